@@ -1,0 +1,1 @@
+"""Measurements: speed, fidelity, comparisons with published figures. Run as `python -m`."""

@@ -1,0 +1,106 @@
+"""The cluster that jobs share: executors, delays, protocol."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+from spark_sim.errors import SimulationError
+
+MAX_EXECUTORS = 100_000
+
+
+class Protocol(IntEnum):
+    """How executors are offered to the policy; `docs/simulator.md` compares the three."""
+
+    EXECUTORS = 0
+    """the default: executors move between jobs, every idle one is offered at every event"""
+    SESSION = 1
+    """one SparkSession: slots are offered again after every task, nothing moves"""
+    DECIMA_SIM = 2
+    """the rules of decima-sim, faults included, to compare with published figures"""
+
+    @classmethod
+    def parse(cls, name: str) -> Protocol:
+        """The protocol called `name` at the command line ("executors", "session", "decima-sim")."""
+        try:
+            return cls[name.upper().replace("-", "_")]
+        except KeyError:
+            names = ", ".join(protocol.label for protocol in cls)
+            raise SimulationError(f"unknown protocol {name!r}; there are {names}") from None
+
+    @property
+    def label(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True)
+class ExecutorClass:
+    """Executors of one size (Decima section 7.3 uses four classes by memory)."""
+
+    count: int
+    """executors of this class"""
+    cpu: float = 1.0
+    """cores of each"""
+    memory_mb: float = math.inf
+    """memory of each"""
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise SimulationError(f"an executor class needs a count of 1 or more, got {self.count}")
+        if not self.cpu > 0 or not self.memory_mb > 0:
+            raise SimulationError(
+                f"an executor needs cpu > 0 and memory > 0, got {self.cpu} and {self.memory_mb}"
+            )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a simulation runs on. Delays are decima-sim's by default (its appendix and code)."""
+
+    num_executors: int = 50
+    """executors, each runs one task at a time"""
+    moving_delay_ms: float = 2000.0
+    """time to start an executor in another job; no effect in a shared session"""
+    warmup_delay_ms: float = 1000.0
+    """added to an executor's first task in a job where the trace has no such measurement"""
+    protocol: Protocol = Protocol.EXECUTORS
+    """who is offered when"""
+    time_limit_ms: float | None = None
+    """truncate the simulation there; None runs until all jobs are complete"""
+    classes: tuple[ExecutorClass, ...] | None = None
+    """sizes of executors, counts adding up to `num_executors`; None: every task fits everywhere"""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_executors <= MAX_EXECUTORS:
+            raise SimulationError(
+                f"number of executors must lie in 1..{MAX_EXECUTORS:,}, got {self.num_executors}"
+            )
+        for label, delay in (("moving", self.moving_delay_ms), ("warm-up", self.warmup_delay_ms)):
+            if not (math.isfinite(delay) and delay >= 0):
+                raise SimulationError(f"{label} delay must be finite and >= 0 ms, got {delay}")
+        if self.time_limit_ms is not None and not self.time_limit_ms > 0:
+            raise SimulationError(f"time limit must be positive, got {self.time_limit_ms} ms")
+        if self.classes is not None:
+            total = sum(kind.count for kind in self.classes)
+            if total != self.num_executors:
+                raise SimulationError(
+                    f"executor classes count {total} executors, the cluster has "
+                    f"{self.num_executors}"
+                )
+
+    def check_fits(self, stage: str, cpu: float | None, memory_mb: float | None) -> None:
+        """Refuse a stage whose tasks some executor could not hold.
+
+        The simulator does not yet match stages to classes, so every class must hold every task.
+
+        Raises:
+            SimulationError: a class is smaller than the demand.
+        """
+        for kind in self.classes or ():
+            if (cpu or 0.0) > kind.cpu or (memory_mb or 0.0) > kind.memory_mb:
+                raise SimulationError(
+                    f"stage {stage!r} needs cpu {cpu} and memory {memory_mb} MB, an executor "
+                    f"class has {kind.cpu} and {kind.memory_mb} MB; every class must fit"
+                )

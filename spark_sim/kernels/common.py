@@ -1,0 +1,155 @@
+"""What the three protocols share: the clock, the life of jobs and stages, the start of a task."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_sim.compile import kernel
+from spark_sim.kernels.durations import (
+    pick_level,
+    pick_level_decima_sim,
+    task_duration,
+    task_hash,
+)
+from spark_sim.kernels.queue import push
+from spark_sim.tables import RUNNING, TASK_DONE, State
+
+_DECIMA_SIM = 2
+"""`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
+
+
+@kernel
+def advance_time(state: State, time_ms: float) -> None:
+    """Move the clock, and with it the integral of the number of jobs in the system."""
+    clock = state.clock[0]
+    clock["job_time_ms"] += clock["num_active"] * (time_ms - clock["time_ms"])
+    clock["time_ms"] = time_ms
+
+
+@kernel
+def next_arrival_ms(state: State) -> float:
+    """Time of the next job arrival; infinity when all have come."""
+    clock = state.clock[0]
+    if clock["next_arrival"] < clock["num_jobs"]:
+        return float(state.jobs[clock["next_arrival"]]["arrival_ms"])
+    return np.inf
+
+
+@kernel
+def next_event_ms(state: State) -> float:
+    """Time of the next executor event; infinity when none is pending. The queue is settled."""
+    if state.clock[0]["num_events"] == 0:
+        return np.inf
+    return float(state.events[0]["time_ms"])
+
+
+@kernel
+def admit_next(state: State) -> int:
+    """The next job enters the system; its roots become runnable in index order."""
+    clock = state.clock[0]
+    job: int = clock["next_arrival"]
+    clock["next_arrival"] += 1
+    state.active[clock["num_active"]] = job
+    clock["num_active"] += 1
+    row = state.jobs[job]
+    row["active"] = 1
+    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        if state.stages[stage]["parents_running"] == 0:
+            mark_runnable(state, stage)
+    return job
+
+
+@kernel
+def mark_runnable(state: State, stage: int) -> None:
+    """All parents of `stage` are complete."""
+    clock = state.clock[0]
+    row = state.stages[stage]
+    row["runnable"] = 1
+    row["order"] = clock["runnable_count"]
+    clock["runnable_count"] += 1
+
+
+@kernel
+def retire(state: State, job: int) -> None:
+    """`job` is complete and leaves the system."""
+    clock = state.clock[0]
+    row = state.jobs[job]
+    row["completion_ms"] = clock["time_ms"]
+    row["active"] = 0
+    index = 0
+    while state.active[index] != job:
+        index += 1
+    for later in range(index + 1, clock["num_active"]):
+        state.active[later - 1] = state.active[later]
+    clock["num_active"] -= 1
+
+
+@kernel
+def child_range(state: State, stage: int) -> tuple[int, int, int]:
+    """Slice of `trace.children` for `stage`, and the row to add to each entry."""
+    row = state.stages[stage]
+    template = row["template"]
+    trace = state.trace
+    return (
+        int(trace.first_child[template]),
+        int(trace.first_child[template + 1]),
+        int(state.jobs[row["job"]]["first_stage"]),
+    )
+
+
+@kernel
+def start_task(state: State, executor: int, stage: int) -> None:
+    """Run the next task of `stage` on `executor`, which is in the stage's job already."""
+    clock = state.clock[0]
+    row = state.stages[stage]
+    worker = state.executors[executor]
+    job = state.jobs[row["job"]]
+    task = row["launched"]
+    bits = task_hash(clock["duration_key"], row["job"], stage - job["first_stage"], task)
+    low = bits & np.uint64(0xFFFFFFFF)
+    if clock["protocol"] == _DECIMA_SIM:
+        level = pick_level_decima_sim(state.trace, row["template"], job["attached"], low)
+    else:
+        level = pick_level(state.trace, row["template"], job["attached"], low)
+    finish_ms = clock["time_ms"] + task_duration(state, executor, stage, level, bits)
+    row["launched"] += 1
+    job["remaining_ms"] -= row["mean_ms"]
+    worker["state"] = RUNNING
+    worker["stage"] = stage
+    worker["last_stage"] = stage
+    worker["task"] = task
+    worker["since_ms"] = clock["time_ms"]
+    if len(state.timeline) > 0:
+        entry = state.timeline[clock["tasks_started"]]
+        entry["job"] = row["job"]
+        entry["stage"] = stage
+        entry["task"] = task
+        entry["executor"] = executor
+        entry["start_ms"] = clock["time_ms"]
+        entry["finish_ms"] = finish_ms
+    clock["tasks_started"] += 1
+    push(state, executor, finish_ms, TASK_DONE)
+
+
+@kernel
+def count_finished(state: State, executor: int) -> None:
+    """The task of `executor` ends now: count it, and the time it took."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    state.stages[worker["stage"]]["finished"] += 1
+    clock["task_events"] += 1
+    clock["busy_ms"] += clock["time_ms"] - worker["since_ms"]
+
+
+@kernel
+def truncate(state: State) -> None:
+    """Stop at the time limit; what runs or moves counts up to now."""
+    clock = state.clock[0]
+    advance_time(state, clock["time_limit_ms"])
+    for index in range(clock["num_events"]):
+        worker = state.executors[state.events[index]["executor"]]
+        spent_ms = clock["time_ms"] - worker["since_ms"]
+        if worker["state"] == RUNNING:
+            clock["busy_ms"] += spent_ms
+        else:
+            clock["moving_ms"] += spent_ms

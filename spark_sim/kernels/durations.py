@@ -1,0 +1,109 @@
+"""How long a task takes: the level by the executors of its job, the wave by its executor's past."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_sim.compile import kernel
+from spark_sim.tables import NONE, State
+from traces.arrays import FIRST, FRESH, REST, TraceArrays
+
+# Odd constants of splitmix64 (Steele, Lea, Flood 2014) and two further odd multipliers.
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_JOB = np.uint64(0xD1342543DE82EF95)
+_STAGE = np.uint64(0xDA942042E4DD58B5)
+_LOW_32 = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+
+DECIMA_SIM_LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
+"""the executor counts that decima-sim looks up; it leaves out the recorded level 2"""
+
+
+@kernel
+def task_hash(key: int, job: int, stage: int, task: int) -> np.uint64:
+    """64 random bits that belong to one task of one run, whenever and wherever it runs."""
+    bits = np.uint64(key) + np.uint64(job + 1) * _JOB + np.uint64(stage + 1) * _STAGE
+    bits = _mix(bits) + np.uint64(task + 1) * _GAMMA
+    return _mix(bits)
+
+
+@kernel
+def _mix(bits: np.uint64) -> np.uint64:
+    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
+    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
+    return bits ^ (bits >> np.uint64(31))
+
+
+@kernel
+def pick_level(trace: TraceArrays, template: int, executors: int, low_bits: np.uint64) -> int:
+    """Row of the level for a job with `executors` executors.
+
+    Between two recorded levels ``lo < x < hi`` the upper one is taken with probability
+    ``(x - lo) / (hi - lo)``: the expected duration is linear in x.
+    """
+    first = trace.first_level[template]
+    last = trace.first_level[template + 1] - 1
+    if executors >= trace.level_executors[last]:
+        return int(last)
+    row = first
+    while trace.level_executors[row] < executors:
+        row += 1
+    if row == first or trace.level_executors[row] == executors:
+        return int(row)
+    low = trace.level_executors[row - 1]
+    span = np.uint64(trace.level_executors[row] - low)
+    # low_bits * span / 2^32 < x - lo, in whole numbers
+    if (low_bits * span) >> _32 < np.uint64(executors - low):
+        return int(row)
+    return int(row - 1)
+
+
+@kernel
+def pick_level_decima_sim(
+    trace: TraceArrays, template: int, executors: int, low_bits: np.uint64
+) -> int:
+    """decima-sim's rule: fixed levels, and the *nearer* one with the *smaller* probability."""
+    wanted = DECIMA_SIM_LEVELS[0]
+    for index in range(len(DECIMA_SIM_LEVELS)):
+        level = DECIMA_SIM_LEVELS[index]
+        if executors >= level:
+            wanted = level
+        elif index > 0 and executors > wanted:
+            draw = 1 + np.int64((low_bits * np.uint64(level - wanted)) >> _32)
+            if draw > executors - wanted:
+                wanted = level
+            break
+    first = trace.first_level[template]
+    last = trace.first_level[template + 1] - 1
+    for row in range(first, last + 1):
+        if trace.level_executors[row] == wanted:
+            return int(row)
+    return int(last)
+
+
+@kernel
+def wave_of(state: State, executor: int, stage: int) -> int:
+    """FRESH for an executor new to the job, REST in the stage of its last task, else FIRST."""
+    last = state.executors[executor]["last_stage"]
+    if last == NONE:
+        return FRESH
+    if last == stage:
+        return REST
+    return FIRST
+
+
+@kernel
+def task_duration(state: State, executor: int, stage: int, level: int, bits: np.uint64) -> float:
+    """Duration in ms of the next task of `stage` on `executor`; counts its inflation."""
+    trace = state.trace
+    clock = state.clock[0]
+    wave = wave_of(state, executor, stage)
+    index = np.int64(((bits >> _32) * np.uint64(trace.wave_count[level, wave])) >> _32)
+    duration_ms = np.float64(trace.samples_ms[trace.wave_start[level, wave] + index])
+    if wave == FRESH and not trace.fresh_is_measured[level]:
+        duration_ms += clock["warmup_delay_ms"]
+    lowest = trace.first_level[state.stages[stage]["template"]]
+    clock["inflation_ms"] += trace.wave_mean_ms[level, wave] - trace.wave_mean_ms[lowest, wave]
+    return duration_ms

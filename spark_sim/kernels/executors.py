@@ -1,0 +1,453 @@
+"""The default protocol: executors move between jobs, every idle one is offered at every event.
+
+A *round* opens at a scheduling event: a stage ran out of tasks, a stage completed and made others
+runnable, a job completed, a job arrived, or an executor arrived to find no task left. On offer are
+all idle executors, wherever they are, and the executors still running the last tasks of the stage
+that ran out (decided for together; each leaves when its task ends). A decision names a stage and
+its job's new limit; the stage gets as many executors as it has tasks for, the limit allows and are
+on offer: first those idle in the job, then those about to be free in it, then those in no job, then
+those idle in other jobs, last those about to be free in another job.
+
+An executor given to a stage whose parents are not complete goes to the job and waits there; it
+starts when they are. What a decision has given is not on offer again. `docs/simulator.md` has the
+whole story and the reasons.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_sim.compile import kernel
+from spark_sim.kernels.common import (
+    admit_next,
+    advance_time,
+    child_range,
+    count_finished,
+    mark_runnable,
+    next_arrival_ms,
+    next_event_ms,
+    retire,
+    start_task,
+    truncate,
+)
+from spark_sim.kernels.lists import (
+    add_promise,
+    append_idle,
+    append_waiting,
+    has_promise,
+    remove_idle,
+    take_promise,
+    take_waiting,
+)
+from spark_sim.kernels.queue import push, settle, take
+from spark_sim.tables import (
+    DECIDE,
+    DONE,
+    EXECUTOR_ARRIVED,
+    IDLE,
+    ILLEGAL,
+    MOVING,
+    NONE,
+    RUNNING,
+    TRUNCATED,
+    WAITING,
+    State,
+)
+
+
+@kernel
+def advance(state: State) -> int:
+    """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
+    clock = state.clock[0]
+    while True:
+        settle(state)
+        event_ms = next_event_ms(state)
+        arrival_ms = next_arrival_ms(state)
+        time_ms = min(event_ms, arrival_ms)
+        if time_ms == np.inf and clock["num_active"] == 0:
+            return DONE
+        if time_ms == np.inf:
+            _force_progress(state)
+            continue
+        if time_ms > clock["time_limit_ms"]:
+            truncate(state)
+            return TRUNCATED
+        advance_time(state, time_ms)
+        if event_ms <= arrival_ms:
+            source = _handle(state, take(state))
+        else:
+            source = _admit_all(state, time_ms)
+        if source != _NO_EVENT and _open_round(state, source):
+            return DECIDE
+
+
+_NO_EVENT = -2
+"""no scheduling event; NONE: one without a source stage; else the stage that ran out of tasks"""
+
+
+@kernel
+def _admit_all(state: State, time_ms: float) -> int:
+    """All jobs that arrive at this instant, so that none is overlooked by the others' decision."""
+    while next_arrival_ms(state) == time_ms:
+        job = state.jobs[admit_next(state)]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            if state.stages[stage]["parents_uncovered"] == 0:
+                _set_open(state, stage)
+    return NONE
+
+
+@kernel
+def _handle(state: State, executor: int) -> int:
+    if state.executors[executor]["state"] == RUNNING:
+        return _task_done(state, executor)
+    return _arrived(state, executor)
+
+
+@kernel
+def _task_done(state: State, executor: int) -> int:
+    stage = state.executors[executor]["stage"]
+    row = state.stages[stage]
+    count_finished(state, executor)
+    if row["launched"] < row["num_tasks"]:
+        # The executor stays without a decision: most events end here.
+        row["covered"] += 1
+        start_task(state, executor, stage)
+        if row["covered"] == row["num_tasks"]:
+            _cover(state, stage)
+        return _NO_EVENT
+    source = _NO_EVENT
+    if row["finished"] == row["num_tasks"] and _unlock_children(state, stage):
+        source = NONE
+    if row["released"] == 0:
+        row["released"] = 1
+        source = stage
+    if has_promise(state, row):
+        if _deliver(state, executor, take_promise(state, row)):
+            source = max(source, NONE)
+    else:
+        state.jobs[row["job"]]["held"] -= 1
+        _become_idle(state, executor)
+    if row["finished"] == row["num_tasks"] and _complete_job(state, row["job"]):
+        source = NONE
+    return source
+
+
+@kernel
+def _arrived(state: State, executor: int) -> int:
+    """`executor` has started in the job of the stage that it was given to."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    stage = worker["stage"]
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
+    if job["active"] == 0:
+        _become_unattached(state, executor)
+        return NONE
+    worker["job"] = row["job"]
+    job["attached"] += 1
+    if row["launched"] == row["num_tasks"]:
+        job["held"] -= 1
+        _become_idle(state, executor)
+        return NONE
+    _start_or_wait(state, executor, stage)
+    return _NO_EVENT
+
+
+@kernel
+def _start_or_wait(state: State, executor: int, stage: int) -> None:
+    """`executor` is in the job of `stage`, which has tasks for it."""
+    if state.stages[stage]["runnable"] == 1:
+        start_task(state, executor, stage)
+        return
+    worker = state.executors[executor]
+    worker["state"] = WAITING
+    worker["stage"] = stage
+    append_waiting(state, stage, executor)
+
+
+@kernel
+def _unlock_children(state: State, stage: int) -> bool:
+    """`stage` is complete. Returns whether that made any child runnable."""
+    row = state.stages[stage]
+    state.jobs[row["job"]]["stages_done"] += 1
+    unlocked = False
+    first, last, offset = child_range(state, stage)
+    for index in range(first, last):
+        child = offset + state.trace.children[index]
+        state.stages[child]["parents_running"] -= 1
+        if state.stages[child]["parents_running"] == 0:
+            unlocked = True
+            mark_runnable(state, child)
+            executor = take_waiting(state, child)
+            while executor != NONE:
+                start_task(state, executor, child)
+                executor = take_waiting(state, child)
+    return unlocked
+
+
+@kernel
+def _complete_job(state: State, job: int) -> bool:
+    """Retire `job` if its last stage is complete; its executors then belong to no job."""
+    row = state.jobs[job]
+    if row["stages_done"] < row["num_stages"]:
+        return False
+    retire(state, job)
+    while row["idle_head"] != NONE:
+        executor = row["idle_head"]
+        _leave_idle(state, executor)
+        _become_unattached(state, executor)
+    return True
+
+
+# --- where executors are ---------------------------------------------------------------------
+
+
+@kernel
+def _become_idle(state: State, executor: int) -> None:
+    """`executor` has nothing to do and stays in its job, warm."""
+    worker = state.executors[executor]
+    job = state.jobs[worker["job"]]
+    worker["state"] = IDLE
+    worker["stage"] = NONE
+    append_idle(state, job, executor)
+    job["local"] += 1
+    state.clock[0]["idle_in_jobs"] += 1
+
+
+@kernel
+def _leave_idle(state: State, executor: int) -> None:
+    """Take `executor` from the idle ones of its job, or from those of no job."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    if worker["job"] == NONE:
+        remove_idle(state, clock, executor)
+        clock["unattached"] -= 1
+    else:
+        job = state.jobs[worker["job"]]
+        remove_idle(state, job, executor)
+        job["local"] -= 1
+        clock["idle_in_jobs"] -= 1
+
+
+@kernel
+def _become_unattached(state: State, executor: int) -> None:
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    if worker["job"] != NONE:
+        state.jobs[worker["job"]]["attached"] -= 1
+    worker["state"] = IDLE
+    worker["job"] = NONE
+    worker["stage"] = NONE
+    worker["last_stage"] = NONE
+    append_idle(state, clock, executor)
+    clock["unattached"] += 1
+
+
+@kernel
+def _move(state: State, executor: int, stage: int) -> None:
+    """Send `executor` to the job of `stage`, where its next task will be fresh."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    if worker["job"] != NONE:
+        state.jobs[worker["job"]]["attached"] -= 1
+    worker["state"] = MOVING
+    worker["job"] = NONE
+    worker["stage"] = stage
+    worker["last_stage"] = NONE
+    worker["since_ms"] = clock["time_ms"]
+    push(state, executor, clock["time_ms"] + clock["moving_delay_ms"], EXECUTOR_ARRIVED)
+
+
+@kernel
+def _deliver(state: State, executor: int, stage: int) -> bool:
+    """Keep the promise made for `executor`. Returns whether `stage` had no task left for it."""
+    row = state.stages[stage]
+    if row["launched"] == row["num_tasks"]:
+        state.jobs[row["job"]]["held"] -= 1
+        _become_idle(state, executor)
+        return True
+    if state.executors[executor]["job"] == row["job"]:
+        _start_or_wait(state, executor, stage)
+    else:
+        _move(state, executor, stage)
+    return False
+
+
+# --- which stages may be chosen --------------------------------------------------------------
+
+
+@kernel
+def _set_open(state: State, stage: int) -> None:
+    row = state.stages[stage]
+    row["open"] = 1
+    state.jobs[row["job"]]["open_stages"] += 1
+    state.clock[0]["open_stages"] += 1
+
+
+@kernel
+def _clear_open(state: State, stage: int) -> None:
+    row = state.stages[stage]
+    if row["open"] == 1:
+        row["open"] = 0
+        state.jobs[row["job"]]["open_stages"] -= 1
+        state.clock[0]["open_stages"] -= 1
+
+
+@kernel
+def _cover(state: State, stage: int) -> None:
+    """`stage` wants no more executors, so its children may be given some ahead of time."""
+    _clear_open(state, stage)
+    first, last, offset = child_range(state, stage)
+    for index in range(first, last):
+        child = offset + state.trace.children[index]
+        row = state.stages[child]
+        row["parents_uncovered"] -= 1
+        if row["parents_uncovered"] == 0 and row["covered"] < row["num_tasks"]:
+            _set_open(state, child)
+
+
+# --- rounds ----------------------------------------------------------------------------------
+
+
+@kernel
+def _open_round(state: State, source_stage: int) -> bool:
+    """Collect what is on offer. Returns whether there is a decision to make."""
+    clock = state.clock[0]
+    clock["source_stage"] = source_stage
+    clock["source_job"] = NONE
+    clock["releasing"] = 0
+    if source_stage != NONE:
+        row = state.stages[source_stage]
+        job = state.jobs[row["job"]]
+        clock["source_job"] = row["job"]
+        clock["releasing"] = row["launched"] - row["finished"]
+        job["held"] -= clock["releasing"]
+        job["local"] += clock["releasing"]
+    clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"] + clock["releasing"]
+    if clock["on_offer"] > 0 and clock["open_stages"] > 0:
+        return True
+    close_round(state)
+    return False
+
+
+@kernel
+def close_round(state: State) -> None:
+    """End the decisions of this event; what was not given stays where it is."""
+    clock = state.clock[0]
+    for index in range(clock["num_chosen"]):
+        stage = state.chosen[index]
+        row = state.stages[stage]
+        if row["covered"] < row["num_tasks"]:
+            _set_open(state, stage)
+    clock["num_chosen"] = 0
+    if clock["source_job"] != NONE:
+        job = state.jobs[clock["source_job"]]
+        job["held"] += clock["releasing"]
+        job["local"] -= clock["releasing"]
+    clock["releasing"] = 0
+    clock["on_offer"] = 0
+    clock["source_job"] = NONE
+    clock["source_stage"] = NONE
+
+
+@kernel
+def assign(state: State, stage: int, limit: int) -> int:
+    """Give executors to `stage` until its job holds `limit`; stage NONE ends the round.
+
+    Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the
+    rules forbid (nothing has changed then).
+    """
+    clock = state.clock[0]
+    if stage == NONE:
+        clock["decisions"] += 1
+        close_round(state)
+        return DONE
+    if stage < 0 or stage >= len(state.stages) or state.stages[stage]["open"] == 0:
+        return ILLEGAL
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    if limit <= job["held"] or limit > clock["num_executors"]:
+        return ILLEGAL
+    clock["decisions"] += 1
+    job["limit"] = limit
+    count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
+    clock["on_offer"] -= count
+    job["held"] += count
+    row["covered"] += count
+    _give(state, stage, count)
+    if row["covered"] == row["num_tasks"]:
+        _cover(state, stage)
+    else:
+        _clear_open(state, stage)
+        state.chosen[clock["num_chosen"]] = stage
+        clock["num_chosen"] += 1
+    if clock["on_offer"] > 0 and clock["open_stages"] > 0:
+        return DECIDE
+    close_round(state)
+    return DONE
+
+
+@kernel
+def _give(state: State, stage: int, count: int) -> None:
+    """Choose `count` executors on offer for `stage`, the nearest first."""
+    clock = state.clock[0]
+    home = state.stages[stage]["job"]
+    job = state.jobs[home]
+    while count > 0 and job["idle_head"] != NONE:
+        executor = job["idle_head"]
+        _leave_idle(state, executor)
+        _start_or_wait(state, executor, stage)
+        count -= 1
+    if clock["source_job"] == home:
+        count -= _promise(state, stage, count)
+    while count > 0 and clock["idle_head"] != NONE:
+        executor = clock["idle_head"]
+        _leave_idle(state, executor)
+        _move(state, executor, stage)
+        count -= 1
+    index = 0
+    while count > 0 and clock["idle_in_jobs"] > 0 and index < clock["num_active"]:
+        other = state.jobs[state.active[index]]
+        while count > 0 and other["idle_head"] != NONE:
+            executor = other["idle_head"]
+            _leave_idle(state, executor)
+            _move(state, executor, stage)
+            count -= 1
+        index += 1
+    if count > 0:
+        _promise(state, stage, count)
+
+
+@kernel
+def _promise(state: State, stage: int, count: int) -> int:
+    """Promise up to `count` of the executors that the source stage will free; returns how many."""
+    clock = state.clock[0]
+    promised = min(count, clock["releasing"])
+    if promised > 0:
+        clock["releasing"] -= promised
+        state.jobs[clock["source_job"]]["local"] -= promised
+        add_promise(state, state.stages[clock["source_stage"]], stage, promised)
+    return int(promised)
+
+
+@kernel
+def _force_progress(state: State) -> None:
+    """Nothing runs, moves or will arrive, and the policy left every executor idle.
+
+    One executor goes to the first stage of the oldest job that may be chosen: without this rule
+    the run would end here with jobs unfinished (decima-sim fails an assertion).
+    """
+    clock = state.clock[0]
+    _open_round(state, NONE)
+    index = 0
+    while state.jobs[state.active[index]]["open_stages"] == 0:
+        index += 1
+    job = state.jobs[state.active[index]]
+    stage = job["first_stage"]
+    while state.stages[stage]["open"] == 0:
+        stage += 1
+    clock["forced"] += 1
+    clock["decisions"] -= 1
+    if assign(state, stage, job["held"] + 1) == DECIDE:
+        close_round(state)

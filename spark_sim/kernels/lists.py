@@ -1,0 +1,117 @@
+"""Lists of executors (idle, waiting) and of promises, threaded through the tables."""
+
+from __future__ import annotations
+
+from spark_sim.compile import kernel
+from spark_sim.tables import NONE, State, Table
+
+
+@kernel
+def append_idle(state: State, owner: Table, executor: int) -> None:
+    """Put `executor` at the end of the idle list of `owner` (a JOB row, or the CLOCK row)."""
+    row = state.executors[executor]
+    row["next"] = NONE
+    row["prev"] = owner["idle_tail"]
+    if owner["idle_tail"] == NONE:
+        owner["idle_head"] = executor
+    else:
+        state.executors[owner["idle_tail"]]["next"] = executor
+    owner["idle_tail"] = executor
+
+
+@kernel
+def remove_idle(state: State, owner: Table, executor: int) -> None:
+    """Take `executor` out of the idle list of `owner`."""
+    row = state.executors[executor]
+    if row["prev"] == NONE:
+        owner["idle_head"] = row["next"]
+    else:
+        state.executors[row["prev"]]["next"] = row["next"]
+    if row["next"] == NONE:
+        owner["idle_tail"] = row["prev"]
+    else:
+        state.executors[row["next"]]["prev"] = row["prev"]
+    row["next"] = NONE
+    row["prev"] = NONE
+
+
+@kernel
+def append_waiting(state: State, stage: int, executor: int) -> None:
+    """Put `executor` at the end of those that wait for `stage` to become runnable."""
+    row = state.stages[stage]
+    state.executors[executor]["next"] = NONE
+    if row["wait_tail"] == NONE:
+        row["wait_head"] = executor
+    else:
+        state.executors[row["wait_tail"]]["next"] = executor
+    row["wait_tail"] = executor
+
+
+@kernel
+def take_waiting(state: State, stage: int) -> int:
+    """Remove and return the first executor that waits for `stage`; NONE if nobody does."""
+    row = state.stages[stage]
+    executor: int = row["wait_head"]
+    if executor != NONE:
+        row["wait_head"] = state.executors[executor]["next"]
+        if row["wait_head"] == NONE:
+            row["wait_tail"] = NONE
+        state.executors[executor]["next"] = NONE
+    return executor
+
+
+@kernel
+def add_promise(state: State, owner: Table, stage: int, count: int) -> None:
+    """Promise `count` executors of `owner` (a STAGE, JOB or CLOCK row) to `stage`."""
+    entry = owner["commit_head"]
+    while entry != NONE:
+        if state.commits[entry]["stage"] == stage and state.commits[entry]["count"] > 0:
+            state.commits[entry]["count"] += count
+            return
+        entry = state.commits[entry]["next"]
+    clock = state.clock[0]
+    entry = clock["free_commit"]
+    clock["free_commit"] = state.commits[entry]["next"]
+    row = state.commits[entry]
+    row["stage"] = stage
+    row["count"] = count
+    row["next"] = NONE
+    if owner["commit_tail"] == NONE:
+        owner["commit_head"] = entry
+    else:
+        state.commits[owner["commit_tail"]]["next"] = entry
+    owner["commit_tail"] = entry
+
+
+@kernel
+def has_promise(state: State, owner: Table) -> bool:
+    """Whether `owner` has promises left; entries whose job ended (count 0) are dropped on the way."""
+    while owner["commit_head"] != NONE:
+        entry = owner["commit_head"]
+        if state.commits[entry]["count"] > 0:
+            return True
+        _drop_first(state, owner)
+    return False
+
+
+@kernel
+def take_promise(state: State, owner: Table) -> int:
+    """The stage that the next free executor of `owner` is promised to. Needs `has_promise`."""
+    entry = owner["commit_head"]
+    row = state.commits[entry]
+    stage: int = row["stage"]
+    row["count"] -= 1
+    if row["count"] == 0:
+        _drop_first(state, owner)
+    return stage
+
+
+@kernel
+def _drop_first(state: State, owner: Table) -> None:
+    clock = state.clock[0]
+    entry = owner["commit_head"]
+    owner["commit_head"] = state.commits[entry]["next"]
+    if owner["commit_head"] == NONE:
+        owner["commit_tail"] = NONE
+    state.commits[entry]["next"] = clock["free_commit"]
+    clock["free_commit"] = entry

@@ -1,0 +1,227 @@
+"""The shared-session protocol: one SparkSession, a slot is offered again after every task.
+
+Nothing moves and no executor belongs to a job. A decision round makes a *plan*: stages in the order
+chosen, and a limit for each job. Since every slot comes back after its task, all slots are on offer
+in a round, except those busy with the last tasks of a stage. Between rounds each free slot goes to
+the first stage of the plan that has a task to start and whose job runs fewer tasks than its limit.
+Rounds open at the scheduling events of the default protocol, and when the plan has run dry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_sim.compile import kernel
+from spark_sim.kernels.common import (
+    admit_next,
+    advance_time,
+    child_range,
+    count_finished,
+    mark_runnable,
+    next_arrival_ms,
+    next_event_ms,
+    retire,
+    start_task,
+    truncate,
+)
+from spark_sim.kernels.lists import append_idle, remove_idle
+from spark_sim.kernels.queue import settle, take
+from spark_sim.tables import DECIDE, DONE, IDLE, ILLEGAL, NONE, TRUNCATED, State
+
+
+@kernel
+def advance(state: State) -> int:
+    """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
+    clock = state.clock[0]
+    while True:
+        settle(state)
+        event_ms = next_event_ms(state)
+        arrival_ms = next_arrival_ms(state)
+        time_ms = min(event_ms, arrival_ms)
+        if time_ms == np.inf and clock["num_active"] == 0:
+            return DONE
+        if time_ms == np.inf:
+            _force_progress(state)
+            continue
+        if time_ms > clock["time_limit_ms"]:
+            truncate(state)
+            return TRUNCATED
+        advance_time(state, time_ms)
+        if event_ms <= arrival_ms:
+            due = _task_done(state, take(state))
+        else:
+            while next_arrival_ms(state) == time_ms:
+                admit_next(state)
+            due = True
+        if due and _open_round(state):
+            return DECIDE
+
+
+@kernel
+def _task_done(state: State, slot: int) -> bool:
+    """Free `slot` and use it by the plan. Returns whether a new plan is due."""
+    clock = state.clock[0]
+    worker = state.executors[slot]
+    row = state.stages[worker["stage"]]
+    job = state.jobs[row["job"]]
+    count_finished(state, slot)
+    job["attached"] -= 1
+    due = False
+    if row["finished"] == row["num_tasks"]:
+        due = _unlock_children(state, worker["stage"])
+        if job["stages_done"] == job["num_stages"]:
+            retire(state, row["job"])
+            due = True
+    if row["launched"] == row["num_tasks"] and row["released"] == 0:
+        row["released"] = 1
+        due = True
+    worker["state"] = IDLE
+    worker["stage"] = NONE
+    append_idle(state, clock, slot)
+    clock["unattached"] += 1
+    if due:
+        return True
+    _follow_plan(state)
+    return clock["unattached"] > 0 and clock["plan_stale"] == 1
+
+
+@kernel
+def _unlock_children(state: State, stage: int) -> bool:
+    state.jobs[state.stages[stage]["job"]]["stages_done"] += 1
+    unlocked = False
+    first, last, offset = child_range(state, stage)
+    for index in range(first, last):
+        child = offset + state.trace.children[index]
+        state.stages[child]["parents_running"] -= 1
+        if state.stages[child]["parents_running"] == 0:
+            unlocked = True
+            mark_runnable(state, child)
+    return unlocked
+
+
+@kernel
+def _follow_plan(state: State) -> None:
+    """Give idle slots to the plan's stages, in its order and under its limits."""
+    clock = state.clock[0]
+    kept = 0
+    for index in range(clock["plan_length"]):
+        stage = state.chosen[index]
+        row = state.stages[stage]
+        job = state.jobs[row["job"]]
+        while (
+            clock["unattached"] > 0
+            and row["launched"] < row["num_tasks"]
+            and job["attached"] < job["limit"]
+        ):
+            _start(state, stage)
+        if row["launched"] < row["num_tasks"]:
+            state.chosen[kept] = stage
+            kept += 1
+    if kept < clock["plan_length"]:
+        clock["plan_stale"] = 1
+        clock["plan_length"] = kept
+
+
+@kernel
+def _start(state: State, stage: int) -> None:
+    clock = state.clock[0]
+    slot = clock["idle_head"]
+    remove_idle(state, clock, slot)
+    clock["unattached"] -= 1
+    state.jobs[state.stages[stage]["job"]]["attached"] += 1
+    start_task(state, slot, stage)
+
+
+@kernel
+def _open_round(state: State) -> bool:
+    """Put every slot on offer that will come back. Returns whether there is a decision to make."""
+    clock = state.clock[0]
+    clock["on_offer"] = clock["num_executors"]
+    clock["open_stages"] = 0
+    clock["plan_length"] = 0
+    clock["plan_stale"] = 0
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        job["limit"] = 0
+        job["held"] = 0
+        job["local"] = 0
+        job["open_stages"] = 0
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            row = state.stages[stage]
+            running = row["launched"] - row["finished"]
+            # Tasks that run now are covered anew: their slots are on offer too.
+            row["covered"] = row["finished"]
+            row["open"] = 0
+            if row["launched"] == row["num_tasks"]:
+                row["covered"] = row["num_tasks"]
+                job["held"] += running
+            elif row["runnable"] == 1:
+                row["open"] = 1
+                job["open_stages"] += 1
+                job["local"] += running
+        clock["on_offer"] -= job["held"]
+        clock["open_stages"] += job["open_stages"]
+    return clock["on_offer"] > 0 and clock["open_stages"] > 0
+
+
+@kernel
+def assign(state: State, stage: int, limit: int) -> int:
+    """Put `stage` next in the plan and set its job's limit; stage NONE ends the round.
+
+    Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the
+    rules forbid (nothing has changed then).
+    """
+    clock = state.clock[0]
+    if stage == NONE:
+        clock["decisions"] += 1
+        _close_round(state)
+        return DONE
+    if stage < 0 or stage >= len(state.stages) or state.stages[stage]["open"] == 0:
+        return ILLEGAL
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    if limit <= job["held"] or limit > clock["num_executors"]:
+        return ILLEGAL
+    clock["decisions"] += 1
+    job["limit"] = limit
+    count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
+    clock["on_offer"] -= count
+    job["held"] += count
+    row["covered"] += count
+    row["open"] = 0
+    job["open_stages"] -= 1
+    clock["open_stages"] -= 1
+    state.chosen[clock["plan_length"]] = stage
+    clock["plan_length"] += 1
+    if clock["on_offer"] > 0 and clock["open_stages"] > 0:
+        return DECIDE
+    _close_round(state)
+    return DONE
+
+
+@kernel
+def _close_round(state: State) -> None:
+    """The plan is made: start what it allows now."""
+    clock = state.clock[0]
+    clock["on_offer"] = 0
+    _follow_plan(state)
+    # What the plan used up just now, the policy knew when it made the plan.
+    clock["plan_stale"] = 0
+
+
+@kernel
+def _force_progress(state: State) -> None:
+    """Every slot was left idle and nothing will arrive: run one task of the oldest job."""
+    clock = state.clock[0]
+    _open_round(state)
+    index = 0
+    while state.jobs[state.active[index]]["open_stages"] == 0:
+        index += 1
+    job = state.jobs[state.active[index]]
+    stage = job["first_stage"]
+    while state.stages[stage]["open"] == 0:
+        stage += 1
+    clock["forced"] += 1
+    clock["decisions"] -= 1
+    if assign(state, stage, job["held"] + 1) == DECIDE:
+        _close_round(state)

@@ -1,0 +1,75 @@
+"""What a policy sees and what it answers: the same in the simulator, in batches and live."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.tables import NONE, State, Table
+
+
+class Action(NamedTuple):
+    """Give executors to `stage` until its job holds `limit` (Decima section 5.2).
+
+    `stage` NONE (see `PASS`) leaves the executors on offer idle until the next scheduling event.
+    """
+
+    stage: int
+    limit: int
+
+
+PASS = Action(NONE, 0)
+"""nothing more at this event"""
+
+
+class Observation(NamedTuple):
+    """The cluster at one decision. It shares memory with the simulator: read it, do not keep it.
+
+    J jobs are in the system. `jobs` and `stages` may have further rows (jobs complete or to come),
+    so start from `active`. Columns: the first group in `spark_sim.tables.JOB` and `STAGE`.
+    """
+
+    time_ms: float
+    num_executors: int
+    on_offer: int  # executors to give away now, >= 1
+    source_job: int  # the job whose stage freed them, NONE if no single one
+    active: NDArray[np.int32]  # (J,) rows of `jobs`, in the order of arrival
+    jobs: Table  # JOB
+    stages: Table  # STAGE; the stages of job j are first_stage .. first_stage + num_stages - 1
+
+    def open_stages(self) -> NDArray[np.int32]:
+        """Stages that may be chosen: jobs by arrival, stages by index."""
+        rows = [
+            np.arange(job["first_stage"], job["first_stage"] + job["num_stages"])
+            for job in self.jobs[self.active]
+            if job["open_stages"] > 0
+        ]
+        every = np.concatenate(rows or [np.empty(0, np.int64)]).astype(np.int32)
+        chosen: NDArray[np.int32] = every[self.stages["open"][every] == 1]
+        return chosen
+
+    def demand(self, stage: int) -> int:
+        """Tasks of `stage` that no executor runs, moves to, waits for or is promised to."""
+        row = self.stages[stage]
+        return int(row["num_tasks"] - row["covered"])
+
+    def legal_limits(self, stage: int) -> range:
+        """The limits that `Action` accepts for `stage`: more than its job holds, at most all."""
+        held = int(self.jobs[self.stages[stage]["job"]]["held"])
+        return range(held + 1, self.num_executors + 1)
+
+
+def observe(state: State) -> Observation:
+    """The view of `state` for the decision that is due."""
+    clock = state.clock[0]
+    return Observation(
+        time_ms=float(clock["time_ms"]),
+        num_executors=int(clock["num_executors"]),
+        on_offer=int(clock["on_offer"]),
+        source_job=int(clock["source_job"]),
+        active=state.active[: clock["num_active"]],
+        jobs=state.jobs,
+        stages=state.stages,
+    )

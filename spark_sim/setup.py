@@ -1,0 +1,156 @@
+"""Building the tables of one simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.cluster import Cluster
+from spark_sim.errors import SimulationError
+from spark_sim.tables import (
+    CLOCK,
+    COMMIT,
+    EVENT,
+    EXECUTOR,
+    IDLE,
+    JOB,
+    NONE,
+    STAGE,
+    TASK,
+    State,
+    Table,
+)
+from traces.arrays import TraceArrays
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+def check_arrivals(arrival_ms: Floats, job: Ints, num_templates: int) -> None:
+    """Refuse what the event loop relies on not to meet.
+
+    Args:
+        arrival_ms: (K,) submission times.
+        job: (K,) row of the trace of each.
+        num_templates: jobs of the trace.
+
+    Raises:
+        SimulationError: lengths differ, nothing arrives, times decrease, are negative or not
+            finite, or a job is not in the trace.
+    """
+    if len(arrival_ms) != len(job):
+        raise SimulationError(f"{len(arrival_ms)} arrival times for {len(job)} jobs")
+    if len(arrival_ms) == 0:
+        raise SimulationError("no job arrives; a simulation needs at least one")
+    bad = np.flatnonzero(~np.isfinite(arrival_ms) | (arrival_ms < 0))
+    if len(bad):
+        raise SimulationError(
+            f"arrival {bad[0]} at {arrival_ms[bad[0]]} ms; times must be finite and >= 0"
+        )
+    early = np.flatnonzero(np.diff(arrival_ms) < 0)
+    if len(early):
+        raise SimulationError(
+            f"arrival {early[0] + 1} at {arrival_ms[early[0] + 1]} ms comes before its "
+            f"predecessor at {arrival_ms[early[0]]} ms; times must not decrease"
+        )
+    outside = np.flatnonzero((job < 0) | (job >= num_templates))
+    if len(outside):
+        raise SimulationError(
+            f"arrival {outside[0]} names job {job[outside[0]]}; the trace has jobs "
+            f"0..{num_templates - 1}"
+        )
+
+
+def build_state(
+    trace: TraceArrays,
+    cluster: Cluster,
+    arrival_ms: Floats,
+    job: Ints,
+    duration_key: int,
+    *,
+    timeline: bool,
+) -> State:
+    """Tables at time zero, before the first event."""
+    check_arrivals(arrival_ms, job, trace.num_jobs)
+    sizes = np.diff(trace.first_stage)[job]
+    first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+    # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
+    template = np.repeat(trace.first_stage[job] - first_stage, sizes) + np.arange(sizes.sum())
+    stages = _stage_table(trace, template, np.repeat(np.arange(len(job)), sizes))
+    tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
+    count = cluster.num_executors
+    return State(
+        clock=_clock(cluster, len(job), duration_key),
+        jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
+        stages=stages,
+        executors=_executor_table(count),
+        events=np.zeros(count, EVENT),
+        commits=_commit_table(2 * count + 2),
+        active=np.zeros(len(job), np.int32),
+        chosen=np.zeros(len(stages), np.int32),
+        timeline=np.zeros(tasks, TASK),
+        trace=trace,
+    )
+
+
+def _clock(cluster: Cluster, num_jobs: int, duration_key: int) -> Table:
+    clock = np.zeros(1, CLOCK)
+    clock["time_limit_ms"] = np.inf if cluster.time_limit_ms is None else cluster.time_limit_ms
+    clock["moving_delay_ms"] = cluster.moving_delay_ms
+    clock["warmup_delay_ms"] = cluster.warmup_delay_ms
+    clock["duration_key"] = np.uint64(duration_key)
+    clock["protocol"] = int(cluster.protocol)
+    clock["num_executors"] = cluster.num_executors
+    clock["num_jobs"] = num_jobs
+    clock["idle_tail"] = cluster.num_executors - 1
+    clock["unattached"] = cluster.num_executors
+    for absent in ("source_job", "source_stage", "commit_head", "commit_tail", "dispatching"):
+        clock[absent] = NONE
+    return clock
+
+
+def _job_table(
+    arrival_ms: Floats, template: Ints, first_stage: Ints, sizes: Ints, stages: Table
+) -> Table:
+    jobs = np.zeros(len(template), JOB)
+    jobs["arrival_ms"] = arrival_ms
+    jobs["completion_ms"] = np.nan
+    jobs["first_stage"] = first_stage
+    jobs["num_stages"] = sizes
+    jobs["template"] = template
+    jobs["work_ms"] = np.add.reduceat(stages["num_tasks"] * stages["mean_ms"], first_stage)
+    jobs["remaining_ms"] = jobs["work_ms"]
+    for absent in ("idle_head", "idle_tail", "commit_head", "commit_tail"):
+        jobs[absent] = NONE
+    return jobs
+
+
+def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[np.int64]) -> Table:
+    stages = np.zeros(len(template), STAGE)
+    stages["job"] = job
+    stages["template"] = template
+    stages["num_tasks"] = trace.num_tasks[template]
+    stages["mean_ms"] = trace.mean_ms[template]
+    stages["critical_path_ms"] = trace.critical_path_ms[template]
+    stages["parents_running"] = trace.num_parents[template]
+    stages["parents_uncovered"] = trace.num_parents[template]
+    for absent in ("wait_head", "wait_tail", "commit_head", "commit_tail"):
+        stages[absent] = NONE
+    return stages
+
+
+def _executor_table(count: int) -> Table:
+    executors = np.zeros(count, EXECUTOR)
+    executors["state"] = IDLE
+    for absent in ("job", "stage", "last_stage", "task"):
+        executors[absent] = NONE
+    # All start in the idle list of no job, by number.
+    executors["next"] = np.append(np.arange(1, count), NONE)
+    executors["prev"] = np.arange(-1, count - 1)
+    return executors
+
+
+def _commit_table(count: int) -> Table:
+    commits = np.zeros(count, COMMIT)
+    commits["next"] = np.append(np.arange(1, count), NONE)
+    return commits

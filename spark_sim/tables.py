@@ -1,0 +1,181 @@
+"""The state of one simulation: a few tables of plain numbers that kernels change in place.
+
+Each table is a structured array; its columns are listed here once, with their meaning. Row numbers
+serve as ids, and `NONE` stands where there is no row. Times are milliseconds since the start.
+
+The first columns of `JOB` and `STAGE` are what a policy may read (`spark_sim.observation`); the
+others are the simulator's own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.arrays import TraceArrays
+
+Table = NDArray[np.void]
+
+NONE = -1
+"""no row: no job, no stage, no executor, no list element"""
+
+# Executor states:  IDLE -> RUNNING -> IDLE, with MOVING and WAITING (for a stage whose parents
+# are not complete) between a decision and the task that it leads to.
+IDLE, RUNNING, MOVING, WAITING = range(4)
+
+# What `advance` and `assign` report.
+DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK = range(5)
+
+# Order of events at one instant in the default protocol: free executors first, then admit work.
+TASK_DONE, EXECUTOR_ARRIVED = range(2)
+
+JOB = np.dtype(
+    [
+        # what a policy may read
+        ("arrival_ms", "f8"),
+        ("completion_ms", "f8"),  # NaN until complete
+        ("first_stage", "i4"),  # row in STAGE
+        ("num_stages", "i4"),
+        ("template", "i4"),  # row of the trace
+        ("work_ms", "f8"),  # sum over stages of tasks x mean duration, at arrival
+        ("remaining_ms", "f8"),  # the same over tasks not yet launched
+        ("stages_done", "i4"),
+        ("attached", "i4"),  # executors in the job: running, waiting or idle there
+        ("held", "i4"),  # executors working for, moving to, waiting in or promised to the job
+        ("local", "i4"),  # executors on offer that are in the job already
+        ("open_stages", "i4"),  # stages that may be chosen now
+        ("limit", "i4"),  # the last parallelism limit that a decision gave it
+        # the simulator's own
+        ("active", "i1"),
+        ("idle_head", "i4"),  # first executor idle in the job, in the order of becoming idle
+        ("idle_tail", "i4"),
+        ("commit_head", "i4"),  # decima-sim: promises of the job's pool
+        ("commit_tail", "i4"),
+    ],
+    align=True,
+)
+
+STAGE = np.dtype(
+    [
+        # what a policy may read
+        ("job", "i4"),
+        ("template", "i4"),  # row of the trace
+        ("num_tasks", "i4"),
+        ("launched", "i4"),  # tasks started so far
+        ("finished", "i4"),
+        ("covered", "i4"),  # tasks launched, plus executors moving to, waiting for or promised to it
+        ("open", "i1"),  # may be chosen now
+        ("runnable", "i1"),  # all parents complete
+        ("order", "i8"),  # rank by the time of becoming runnable
+        ("mean_ms", "f8"),
+        ("critical_path_ms", "f8"),
+        # the simulator's own
+        ("parents_running", "i4"),  # parents not complete
+        ("parents_uncovered", "i4"),  # parents that still want executors
+        ("released", "i1"),  # its executors have been offered once it ran out of tasks
+        ("members", "i4"),  # decima-sim: executors in the stage's executor set
+        ("wait_head", "i4"),  # executors waiting for the stage to become runnable
+        ("wait_tail", "i4"),
+        ("commit_head", "i4"),  # promises of the executors that its last tasks will free
+        ("commit_tail", "i4"),
+    ],
+    align=True,
+)
+
+EXECUTOR = np.dtype(
+    [
+        ("state", "i1"),
+        ("job", "i4"),  # the job it is in
+        ("stage", "i4"),  # the stage it runs, moves to or waits for
+        ("last_stage", "i4"),  # stage of its last task in this job; NONE: the next is fresh
+        ("task", "i4"),  # index of the task it runs
+        ("since_ms", "f8"),  # start of the task or of the move
+        ("next", "i4"),  # neighbours in the list (idle or waiting) it is in
+        ("prev", "i4"),
+    ],
+    align=True,
+)
+
+EVENT = np.dtype([("time_ms", "f8"), ("rank", "i8"), ("executor", "i4")], align=True)
+
+COMMIT = np.dtype([("stage", "i4"), ("count", "i4"), ("next", "i4")], align=True)
+"""`count` executors of the list's owner are promised to `stage` (NONE: to stay idle)"""
+
+TASK = np.dtype(
+    [
+        ("job", "i4"),
+        ("stage", "i4"),  # row in STAGE
+        ("task", "i4"),
+        ("executor", "i4"),
+        ("start_ms", "f8"),
+        ("finish_ms", "f8"),
+    ],
+    align=True,
+)
+
+CLOCK = np.dtype(
+    [
+        ("time_ms", "f8"),
+        ("time_limit_ms", "f8"),  # infinity: none
+        ("moving_delay_ms", "f8"),
+        ("warmup_delay_ms", "f8"),
+        ("duration_key", "u8"),
+        ("protocol", "i8"),
+        ("num_executors", "i8"),
+        ("num_jobs", "i8"),
+        ("num_active", "i8"),
+        ("next_arrival", "i8"),  # row of the next job to arrive
+        # event queue
+        ("num_events", "i8"),
+        ("root_is_free", "i8"),  # the first event has been taken, its slot may be reused
+        ("sequence", "i8"),  # events pushed so far
+        ("runnable_count", "i8"),  # stages that became runnable so far
+        # the open round
+        ("on_offer", "i8"),
+        ("open_stages", "i8"),  # over all jobs
+        ("num_chosen", "i8"),
+        ("source_job", "i8"),  # whose executors opened the round; NONE: no single job's
+        ("source_stage", "i8"),  # whose running executors are on offer ahead of time
+        ("releasing", "i8"),  # how many of those are left
+        # executors idle in no job
+        ("idle_head", "i4"),
+        ("idle_tail", "i4"),
+        ("idle_in_jobs", "i8"),
+        ("unattached", "i8"),
+        # free list of COMMIT rows, and decima-sim's promises of the unattached pool
+        ("free_commit", "i4"),
+        ("commit_head", "i4"),
+        ("commit_tail", "i4"),
+        ("dispatching", "i4"),  # decima-sim: the one executor to send off now; NONE: a whole pool
+        # a session's plan
+        ("plan_length", "i8"),
+        ("plan_stale", "i8"),
+        # accounting
+        ("tasks_started", "i8"),
+        ("busy_ms", "f8"),
+        ("moving_ms", "f8"),
+        ("inflation_ms", "f8"),  # part of busy_ms owed to levels above the lowest
+        ("job_time_ms", "f8"),  # integral of the number of jobs in the system
+        ("task_events", "i8"),
+        ("decisions", "i8"),
+        ("forced", "i8"),  # assignments made because the policy left everything idle for ever
+    ],
+    align=True,
+)
+
+
+class State(NamedTuple):
+    """One simulation of J jobs with S stages in all, on N executors."""
+
+    clock: Table  # (1,) CLOCK
+    jobs: Table  # (J,) JOB, by arrival
+    stages: Table  # (S,) STAGE, each job's in one run of rows
+    executors: Table  # (N,) EXECUTOR
+    events: Table  # (N,) EVENT, a heap: an executor has at most one pending event
+    commits: Table  # (2N + 2,) COMMIT
+    active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival
+    chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
+    timeline: Table  # (tasks,) TASK, or (0,) where nobody asked for it
+    trace: TraceArrays

@@ -1,0 +1,282 @@
+"""What a trace is: jobs made of stages, stages made of tasks.
+
+A *job* is a directed acyclic graph (DAG) of *stages*; a stage is a set of tasks of equal code,
+which may run once all parents are complete. How long a task takes depends on its *wave*:
+
+* ``fresh``: first task of an executor that has just joined the job (it still loads classes);
+* ``first``: first task in this stage of an executor that already worked for the job;
+* ``rest``:  a later task of an executor in the same stage;
+
+and on the *level*: the number of executors that worked for the job when the duration was measured
+(work inflation: the more executors a job has, the longer each task takes).
+
+Everything here is validated when it is built, so the rest of the project never checks again.
+All durations are milliseconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.errors import TraceError
+
+FloatArray = NDArray[np.float32]
+
+WAVES = ("fresh", "first", "rest")
+"""the waves, in the order in which arrays and files hold them"""
+
+MAX_TASKS_PER_STAGE = 10_000_000
+"""a larger count is taken for a corrupt file, not for a stage"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelDurations:
+    """Task durations of one stage, measured while its job had `executors` executors.
+
+    A wave without measurements is an empty array; at least one of the three is not empty.
+    """
+
+    executors: int
+    """the level: executors of the job at the time of measuring, >= 1"""
+    fresh_ms: FloatArray
+    """(K0,) first task of an executor in the job, start-up included"""
+    first_ms: FloatArray
+    """(K1,) first task in the stage of an executor that already worked for the job"""
+    rest_ms: FloatArray
+    """(K2,) later tasks of an executor in the stage"""
+
+    @classmethod
+    def of(
+        cls,
+        executors: int,
+        *,
+        fresh_ms: Iterable[float] = (),
+        first_ms: Iterable[float] = (),
+        rest_ms: Iterable[float] = (),
+    ) -> LevelDurations:
+        """Build from any iterables of numbers."""
+        return cls(executors, *(_frozen(values) for values in (fresh_ms, first_ms, rest_ms)))
+
+    def __post_init__(self) -> None:
+        if self.executors < 1:
+            raise TraceError(f"executor level {self.executors} must be at least 1")
+        for wave, values in zip(WAVES, self.waves, strict=True):
+            bad = values[~(np.isfinite(values) & (values > 0))]
+            if len(bad):
+                raise TraceError(
+                    f"level {self.executors}, {wave} wave: duration {bad[0]:g} ms "
+                    "must be positive and finite"
+                )
+        if not any(len(values) for values in self.waves):
+            raise TraceError(f"level {self.executors} holds no duration in any wave")
+
+    @property
+    def waves(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The three arrays in the order of `WAVES`."""
+        return self.fresh_ms, self.first_ms, self.rest_ms
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean over all measured tasks of the level, whatever their wave."""
+        count = sum(len(values) for values in self.waves)
+        return float(sum(values.sum(dtype=np.float64) for values in self.waves)) / count
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A set of `num_tasks` tasks that may start when every stage in `parents` is complete."""
+
+    name: str
+    num_tasks: int
+    parents: tuple[int, ...]
+    """indices of stages of the same job"""
+    durations: tuple[LevelDurations, ...]
+    """levels, strictly increasing in `executors`; at least one"""
+    cpu: float | None = None
+    """cores that each task needs; None where the trace does not say"""
+    memory_mb: float | None = None
+    """memory that each task needs; None where the trace does not say"""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_tasks <= MAX_TASKS_PER_STAGE:
+            raise TraceError(
+                f"stage {self.name!r}: {self.num_tasks} tasks, "
+                f"a stage has between 1 and {MAX_TASKS_PER_STAGE:,}"
+            )
+        if not self.durations:
+            raise TraceError(f"stage {self.name!r} holds no task duration")
+        levels = [level.executors for level in self.durations]
+        if any(low >= high for low, high in itertools.pairwise(levels)):
+            raise TraceError(f"stage {self.name!r}: executor levels {levels} must increase")
+        for label, demand in (("cpu", self.cpu), ("memory_mb", self.memory_mb)):
+            if demand is not None and not (math.isfinite(demand) and demand >= 0):
+                raise TraceError(
+                    f"stage {self.name!r}: {label} {demand} must be finite and not negative"
+                )
+
+    @classmethod
+    def fixed(cls, name: str, num_tasks: int, task_ms: float, parents: Sequence[int] = ()) -> Stage:
+        """A stage whose every task takes `task_ms`, whatever its wave and level."""
+        every = LevelDurations.of(1, fresh_ms=[task_ms], first_ms=[task_ms], rest_ms=[task_ms])
+        return cls(name, num_tasks, tuple(parents), (every,))
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean over all measured tasks of all levels (decima-sim's "rough duration")."""
+        waves = [values for level in self.durations for values in level.waves]
+        total = float(sum(values.sum(dtype=np.float64) for values in waves))
+        return total / sum(len(values) for values in waves)
+
+    @property
+    def work_ms(self) -> float:
+        """Executor-milliseconds of the whole stage at its smallest level."""
+        return self.num_tasks * self.durations[0].mean_ms
+
+
+@dataclass(frozen=True)
+class Job:
+    """A DAG of stages, in an order of the trace's own (parents need not come first)."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    arrival_ms: float | None = None
+    """when it was submitted in the recording; None where the trace does not say"""
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise TraceError(f"job {self.name!r} has no stage")
+        if self.arrival_ms is not None and not (
+            math.isfinite(self.arrival_ms) and self.arrival_ms >= 0
+        ):
+            raise TraceError(
+                f"job {self.name!r}: arrival {self.arrival_ms} ms must be finite and not negative"
+            )
+        names = set[str]()
+        for stage in self.stages:
+            if stage.name in names:
+                raise TraceError(f"job {self.name!r}: stage name {stage.name!r} is used twice")
+            names.add(stage.name)
+        self._check_parents()
+        _ = self.topological_order
+
+    def _check_parents(self) -> None:
+        for index, stage in enumerate(self.stages):
+            for parent in stage.parents:
+                if parent == index:
+                    raise TraceError(f"job {self.name!r}: stage {stage.name!r} is its own parent")
+                if not 0 <= parent < len(self.stages):
+                    raise TraceError(
+                        f"job {self.name!r}: stage {stage.name!r} names parent {parent}, "
+                        f"the job has stages 0..{len(self.stages) - 1}"
+                    )
+            if len(set(stage.parents)) < len(stage.parents):
+                raise TraceError(
+                    f"job {self.name!r}: stage {stage.name!r} names a parent twice: "
+                    f"{list(stage.parents)}"
+                )
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """For each stage the stages that name it as parent, by index."""
+        found: list[list[int]] = [[] for _ in self.stages]
+        for index, stage in enumerate(self.stages):
+            for parent in stage.parents:
+                found[parent].append(index)
+        return tuple(tuple(row) for row in found)
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        """Stage indices, parents before children, by index where free to choose.
+
+        Raises:
+            TraceError: the stages form a cycle; the message names the stages on it.
+        """
+        missing = [len(stage.parents) for stage in self.stages]
+        ready = [index for index, count in enumerate(missing) if count == 0]
+        order: list[int] = []
+        for stage in ready:  # grows while it is walked
+            order.append(stage)
+            for child in self.children[stage]:
+                missing[child] -= 1
+                if missing[child] == 0:
+                    ready.append(child)
+        if len(order) < len(self.stages):
+            left = [self.stages[index].name for index, count in enumerate(missing) if count > 0]
+            raise TraceError(
+                f"job {self.name!r}: its stages form a cycle, through or above {left[:5]}"
+            )
+        return tuple(order)
+
+    @cached_property
+    def critical_path_ms(self) -> tuple[float, ...]:
+        """For each stage: longest chain of mean task durations from its start to the job's end.
+
+        .. math:: c_v = d_v + \\max_{u \\in children(v)} c_u
+        """
+        longest = [0.0] * len(self.stages)
+        for stage in reversed(self.topological_order):
+            after = max((longest[child] for child in self.children[stage]), default=0.0)
+            longest[stage] = self.stages[stage].mean_ms + after
+        return tuple(longest)
+
+    @property
+    def num_tasks(self) -> int:
+        return sum(stage.num_tasks for stage in self.stages)
+
+    @property
+    def num_edges(self) -> int:
+        return sum(len(stage.parents) for stage in self.stages)
+
+    @cached_property
+    def work_ms(self) -> float:
+        """Executor-milliseconds of all stages, each at its smallest level."""
+        return sum(stage.work_ms for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Jobs with distinct names, and where they came from."""
+
+    name: str
+    jobs: tuple[Job, ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-like facts about the origin (source, settings, counts of what was skipped)"""
+
+    def __post_init__(self) -> None:
+        if not self.jobs:
+            raise TraceError(f"trace {self.name!r} holds no job")
+        seen = set[str]()
+        for job in self.jobs:
+            if job.name in seen:
+                raise TraceError(f"trace {self.name!r}: job name {job.name!r} is used twice")
+            seen.add(job.name)
+
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        """Position of each job by name."""
+        return {job.name: index for index, job in enumerate(self.jobs)}
+
+    def job(self, name: str) -> Job:
+        """The job called `name`.
+
+        Raises:
+            TraceError: no job has that name.
+        """
+        if name not in self.index_of:
+            near = ", ".join(list(self.index_of)[:3])
+            raise TraceError(f"trace {self.name!r} has no job {name!r} (it has {near}, ...)")
+        return self.jobs[self.index_of[name]]
+
+
+def _frozen(values: Iterable[float]) -> FloatArray:
+    array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=np.float32)
+    array.flags.writeable = False
+    return array
