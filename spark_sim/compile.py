@@ -11,17 +11,27 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
-from numba import njit
+
+# numba's stubs know neither `_nrt` nor the settings.
+_compiler: Any = numba.njit
+_settings: Any = numba.config
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _ROOT = Path(__file__).parents[1]
-KERNEL_SOURCES = ("spark_sim/*.py", "spark_sim/kernels/*.py", "decima/heuristics/*.py")
-"""where compiled functions live"""
+KERNEL_SOURCES = (
+    "traces/arrays.py",
+    "spark_sim/compile.py",
+    "spark_sim/observation.py",
+    "spark_sim/tables.py",
+    "spark_sim/kernels/*.py",
+    "decima/heuristics/*.py",
+)
+"""where compiled functions, and the constants and columns that they read, are written"""
 
 
 def fingerprint() -> str:
@@ -45,17 +55,33 @@ def cache_folder() -> Path:
 _CACHE_FOLDER = str(cache_folder())
 
 
+# `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
+# arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
+# kernel that does). Counting cost 8 of every 9 seconds (`benchmarks/simulator_speed.py`).
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on first use and keep its machine code between runs."""
-    dispatcher = njit(function)
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _CACHE_FOLDER
+    return _cached(_compiler(_nrt=False)(function))
+
+
+def inlined_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `kernel`, for small functions on the path of every task event.
+
+    Without this each call copies the whole `State`, some hundred words
+    (`benchmarks/simulator_speed.py`).
+    """
+    return _cached(_compiler(_nrt=False, forceinline=True)(function))
+
+
+def _cached(dispatcher: Callable[P, R]) -> Callable[P, R]:
+    before = _settings.CACHE_DIR
+    _settings.CACHE_DIR = _CACHE_FOLDER
     try:
-        dispatcher.enable_caching()
+        dispatcher.enable_caching()  # type: ignore[attr-defined]
     except (RuntimeError, OSError):
         # A read-only home: every run compiles for itself, nothing else changes.
         pass
     finally:
-        numba.config.CACHE_DIR = before
-    compiled: Callable[P, R] = dispatcher
-    return compiled
+        _settings.CACHE_DIR = before
+    return dispatcher

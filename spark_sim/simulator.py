@@ -61,9 +61,7 @@ class Simulator:
             SimulationError: the arrivals break a rule of `setup.check_arrivals`.
         """
         self.cluster = cluster
-        self._state = build_state(
-            trace, cluster, arrival_ms, job, duration_key, timeline=timeline
-        )
+        self._state = build_state(trace, cluster, arrival_ms, job, duration_key, timeline=timeline)
         self._has_timeline = timeline
         self._status = Status(dispatch.advance(self._state))
 

@@ -51,7 +51,8 @@ JOB = np.dtype(
         ("active", "i1"),
         ("idle_head", "i4"),  # first executor idle in the job, in the order of becoming idle
         ("idle_tail", "i4"),
-        ("commit_head", "i4"),  # decima-sim: promises of the job's pool
+        ("pool", "i4"),  # decima-sim: executors in the job's pool
+        ("commit_head", "i4"),  # decima-sim: promises of that pool
         ("commit_tail", "i4"),
     ],
     align=True,
@@ -65,7 +66,10 @@ STAGE = np.dtype(
         ("num_tasks", "i4"),
         ("launched", "i4"),  # tasks started so far
         ("finished", "i4"),
-        ("covered", "i4"),  # tasks launched, plus executors moving to, waiting for or promised to it
+        (
+            "covered",
+            "i4",
+        ),  # tasks launched, plus executors moving to, waiting for or promised to it
         ("open", "i1"),  # may be chosen now
         ("runnable", "i1"),  # all parents complete
         ("order", "i8"),  # rank by the time of becoming runnable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.durations import (
     pick_level,
     pick_level_decima_sim,
@@ -18,7 +18,7 @@ _DECIMA_SIM = 2
 """`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
 
 
-@kernel
+@inlined_kernel
 def advance_time(state: State, time_ms: float) -> None:
     """Move the clock, and with it the integral of the number of jobs in the system."""
     clock = state.clock[0]
@@ -26,7 +26,7 @@ def advance_time(state: State, time_ms: float) -> None:
     clock["time_ms"] = time_ms
 
 
-@kernel
+@inlined_kernel
 def next_arrival_ms(state: State) -> float:
     """Time of the next job arrival; infinity when all have come."""
     clock = state.clock[0]
@@ -35,7 +35,7 @@ def next_arrival_ms(state: State) -> float:
     return np.inf
 
 
-@kernel
+@inlined_kernel
 def next_event_ms(state: State) -> float:
     """Time of the next executor event; infinity when none is pending. The queue is settled."""
     if state.clock[0]["num_events"] == 0:
@@ -97,7 +97,7 @@ def child_range(state: State, stage: int) -> tuple[int, int, int]:
     )
 
 
-@kernel
+@inlined_kernel
 def start_task(state: State, executor: int, stage: int) -> None:
     """Run the next task of `stage` on `executor`, which is in the stage's job already."""
     clock = state.clock[0]
@@ -131,7 +131,7 @@ def start_task(state: State, executor: int, stage: int) -> None:
     push(state, executor, finish_ms, TASK_DONE)
 
 
-@kernel
+@inlined_kernel
 def count_finished(state: State, executor: int) -> None:
     """The task of `executor` ends now: count it, and the time it took."""
     clock = state.clock[0]

@@ -112,8 +112,8 @@ def _task_done(state: State, executor: int) -> None:
             _fulfil(state, executor, take_promise(state, row))
         else:
             _park(state, executor, job)
-        if state.jobs[job]["local"] > 0:
-            _offer(state, job, NONE, state.jobs[job]["local"], NONE)
+        if state.jobs[job]["pool"] > 0:
+            _offer(state, job, NONE, state.jobs[job]["pool"], NONE)
     elif has_promise(state, row):
         _fulfil(state, executor, take_promise(state, row))
     else:
@@ -221,7 +221,7 @@ def _park(state: State, executor: int, job: int) -> None:
         clock["unattached"] += 1
     else:
         append_idle(state, state.jobs[job], executor)
-        state.jobs[job]["local"] += 1
+        state.jobs[job]["pool"] += 1
 
 
 @kernel
@@ -234,7 +234,7 @@ def _unpark(state: State, executor: int) -> None:
     else:
         job = state.jobs[worker["job"]]
         remove_idle(state, job, executor)
-        job["local"] -= 1
+        job["pool"] -= 1
 
 
 @kernel
@@ -313,9 +313,9 @@ def _first_unsaturated(state: State, job: int) -> int:
     best = NONE
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         candidate = state.stages[stage]
-        if candidate["runnable"] == 1 and candidate["covered"] < candidate["num_tasks"]:
-            if best == NONE or candidate["order"] < state.stages[best]["order"]:
-                best = stage
+        wants = candidate["runnable"] == 1 and candidate["covered"] < candidate["num_tasks"]
+        if wants and (best == NONE or candidate["order"] < state.stages[best]["order"]):
+            best = stage
     return best
 
 
@@ -358,6 +358,7 @@ def refresh(state: State) -> None:
         job = state.jobs[state.active[index]]
         job["open_stages"] = 0
         job["held"] = job["attached"]
+        job["local"] = 0
         first = job["first_stage"]
         last = first + job["num_stages"]
         for stage in range(first, last):
@@ -382,7 +383,7 @@ def refresh(state: State) -> None:
 
 @kernel
 def _count_held(state: State) -> None:
-    """Add to `held` what moves to each job and what others promise it; leave out what is offered."""
+    """Add to `held` what moves to each job or is promised by others; leave out what is offered."""
     clock = state.clock[0]
     for executor in range(clock["num_executors"]):
         worker = state.executors[executor]
@@ -397,6 +398,7 @@ def _count_held(state: State) -> None:
             _count_promised(state, state.stages[stage]["commit_head"], number)
     if clock["source_job"] != NONE:
         state.jobs[clock["source_job"]]["held"] -= clock["on_offer"]
+        state.jobs[clock["source_job"]]["local"] = clock["on_offer"]
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel
 from spark_sim.tables import NONE, State
 from traces.arrays import FIRST, FRESH, REST, TraceArrays
 
@@ -21,7 +21,7 @@ DECIMA_SIM_LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
 """the executor counts that decima-sim looks up; it leaves out the recorded level 2"""
 
 
-@kernel
+@inlined_kernel
 def task_hash(key: int, job: int, stage: int, task: int) -> np.uint64:
     """64 random bits that belong to one task of one run, whenever and wherever it runs."""
     bits = np.uint64(key) + np.uint64(job + 1) * _JOB + np.uint64(stage + 1) * _STAGE
@@ -29,14 +29,14 @@ def task_hash(key: int, job: int, stage: int, task: int) -> np.uint64:
     return _mix(bits)
 
 
-@kernel
+@inlined_kernel
 def _mix(bits: np.uint64) -> np.uint64:
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
     return bits ^ (bits >> np.uint64(31))
 
 
-@kernel
+@inlined_kernel
 def pick_level(trace: TraceArrays, template: int, executors: int, low_bits: np.uint64) -> int:
     """Row of the level for a job with `executors` executors.
 
@@ -60,7 +60,7 @@ def pick_level(trace: TraceArrays, template: int, executors: int, low_bits: np.u
     return int(row - 1)
 
 
-@kernel
+@inlined_kernel
 def pick_level_decima_sim(
     trace: TraceArrays, template: int, executors: int, low_bits: np.uint64
 ) -> int:
@@ -83,7 +83,7 @@ def pick_level_decima_sim(
     return int(last)
 
 
-@kernel
+@inlined_kernel
 def wave_of(state: State, executor: int, stage: int) -> int:
     """FRESH for an executor new to the job, REST in the stage of its last task, else FIRST."""
     last = state.executors[executor]["last_stage"]
@@ -94,7 +94,7 @@ def wave_of(state: State, executor: int, stage: int) -> int:
     return FIRST
 
 
-@kernel
+@inlined_kernel
 def task_duration(state: State, executor: int, stage: int, level: int, bits: np.uint64) -> float:
     """Duration in ms of the next task of `stage` on `executor`; counts its inflation."""
     trace = state.trace

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
@@ -74,7 +74,10 @@ def advance(state: State) -> int:
             return TRUNCATED
         advance_time(state, time_ms)
         if event_ms <= arrival_ms:
-            source = _handle(state, take(state))
+            executor = take(state)
+            if _continues(state, executor):
+                continue
+            source = _handle(state, executor)
         else:
             source = _admit_all(state, time_ms)
         if source != _NO_EVENT and _open_round(state, source):
@@ -96,6 +99,25 @@ def _admit_all(state: State, time_ms: float) -> int:
     return NONE
 
 
+@inlined_kernel
+def _continues(state: State, executor: int) -> bool:
+    """Start the next task of the stage on `executor`, if its task ends and the stage has one.
+
+    Most events are this one: the executor stays, nobody is asked.
+    """
+    worker = state.executors[executor]
+    stage = worker["stage"]
+    row = state.stages[stage]
+    if worker["state"] != RUNNING or row["launched"] == row["num_tasks"]:
+        return False
+    count_finished(state, executor)
+    row["covered"] += 1
+    start_task(state, executor, stage)
+    if row["covered"] == row["num_tasks"]:
+        _cover(state, stage)
+    return True
+
+
 @kernel
 def _handle(state: State, executor: int) -> int:
     if state.executors[executor]["state"] == RUNNING:
@@ -105,16 +127,10 @@ def _handle(state: State, executor: int) -> int:
 
 @kernel
 def _task_done(state: State, executor: int) -> int:
+    """The task of `executor` ends and its stage has no further one to start."""
     stage = state.executors[executor]["stage"]
     row = state.stages[stage]
     count_finished(state, executor)
-    if row["launched"] < row["num_tasks"]:
-        # The executor stays without a decision: most events end here.
-        row["covered"] += 1
-        start_task(state, executor, stage)
-        if row["covered"] == row["num_tasks"]:
-            _cover(state, stage)
-        return _NO_EVENT
     source = _NO_EVENT
     if row["finished"] == row["num_tasks"] and _unlock_children(state, stage):
         source = NONE

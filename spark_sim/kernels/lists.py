@@ -85,7 +85,7 @@ def add_promise(state: State, owner: Table, stage: int, count: int) -> None:
 
 @kernel
 def has_promise(state: State, owner: Table) -> bool:
-    """Whether `owner` has promises left; entries whose job ended (count 0) are dropped on the way."""
+    """Whether `owner` has promises left; those to ended jobs (count 0) are dropped on the way."""
     while owner["commit_head"] != NONE:
         entry = owner["commit_head"]
         if state.commits[entry]["count"] > 0:

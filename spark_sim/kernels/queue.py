@@ -7,14 +7,14 @@ always pushes the next for the same executor: `take` therefore leaves the root's
 
 from __future__ import annotations
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel
 from spark_sim.tables import State, Table
 
 KIND_SHIFT = 56
 """the kind of an event stands above the sequence number in `rank`"""
 
 
-@kernel
+@inlined_kernel
 def push(state: State, executor: int, time_ms: float, kind: int) -> None:
     """Add the event of `executor`; at equal times the lower kind, then the earlier push wins."""
     clock = state.clock[0]
@@ -29,9 +29,9 @@ def push(state: State, executor: int, time_ms: float, kind: int) -> None:
         _sift_up(state.events, hole, time_ms, rank, executor)
 
 
-@kernel
+@inlined_kernel
 def settle(state: State) -> None:
-    """Fill the slot of an event that was taken and not replaced. Call before looking at the root."""
+    """Fill the slot of an event that was taken and not replaced, before the root is looked at."""
     clock = state.clock[0]
     if clock["root_is_free"] == 1:
         clock["root_is_free"] = 0
@@ -42,7 +42,7 @@ def settle(state: State) -> None:
             _sift_down(state.events, last, event["time_ms"], event["rank"], event["executor"])
 
 
-@kernel
+@inlined_kernel
 def take(state: State) -> int:
     """Remove the first event and return its executor. `settle` must have been called."""
     state.clock[0]["root_is_free"] = 1
@@ -50,7 +50,7 @@ def take(state: State) -> int:
     return executor
 
 
-@kernel
+@inlined_kernel
 def _sift_up(events: Table, hole: int, time_ms: float, rank: int, executor: int) -> None:
     while hole > 0:
         parent = (hole - 1) >> 2
@@ -62,7 +62,7 @@ def _sift_up(events: Table, hole: int, time_ms: float, rank: int, executor: int)
     _place(events, hole, time_ms, rank, executor)
 
 
-@kernel
+@inlined_kernel
 def _sift_down(events: Table, count: int, time_ms: float, rank: int, executor: int) -> None:
     hole = 0
     while True:
@@ -81,7 +81,7 @@ def _sift_down(events: Table, count: int, time_ms: float, rank: int, executor: i
     _place(events, hole, time_ms, rank, executor)
 
 
-@kernel
+@inlined_kernel
 def _before(events: Table, left: int, right: int) -> bool:
     one = events[left]
     other = events[right]
@@ -90,14 +90,14 @@ def _before(events: Table, left: int, right: int) -> bool:
     return bool(one["rank"] < other["rank"])
 
 
-@kernel
+@inlined_kernel
 def _copy(events: Table, to: int, source: int) -> None:
     events[to]["time_ms"] = events[source]["time_ms"]
     events[to]["rank"] = events[source]["rank"]
     events[to]["executor"] = events[source]["executor"]
 
 
-@kernel
+@inlined_kernel
 def _place(events: Table, slot: int, time_ms: float, rank: int, executor: int) -> None:
     events[slot]["time_ms"] = time_ms
     events[slot]["rank"] = rank

@@ -82,7 +82,7 @@ def _task_done(state: State, slot: int) -> bool:
     if due:
         return True
     _follow_plan(state)
-    return clock["unattached"] > 0 and clock["plan_stale"] == 1
+    return bool(clock["unattached"] > 0 and clock["plan_stale"] == 1)
 
 
 @kernel
@@ -161,7 +161,7 @@ def _open_round(state: State) -> bool:
                 job["local"] += running
         clock["on_offer"] -= job["held"]
         clock["open_stages"] += job["open_stages"]
-    return clock["on_offer"] > 0 and clock["open_stages"] > 0
+    return bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
 
 
 @kernel

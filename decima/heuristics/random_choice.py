@@ -1,0 +1,41 @@
+"""Any open stage and any legal limit, uniformly: the floor that every policy must beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from decima.heuristics.compiled import Numbers, Scratch
+from spark_sim.compile import kernel
+from spark_sim.kernels.durations import task_hash
+from spark_sim.observation import Observation
+from spark_sim.tables import NONE
+
+
+@kernel
+def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+    """A uniform choice among the open stages, then among the limits legal for its job."""
+    count = 0
+    for job in seen.active:
+        count += seen.jobs[job]["open_stages"]
+    if count == 0:
+        return NONE, 0
+    skip = _draw(scratch, count)
+    for job in seen.active:
+        row = seen.jobs[job]
+        if skip >= row["open_stages"]:
+            skip -= row["open_stages"]
+            continue
+        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+            if seen.stages[stage]["open"] == 1:
+                if skip == 0:
+                    return stage, row["held"] + 1 + _draw(scratch, seen.num_executors - row["held"])
+                skip -= 1
+    return NONE, 0
+
+
+@kernel
+def _draw(scratch: Scratch, count: int) -> int:
+    """A uniform number in 0..count - 1; `scratch` holds a key and the number of draws so far."""
+    scratch[1] += np.uint64(1)
+    bits = task_hash(scratch[0], 0, 0, int(scratch[1]))
+    return int(((bits >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))

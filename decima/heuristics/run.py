@@ -1,0 +1,87 @@
+"""The compiled loop: a whole run under a heuristic without returning to Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from decima.heuristics import (
+    fifo,
+    random_choice,
+    sjf_cp,
+    spark_fair,
+    sticky_fair,
+    strict_fair,
+    tuned_srw,
+    weighted_fair,
+)
+from decima.heuristics.compiled import Numbers, Scratch
+from spark_sim.compile import kernel
+from spark_sim.kernels.dispatch import step
+from spark_sim.observation import Observation
+from spark_sim.tables import DECIDE, State
+
+FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, RANDOM = range(8)
+"""codes of the heuristics; a function table would not survive in the compiler's cache"""
+
+_fifo = fifo.decide
+_sjf_cp = sjf_cp.decide
+_sticky_fair = sticky_fair.decide
+_strict_fair = strict_fair.decide
+_spark_fair = spark_fair.decide
+_weighted_fair = weighted_fair.decide
+_tuned_srw = tuned_srw.decide
+_random = random_choice.decide
+
+# C's clock(): processor time in microseconds, the same call that time.process_time makes.
+_processor_us: Any = types.ExternalFunction("clock", types.int64())
+
+
+@kernel
+def decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+    """(stage, limit) by the heuristic called `code`; stage NONE passes."""
+    if code == FIFO:
+        return _fifo(seen, parameters, scratch)
+    if code == SJF_CP:
+        return _sjf_cp(seen, parameters, scratch)
+    if code == STICKY_FAIR:
+        return _sticky_fair(seen, parameters, scratch)
+    if code == STRICT_FAIR:
+        return _strict_fair(seen, parameters, scratch)
+    if code == SPARK_FAIR:
+        return _spark_fair(seen, parameters, scratch)
+    if code == WEIGHTED_FAIR:
+        return _weighted_fair(seen, parameters, scratch)
+    if code == TUNED_SRW:
+        return _tuned_srw(seen, parameters, scratch)
+    return _random(seen, parameters, scratch)
+
+
+@kernel
+def run(
+    state: State, code: int, parameters: Numbers, scratch: Scratch, timed: bool
+) -> tuple[int, int]:
+    """From a due decision to the end: how it ended, and the heuristic's share in microseconds.
+
+    With `timed` false the second number is 0 and no clock is read.
+    """
+    status = DECIDE
+    spent_us = 0
+    clock = state.clock[0]
+    while status == DECIDE:
+        began_us = _processor_us() if timed else 0
+        seen = Observation(
+            clock["time_ms"],
+            clock["num_executors"],
+            clock["on_offer"],
+            clock["source_job"],
+            state.active[: clock["num_active"]],
+            state.jobs,
+            state.stages,
+        )
+        stage, limit = decide(code, seen, parameters, scratch)
+        if timed:
+            spent_us += _processor_us() - began_us
+        status = step(state, stage, limit)
+    return status, spent_us

@@ -1,0 +1,28 @@
+"""SJF-CP: the job with the least total work first, inside it the critical path first.
+
+Decima section 7.1, baseline 2. Total work is known on arrival: tasks times mean duration.
+"""
+
+from __future__ import annotations
+
+from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.stages import on_critical_path
+from spark_sim.compile import kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import NONE
+
+
+@kernel
+def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
+    """The runnable stage with the longest critical path of the shortest job that has one."""
+    best = NONE
+    least_ms = 0.0
+    for job in seen.active:
+        work_ms = seen.jobs[job]["work_ms"]
+        if best != NONE and work_ms >= least_ms:
+            continue
+        stage = on_critical_path(seen, job, False)
+        if stage != NONE:
+            best = stage
+            least_ms = work_ms
+    return best, seen.num_executors

@@ -1,0 +1,67 @@
+"""Choosing inside a job, and shares between jobs: what several heuristics need."""
+
+from __future__ import annotations
+
+import math
+
+from spark_sim.compile import kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import NONE
+
+
+@kernel
+def first_runnable(seen: Observation, job: int) -> int:
+    """The open stage of `job` that became runnable first, else its first open stage, else NONE."""
+    row = seen.jobs[job]
+    best = NONE
+    if row["open_stages"] == 0:
+        return best
+    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        candidate = seen.stages[stage]
+        if candidate["open"] == 0:
+            continue
+        if best == NONE or _sooner(candidate, seen.stages[best]):
+            best = stage
+    return best
+
+
+@kernel
+def _sooner(candidate: dict[str, int], best: dict[str, int]) -> bool:
+    if candidate["runnable"] != best["runnable"]:
+        return candidate["runnable"] > best["runnable"]
+    return candidate["runnable"] == 1 and candidate["order"] < best["order"]
+
+
+@kernel
+def on_critical_path(seen: Observation, job: int, early: bool) -> int:
+    """The open stage of `job` with the longest critical path, runnable ones first; NONE if none.
+
+    Args:
+        seen: the observation.
+        job: row of `seen.jobs`.
+        early: also take a stage whose parents are not complete (its executors will wait).
+    """
+    row = seen.jobs[job]
+    best = NONE
+    if row["open_stages"] == 0:
+        return best
+    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        candidate = seen.stages[stage]
+        if candidate["open"] == 0 or (candidate["runnable"] == 0 and not early):
+            continue
+        if best == NONE:
+            best = stage
+            continue
+        leader = seen.stages[best]
+        if candidate["runnable"] != leader["runnable"]:
+            if candidate["runnable"] == 1:
+                best = stage
+        elif candidate["critical_path_ms"] > leader["critical_path_ms"]:
+            best = stage
+    return best
+
+
+@kernel
+def fair_share(seen: Observation) -> int:
+    """Executors divided by jobs in the system, rounded up."""
+    return math.ceil(seen.num_executors / max(1, len(seen.active)))
