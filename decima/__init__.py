@@ -1,0 +1,15 @@
+"""Schedulers for Spark-style DAG jobs: baselines, comparison, tuning."""
+
+from decima.evaluation import EvaluationConfig, Report, evaluate
+from decima.policies import HEURISTICS, Heuristic, PolicyError
+from decima.policy import Policy
+
+__all__ = [
+    "EvaluationConfig",
+    "evaluate",
+    "Report",
+    "Policy",
+    "Heuristic",
+    "HEURISTICS",
+    "PolicyError",
+]

@@ -1,0 +1,1 @@
+"""The `decima` command: one module for each subcommand."""

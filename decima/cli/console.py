@@ -1,0 +1,45 @@
+"""Progress and tables for people: progress on stderr, results on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+_PIPE_WIDTH = 160
+"""columns of a table that goes to a file or a pipe, where there is no terminal to ask"""
+
+
+def stdout() -> Console:
+    """Where results go."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    return console
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None = None) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar on stderr while the block runs; silent where stderr is no terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        yield bar, bar.add_task(label, total=total)

@@ -1,0 +1,79 @@
+"""Every mistake of a user leaves the program as one line on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, Any
+
+import click
+
+OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
+
+
+class OneLineError(click.ClickException):
+    """What click shows instead of a traceback or of its usage text: `error: MESSAGE`."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
+
+
+class OneLineErrors(click.Group):
+    """A group in which wrong usage, bad input and refused files end in one line and exit code 2.
+
+    Bad input is a `ValueError` of a class of ours, or one that our own code raised: a rule that the
+    input breaks. One that comes out of another library is a fault of ours and keeps its traceback.
+    """
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _one_line():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except OneLineError:
+        raise
+    except click.UsageError as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            raise  # not a mistake: click 8.2 and newer show the help text this way
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        raise OneLineError(_joined(error.format_message()) + hint) from error
+    except click.ClickException as error:
+        raise OneLineError(_joined(error.format_message())) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader of our output has gone; click leaves quietly
+            raise
+        where = f"{error.filename}: " if error.filename is not None else ""
+        raise OneLineError(f"{where}{error.strerror or error}") from error
+    except ValueError as error:
+        if not (_is_ours(type(error).__module__) or _is_ours(_raised_in(error.__traceback__))):
+            raise
+        raise OneLineError(_joined(str(error))) from error
+
+
+def _raised_in(trace: TracebackType | None) -> str:
+    """Name of the module whose code raised: that of the innermost frame."""
+    module = ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in OUR_PACKAGES
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,24 @@
+"""The `decima` command."""
+
+from __future__ import annotations
+
+import click
+
+from decima.cli.errors import OneLineErrors
+from decima.cli.evaluate import evaluate
+from decima.cli.traces import traces
+from decima.cli.tune import tune
+
+
+@click.group(cls=OneLineErrors)
+@click.version_option(package_name="decima-scheduler")
+def main() -> None:
+    """Schedulers for Spark-style DAG jobs: simulate, compare, tune."""
+
+
+main.add_command(traces)
+main.add_command(evaluate)
+main.add_command(tune)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Options that several subcommands share, and the settings they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from decima.evaluation import ARRIVALS, EvaluationConfig
+from decima.evaluation.config import ConfigError
+from decima.tuning import read_tuned
+from spark_sim import Protocol
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT = EvaluationConfig()
+
+_WORKLOAD = (
+    click.option("--trace", default=_DEFAULT.trace, show_default=True, help="Name or file."),
+    click.option("--executors", default=_DEFAULT.executors, show_default=True),
+    click.option("--jobs", default=_DEFAULT.jobs, show_default=True, help="In each sequence."),
+    click.option(
+        "--interarrival",
+        "interarrival_s",
+        default=_DEFAULT.interarrival_s,
+        show_default=True,
+        help="Mean seconds between arrivals.",
+    ),
+    click.option("--sequences", default=_DEFAULT.sequences, show_default=True),
+    click.option("--seed", default=_DEFAULT.seed, show_default=True),
+    click.option(
+        "--arrivals",
+        default=_DEFAULT.arrivals,
+        show_default=True,
+        help=f"{', '.join(ARRIVALS)}, or a CSV file with columns arrival_ms,job.",
+    ),
+    click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch)."),
+    click.option(
+        "--protocol",
+        default=_DEFAULT.protocol,
+        show_default=True,
+        help=f"{', '.join(protocol.label for protocol in Protocol)}.",
+    ),
+    click.option(
+        "--moving-delay",
+        "moving_delay_s",
+        default=_DEFAULT.moving_delay_s,
+        show_default=True,
+        help="Seconds to start an executor in another job.",
+    ),
+    click.option(
+        "--warmup-delay",
+        "warmup_delay_s",
+        default=_DEFAULT.warmup_delay_s,
+        show_default=True,
+        help="Seconds added to an unmeasured first task.",
+    ),
+    click.option("--time-limit", "time_limit_s", type=float, help="Truncate runs, in seconds."),
+)
+
+
+def workload_options(command: F) -> F:
+    """Add the options that describe trace, arrivals and cluster."""
+    for option in reversed(_WORKLOAD):
+        command = option(command)
+    return command
+
+
+def build_config(
+    options: Mapping[str, Any],
+    policies: tuple[str, ...],
+    parameters: Mapping[str, Mapping[str, float]] | None = None,
+) -> EvaluationConfig:
+    """The settings that the options of `workload_options` add up to.
+
+    Raises:
+        ValueError: (one line) they contradict each other or a rule.
+    """
+    settings = dict(options)
+    if settings.pop("batch"):
+        if settings["arrivals"] not in (_DEFAULT.arrivals, "batch"):
+            raise ConfigError(f"--batch contradicts --arrivals {settings['arrivals']}")
+        settings["arrivals"] = "batch"
+    return EvaluationConfig(policies=policies, parameters=parameters or {}, **settings)
+
+
+def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
+    """Parameters by policy from the files of `decima tune`."""
+    found: dict[str, Mapping[str, float]] = {}
+    for path in paths:
+        policy, parameters = read_tuned(path)
+        if policy in found:
+            raise ConfigError(f"{path}: parameters for {policy!r} were given already")
+        found[policy] = parameters
+    return found
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Names separated by commas, without blanks."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())

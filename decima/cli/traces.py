@@ -1,0 +1,244 @@
+"""`decima traces`: list, look at, import, check and draw traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from decima.cli.errors import OneLineErrors
+from traces import (
+    Job,
+    Trace,
+    TraceError,
+    list_builtin,
+    load_trace,
+    read_alibaba,
+    read_csv,
+    read_decima_sim,
+    read_json,
+    read_wfcommons,
+    write_trace,
+)
+from traces.graph import MS_PER_S, depth, summary
+
+EXISTING = click.Path(exists=True, path_type=Path)
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="Trace file to write (.parquet).",
+)
+_WIDTH = 160  # of tables that go to a file or a pipe
+
+
+@click.group(cls=OneLineErrors)
+def traces() -> None:
+    """Look at traces and import them from other formats."""
+
+
+@traces.command("list")
+def list_command() -> None:
+    """List the built-in traces."""
+    table = Table("name", "what it is", box=None, header_style="bold")
+    for name, words in list_builtin().items():
+        table.add_row(name, words)
+    _print(table)
+
+
+@traces.command()
+@click.argument("trace")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def info(trace: str, as_json: bool) -> None:
+    """Key figures of TRACE: a built-in name, a trace file, a .csv, a .json."""
+    figures = summary(load_trace(trace))
+    if as_json:
+        click.echo(json.dumps(figures, indent=2))
+    else:
+        _print_figures(figures)
+
+
+@traces.command()
+@click.argument("file", type=EXISTING)
+def validate(file: Path) -> None:
+    """Read FILE, check every rule, and say what it holds in one line."""
+    figures = summary(load_trace(file))
+    click.echo(
+        f"{file}: valid, {figures['jobs']:,} jobs, {figures['stages']:,} stages, "
+        f"{figures['tasks']:,} tasks, {figures['work_executor_s']:,.1f} executor-seconds"
+    )
+
+
+@traces.command()
+@click.argument("trace")
+@click.argument("job")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw to this .svg or .png instead of printing a table.",
+)
+def show(trace: str, job: str, output: Path | None) -> None:
+    """Show the stages of JOB in TRACE as a table, or draw its graph."""
+    found = load_trace(trace).job(job)
+    if output is None:
+        _print_job(found)
+        return
+    from traces.draw import draw_job  # matplotlib takes 0.3 s to import
+
+    draw_job(found, output)
+    click.echo(f"wrote {output}")
+
+
+@traces.group("import")
+def import_group() -> None:
+    """Convert another format to a trace file."""
+
+
+@import_group.command("decima-sim")
+@click.argument("folder", type=EXISTING)
+@OUTPUT
+def import_decima_sim(folder: Path, output: Path) -> None:
+    """Import decima-sim's TPC-H FOLDER (all sizes, or one)."""
+    save_imported(read_decima_sim(folder), output)
+
+
+@import_group.command("alibaba")
+@click.argument("file", type=EXISTING)
+@click.option("--limit", type=int, help="Take only the first jobs of the file, this many.")
+@click.option("--machine-memory-mb", type=float, help="What 100 in plan_mem stands for.")
+@click.option("--raw-starts", is_flag=True, help="Count waiting for parents as run time.")
+@OUTPUT
+def import_alibaba(
+    file: Path, limit: int | None, machine_memory_mb: float | None, raw_starts: bool, output: Path
+) -> None:
+    """Import Alibaba's batch_task.csv (2018), plain or .gz."""
+    imported = read_alibaba(
+        file,
+        limit=limit,
+        machine_memory_mb=machine_memory_mb,
+        registered_starts=not raw_starts,
+    )
+    save_imported(imported, output)
+
+
+@import_group.command("csv")
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
+@OUTPUT
+def import_csv(files: tuple[Path, ...], output: Path) -> None:
+    """Import CSV files written by hand (docs/trace-format.md)."""
+    save_imported(_merged(files, read_csv, output), output)
+
+
+@import_group.command("json")
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
+@OUTPUT
+def import_json(files: tuple[Path, ...], output: Path) -> None:
+    """Import JSON files written by hand (docs/trace-format.md)."""
+    save_imported(_merged(files, read_json, output), output)
+
+
+@import_group.command("wfcommons")
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
+@click.option("--group", is_flag=True, help="Merge interchangeable tasks into one stage.")
+@OUTPUT
+def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None:
+    """Import WfCommons instances (WfFormat 1.5), one job for each file."""
+    save_imported(read_wfcommons(files, group=group), output)
+
+
+def save_imported(trace: Trace, output: Path) -> None:
+    """Write `trace` and print its figures with what the importer left out: the end of an import.
+
+    Raises:
+        TraceError: the output is no ``.parquet`` path, or cannot be written.
+    """
+    if output.suffix.lower() != ".parquet":
+        raise TraceError(f"{output}: a trace file ends in .parquet")
+    write_trace(trace, output)
+    _print_figures(summary(trace))
+    click.echo(f"wrote {output}")
+
+
+def _merged(files: Sequence[Path], read: Callable[[Path], Trace], output: Path) -> Trace:
+    """All files as one trace."""
+    if len(files) == 1:
+        return read(files[0])
+    parts = [read(file) for file in files]
+    metadata = {
+        "format": parts[0].metadata["format"],
+        "source": [part.metadata["source"] for part in parts],
+    }
+    return Trace(output.stem, tuple(job for part in parts for job in part.jobs), metadata)
+
+
+def _print_figures(figures: Mapping[str, Any]) -> None:
+    table = Table(title=figures["name"], box=None, show_header=False, title_justify="left")
+    for key in ("jobs", "stages", "tasks", "edges"):
+        table.add_row(key, f"{figures[key]:,}")
+    table.add_row("work", f"{figures['work_executor_s']:,.1f} executor-seconds")
+    table.add_row("depth", f"up to {figures['depth_max']} stages")
+    for key in ("stages_per_job", "tasks_per_job"):
+        spread = figures[key]
+        table.add_row(
+            key.replace("_", " "),
+            f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:,.6g}, "
+            f"mean {spread['mean']:,.1f}",
+        )
+    table.add_row("executor levels", ", ".join(map(str, figures["executor_levels"])))
+    table.add_row("recorded arrivals", f"{figures['jobs_with_arrival']:,} jobs")
+    for key, value in figures["metadata"].items():
+        first, *others = _metadata_rows(value)
+        table.add_row(key.replace("_", " "), first)
+        for words in others:
+            table.add_row("", words)
+    _print(table)
+
+
+def _metadata_rows(value: Any) -> list[str]:
+    """A count per reason takes a row each; anything else takes one."""
+    if isinstance(value, Mapping):
+        return [f"{words}: {number}" for words, number in value.items()] or ["nothing"]
+    if isinstance(value, list):
+        shown = ", ".join(map(str, value[:8]))
+        return [shown if len(value) <= 8 else f"{shown}, ... ({len(value)} in all)"]
+    return [str(value)]
+
+
+def _print_job(job: Job) -> None:
+    arrival = "" if job.arrival_ms is None else f", arrives at {job.arrival_ms / MS_PER_S:,.1f} s"
+    table = Table(
+        title=f"{job.name}: {job.num_tasks:,} tasks, depth {depth(job)}, "
+        f"work {job.work_ms / MS_PER_S:,.1f} executor-seconds{arrival}",
+        box=None,
+        header_style="bold",
+        title_justify="left",
+    )
+    table.add_column("stage")
+    for column in ("tasks", "mean task s", "work executor-s", "to the end s"):
+        table.add_column(column, justify="right")
+    table.add_column("parents")
+    for stage, remaining_ms in zip(job.stages, job.critical_path_ms, strict=True):
+        table.add_row(
+            stage.name,
+            f"{stage.num_tasks:,}",
+            f"{stage.mean_ms / MS_PER_S:,.3f}",
+            f"{stage.work_ms / MS_PER_S:,.1f}",
+            f"{remaining_ms / MS_PER_S:,.1f}",
+            ", ".join(job.stages[parent].name for parent in stage.parents),
+        )
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    # Names come from files: they are shown as they are, never read as markup.
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
+    console.print(table)

@@ -1,0 +1,88 @@
+"""What is compared on what: the settings of one evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decima.policies import HEURISTICS, Heuristic
+from spark_sim import Cluster, Protocol
+
+MS_PER_S = 1000.0
+
+ARRIVALS = ("poisson", "batch", "bursty", "diurnal", "recorded", "decima-sim")
+"""arrival patterns by name; anything else is the path of a CSV file (`arrival_ms,job`)"""
+
+
+class ConfigError(ValueError):
+    """A setting that contradicts another or a rule; the message is one line."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Settings of `evaluate`. Times are seconds, as at the command line."""
+
+    trace: str = "tpch-like"
+    """a built-in trace by name, or a file"""
+    policies: tuple[str, ...] = ("strict_fair", "fifo")
+    """names from `decima.policies.HEURISTICS`; the first is what the others are compared with"""
+    executors: int = 50
+    jobs: int = 200
+    """jobs in each sequence (decima-sim's generator adds the one present at the start)"""
+    interarrival_s: float = 25.0
+    """mean time between arrivals"""
+    arrivals: str = "poisson"
+    """one of `ARRIVALS`, or the path of a CSV file"""
+    sequences: int = 10
+    """arrival sequences; every policy meets the same ones"""
+    seed: int = 0
+    protocol: str = "executors"
+    """"executors", "session" or "decima-sim" (`spark_sim.Protocol`)"""
+    moving_delay_s: float = 2.0
+    warmup_delay_s: float = 1.0
+    time_limit_s: float | None = None
+    """truncate each run there; None runs until every job is complete"""
+    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """tuned parameters by policy"""
+
+    def __post_init__(self) -> None:
+        if not self.policies:
+            raise ConfigError("no policy to evaluate")
+        for label in ("jobs", "sequences"):
+            if not 1 <= getattr(self, label) <= 1_000_000:
+                raise ConfigError(f"{label} must lie in 1..1,000,000, got {getattr(self, label)}")
+        if not (math.isfinite(self.interarrival_s) and self.interarrival_s > 0):
+            raise ConfigError(f"interarrival must be positive, got {self.interarrival_s} s")
+        if self.seed < 0:
+            raise ConfigError(f"seed must not be negative, got {self.seed}")
+        twice = [name for name in self.policies if self.policies.count(name) > 1]
+        if twice:
+            raise ConfigError(f"policy {twice[0]!r} is named twice")
+        for name in self.policies:
+            Heuristic(name, self.parameters.get(name))
+        unused = sorted(set(self.parameters) - set(HEURISTICS))
+        if unused:
+            raise ConfigError(f"parameters for {unused[0]!r}, which is not a policy")
+        if self.arrivals not in ARRIVALS and not Path(self.arrivals).exists():
+            raise ConfigError(
+                f"arrivals {self.arrivals!r}: no such file, and none of {', '.join(ARRIVALS)}"
+            )
+        self.cluster()
+
+    def cluster(self) -> Cluster:
+        """The cluster that every run gets; refuses impossible settings."""
+        limit_s = self.time_limit_s
+        return Cluster(
+            num_executors=self.executors,
+            moving_delay_ms=self.moving_delay_s * MS_PER_S,
+            warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
+            protocol=Protocol.parse(self.protocol),
+            time_limit_ms=None if limit_s is None else limit_s * MS_PER_S,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as JSON-like values."""
+        return asdict(self)

@@ -1,0 +1,171 @@
+"""What an evaluation found: figures for each policy, as objects, JSON and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.statistics import Estimate, difference_percent, mean_of
+from traces import Trace
+
+if TYPE_CHECKING:
+    from decima.evaluation.runner import Run
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyReport:
+    """One policy over S sequences; every array is (S,), one value for each."""
+
+    runs: tuple[Run, ...]
+    """by number of the sequence"""
+    avg_jct_s: Floats
+    median_jct_s: Floats
+    p95_jct_s: Floats
+    p99_jct_s: Floats
+    avg_slowdown: Floats
+    makespan_s: Floats
+    utilisation: Floats
+    fairness: Floats
+    """Jain's index of the slowdowns"""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> PolicyReport:
+        """Collect the figures of `runs`, which are in the order of their sequences."""
+        metrics = [run.metrics for run in runs]
+        return cls(
+            runs=tuple(runs),
+            avg_jct_s=np.array([m.avg_jct_s for m in metrics]),
+            median_jct_s=np.array([m.jct_percentile_s(50) for m in metrics]),
+            p95_jct_s=np.array([m.jct_percentile_s(95) for m in metrics]),
+            p99_jct_s=np.array([m.jct_percentile_s(99) for m in metrics]),
+            avg_slowdown=np.array([m.slowdown.mean() for m in metrics]),
+            makespan_s=np.array([m.makespan_s for m in metrics]),
+            utilisation=np.array([m.utilisation for m in metrics]),
+            fairness=np.array([m.fairness for m in metrics]),
+        )
+
+    def total(self, figure: str) -> int:
+        """Sum of a counting figure of `RunMetrics` over the sequences."""
+        return sum(int(getattr(run.metrics, figure)) for run in self.runs)
+
+    def executor_s(self, figure: str) -> float:
+        """Sum of an executor-seconds figure of `RunMetrics` over the sequences."""
+        return sum(float(getattr(run.metrics, figure)) for run in self.runs)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The comparison of all policies of an evaluation."""
+
+    config: EvaluationConfig
+    trace: Trace
+    policies: Mapping[str, PolicyReport]
+
+    @cached_property
+    def reference(self) -> PolicyReport:
+        """The first policy: the others are compared with it."""
+        return self.policies[self.config.policies[0]]
+
+    def difference(self, name: str) -> Estimate:
+        """Average JCT of `name` against the first policy, in percent, paired by sequence."""
+        return difference_percent(self.policies[name].avg_jct_s, self.reference.avg_jct_s)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report in the documented JSON form (`docs/evaluation.md`)."""
+        return {
+            "config": self.config.to_json(),
+            "policies": {name: self._policy_json(name) for name in self.policies},
+        }
+
+    def _policy_json(self, name: str) -> dict[str, Any]:
+        report = self.policies[name]
+        difference = self.difference(name)
+        figures = (
+            "avg_jct_s",
+            "median_jct_s",
+            "p95_jct_s",
+            "p99_jct_s",
+            "avg_slowdown",
+            "makespan_s",
+            "utilisation",
+            "fairness",
+        )
+        shares = ("busy_executor_s", "moving_executor_s", "idle_executor_s", "inflation_executor_s")
+        counts = ("task_events", "decisions", "forced", "unfinished")
+        return {
+            **{label: _figure_json(getattr(report, label)) for label in figures},
+            "difference_to_first": {
+                "mean_percent": difference.mean,
+                "ci95_percent": difference.ci95,
+            },
+            **{label: report.executor_s(label) for label in shares},
+            **{label: report.total(label) for label in counts},
+            "cpu_s": {
+                "policy": sum(run.policy_cpu_s for run in report.runs),
+                "environment": sum(run.environment_cpu_s for run in report.runs),
+            },
+        }
+
+    def table(self) -> Table:
+        """One row for each policy, for people."""
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("policy", no_wrap=True)
+        for heading in (
+            "average JCT [95 %]",
+            f"vs {self.config.policies[0]} [95 %]",
+            "median",
+            "p95",
+            "p99",
+            "makespan",
+            "busy",
+            "moving",
+            "decisions",
+        ):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, report in self.policies.items():
+            table.add_row(name, *self._cells(name, report))
+        return table
+
+    def _cells(self, name: str, report: PolicyReport) -> list[str]:
+        average = mean_of(report.avg_jct_s)
+        is_reference = name == self.config.policies[0]
+        unfinished = report.total("unfinished")
+        moving = report.executor_s("moving_executor_s") / max(
+            1e-9, sum(run.metrics.makespan_s for run in report.runs) * self.config.executors
+        )
+        return [
+            f"{average.mean:.1f} s{_interval(average, '.1f')}",
+            "" if is_reference else _percent(self.difference(name)),
+            f"{report.median_jct_s.mean():.1f}",
+            f"{report.p95_jct_s.mean():.1f}",
+            f"{report.p99_jct_s.mean():.1f}",
+            f"{report.makespan_s.mean():,.0f}" + (f" ({unfinished} left)" if unfinished else ""),
+            f"{100 * report.utilisation.mean():.0f} %",
+            f"{100 * moving:.0f} %",
+            f"{report.total('decisions'):,}",
+        ]
+
+
+def _figure_json(values: Floats) -> dict[str, Any]:
+    estimate = mean_of(values)
+    return {"mean": estimate.mean, "ci95": estimate.ci95, "per_sequence": values.tolist()}
+
+
+def _interval(estimate: Estimate, form: str) -> str:
+    if estimate.ci95 is None:
+        return ""
+    low, high = estimate.ci95
+    return f" [{low:{form}}, {high:{form}}]"
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate.mean:+.1f} %{_interval(estimate, '+.1f')}"

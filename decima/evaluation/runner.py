@@ -1,0 +1,179 @@
+"""Running every policy on every sequence, on as many processes as asked for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.report import PolicyReport, Report
+from decima.evaluation.sequences import draw_sequence
+from decima.policies import Heuristic
+from decima.policy import Policy
+from spark_sim import IllegalActionError, Simulator, Status, Streams
+from spark_sim.metrics import RunMetrics, measure
+from spark_sim.tables import Table
+from traces import Trace, load_trace
+from traces.arrays import TraceArrays, to_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One policy on one sequence."""
+
+    policy: str
+    sequence: int
+    metrics: RunMetrics
+    policy_cpu_s: float
+    """deciding"""
+    environment_cpu_s: float
+    """all else: building the run and its events"""
+    timeline: Table | None
+    """the record of each task, if it was asked for"""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A trace, loaded and flattened once for many runs."""
+
+    trace: Trace
+    arrays: TraceArrays
+
+    @classmethod
+    def load(cls, name: str) -> Workload:
+        trace = load_trace(name)
+        return cls(trace, to_arrays(trace))
+
+
+Progress = Callable[[int, int], None]
+"""called with (runs finished, runs in all)"""
+
+
+def evaluate(
+    config: EvaluationConfig,
+    *,
+    workers: int = 1,
+    timelines: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Run every policy of `config` on the same sequences.
+
+    Args:
+        config: what to compare on what.
+        workers: processes; the result does not depend on their number (CPU times aside).
+        timelines: keep the record of every task.
+        progress: told after each run.
+
+    Raises:
+        ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be 1 or more, got {workers}")
+    pairs = [(name, number) for number in range(config.sequences) for name in config.policies]
+    found: dict[tuple[str, int], Run] = {}
+    workload = Workload.load(config.trace)
+    draw_sequence(config, workload.trace, 0)  # faults show before any process starts
+    for run in _runs(config, workload, pairs, min(workers, len(pairs)), timelines):
+        found[run.policy, run.sequence] = run
+        if progress is not None:
+            progress(len(found), len(pairs))
+    reports = {
+        name: PolicyReport.of([found[name, number] for number in range(config.sequences)])
+        for name in config.policies
+    }
+    return Report(config, workload.trace, reports)
+
+
+def simulate(
+    workload: Workload,
+    config: EvaluationConfig,
+    policy: Policy,
+    number: int,
+    *,
+    timeline: bool = False,
+) -> Run:
+    """One policy on sequence `number`.
+
+    Raises:
+        IllegalActionError: the policy broke a rule; the message names the policy.
+    """
+    began = time.process_time()
+    arrivals = draw_sequence(config, workload.trace, number)
+    simulator = Simulator(
+        workload.arrays,
+        config.cluster(),
+        arrivals.arrival_ms,
+        arrivals.job,
+        duration_key=Streams(config.seed, number).duration_key(),
+        timeline=timeline,
+    )
+    policy_cpu_s = play(simulator, policy)
+    spent_s = time.process_time() - began
+    record = simulator.timeline() if timeline else None
+    return Run(
+        policy.name,
+        number,
+        measure(simulator.state),
+        policy_cpu_s,
+        max(0.0, spent_s - policy_cpu_s),
+        record,
+    )
+
+
+def play(simulator: Simulator, policy: Policy) -> float:
+    """Take `simulator` to its end under `policy`; returns the CPU seconds spent deciding."""
+    if isinstance(policy, Heuristic):
+        return policy.play(simulator, timed=True)
+    spent_s = 0.0
+    while simulator.status is Status.DECIDE:
+        began = time.process_time()
+        action = policy.decide(simulator.observation())
+        spent_s += time.process_time() - began
+        try:
+            simulator.step(action)
+        except IllegalActionError as error:
+            raise IllegalActionError(f"policy {policy.name!r}: {error}") from error
+    return spent_s
+
+
+def _heuristic(config: EvaluationConfig, name: str, number: int) -> Heuristic:
+    key = int(Streams(config.seed, number).actions().integers(2**63))
+    return Heuristic(name, config.parameters.get(name), key)
+
+
+def _runs(
+    config: EvaluationConfig,
+    workload: Workload,
+    pairs: list[tuple[str, int]],
+    workers: int,
+    timelines: bool,
+) -> Iterator[Run]:
+    if workers == 1:
+        for name, number in pairs:
+            policy = _heuristic(config, name, number)
+            yield simulate(workload, config, policy, number, timeline=timelines)
+        return
+    # "spawn": forking a process that has started threads may hang.
+    context = multiprocessing.get_context("spawn")
+    work = partial(_work, timelines)
+    with ProcessPoolExecutor(workers, context, _start_worker, (config,)) as pool:
+        yield from pool.map(work, pairs)
+
+
+_worker: tuple[Workload, EvaluationConfig]
+
+
+def _start_worker(config: EvaluationConfig) -> None:
+    global _worker  # noqa: PLW0603 - the one way to hand a pool's process its state once
+    _worker = Workload.load(config.trace), config
+
+
+def _work(timelines: bool, pair: tuple[str, int]) -> Run:
+    workload, config = _worker
+    name, number = pair
+    policy = _heuristic(config, name, number)
+    return simulate(workload, config, policy, number, timeline=timelines)

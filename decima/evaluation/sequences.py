@@ -1,0 +1,33 @@
+"""The arrival sequences of an evaluation, each a pure function of the settings and its number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from decima.evaluation.config import ARRIVALS, MS_PER_S, EvaluationConfig
+from spark_sim import Streams
+from traces import Trace
+from traces import arrivals as patterns
+from traces.arrivals import Arrivals
+
+
+def draw_sequence(config: EvaluationConfig, trace: Trace, number: int) -> Arrivals:
+    """Sequence `number`: the same for every policy, whatever else is evaluated beside it.
+
+    A file or a recording gives every sequence the same arrivals; task durations still differ.
+    """
+    gap_ms = config.interarrival_s * MS_PER_S
+    rng = Streams(config.seed, number).arrivals()
+    if config.arrivals not in ARRIVALS:
+        return patterns.read_arrivals(Path(config.arrivals), trace)
+    if config.arrivals == "recorded":
+        return patterns.recorded(trace)
+    if config.arrivals == "decima-sim":
+        return patterns.decima_sim(trace, config.jobs, gap_ms, config.seed + number)
+    if config.arrivals == "batch":
+        return patterns.batch(trace, config.jobs, rng)
+    if config.arrivals == "bursty":
+        return patterns.bursty(trace, config.jobs, gap_ms, rng)
+    if config.arrivals == "diurnal":
+        return patterns.diurnal(trace, config.jobs, gap_ms, rng)
+    return patterns.poisson(trace, config.jobs, gap_ms, rng)

@@ -1,0 +1,1 @@
+"""The baselines of the papers, compiled: one file each; `run` plays them through."""

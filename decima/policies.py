@@ -1,0 +1,130 @@
+"""The policies by name, and the object that a compiled heuristic is to its callers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from decima.heuristics import run as compiled
+from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
+from spark_sim.observation import PASS
+from spark_sim.simulator import explain_illegal
+from spark_sim.tables import ILLEGAL, NONE
+
+
+class PolicyError(ValueError):
+    """A policy that does not exist, or a parameter that it does not have."""
+
+
+@dataclass(frozen=True)
+class HeuristicSpec:
+    """One heuristic: its compiled code, its parameters and what they may be."""
+
+    code: int
+    """the number by which `decima.heuristics.run` knows it"""
+    summary: str
+    """one line for lists"""
+    defaults: Mapping[str, float]
+    """parameters by name, in the order of its compiled code"""
+    search: Mapping[str, tuple[float, ...]]
+    """the values that `decima tune` tries; empty if there is nothing to tune"""
+
+
+_ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
+_FACTORS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0)
+_POWERS = tuple(round(0.1 * step, 1) for step in range(-5, 16))
+
+HEURISTICS: Mapping[str, HeuristicSpec] = {
+    "fifo": HeuristicSpec(
+        compiled.FIFO, "jobs by arrival, each with all executors it can use", {}, {}
+    ),
+    "sjf_cp": HeuristicSpec(
+        compiled.SJF_CP, "least total work first, in the job the critical path first", {}, {}
+    ),
+    "sticky_fair": HeuristicSpec(
+        compiled.STICKY_FAIR, "fair share, but jobs keep what their stages release", {}, {}
+    ),
+    "strict_fair": HeuristicSpec(
+        compiled.STRICT_FAIR, "every job at most executors / jobs", {}, {}
+    ),
+    "spark_fair": HeuristicSpec(
+        compiled.SPARK_FAIR, "Spark's FAIR pools, one for each job, work conserving", {}, {}
+    ),
+    "weighted_fair": HeuristicSpec(
+        compiled.WEIGHTED_FAIR,
+        "share proportional to total work",
+        {"alpha": 1.0, "limit_factor": 1.0},
+        {},
+    ),
+    "tuned_weighted_fair": HeuristicSpec(
+        compiled.WEIGHTED_FAIR,
+        "share proportional to total work to a tuned power",
+        {"alpha": -0.2, "limit_factor": 1.0},
+        {"alpha": _ALPHAS, "limit_factor": _FACTORS},
+    ),
+    "tuned_srw": HeuristicSpec(
+        compiled.TUNED_SRW,
+        "shortest remaining work first, under a tuned limit",
+        {"factor": 1.0, "jobs_power": 1.0, "work_power": 0.2},
+        {"factor": _FACTORS, "jobs_power": _POWERS, "work_power": _POWERS},
+    ),
+    "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),
+}
+"""every baseline, in the order of lists; multi-resource `tetris` and `graphene` join here"""
+
+Parameters = Mapping[str, float]
+
+
+class Heuristic:
+    """A compiled heuristic for one run: decides one by one, or plays the run through at once."""
+
+    def __init__(self, name: str, parameters: Parameters | None = None, key: int = 0) -> None:
+        """Args:
+            name: a key of `HEURISTICS`.
+            parameters: values that replace its defaults.
+            key: 64 random bits, for a heuristic that draws.
+
+        Raises:
+            PolicyError: no such heuristic, or it has no such parameter.
+        """
+        if name not in HEURISTICS:
+            raise PolicyError(f"unknown policy {name!r}; there are {', '.join(HEURISTICS)}")
+        spec = HEURISTICS[name]
+        values = dict(spec.defaults)
+        for label, value in (parameters or {}).items():
+            if label not in values:
+                known = ", ".join(values) or "none"
+                raise PolicyError(f"policy {name!r} has no parameter {label!r} (it has {known})")
+            if not np.isfinite(value):
+                raise PolicyError(f"policy {name!r}: {label} must be finite, got {value}")
+            values[label] = float(value)
+        self.name = name
+        self.parameters: Parameters = values
+        self._code = spec.code
+        self._numbers = np.array(list(values.values()), np.float64)
+        self._scratch = np.array([key, 0], np.uint64)
+
+    def decide(self, observation: Observation) -> Action:
+        """The next action (`decima.policy.Policy`)."""
+        stage, limit = compiled.decide(self._code, observation, self._numbers, self._scratch)
+        return PASS if stage == NONE else Action(int(stage), int(limit))
+
+    def play(self, simulator: Simulator, *, timed: bool = False) -> float:
+        """Run `simulator` to its end without returning to Python between decisions.
+
+        Returns:
+            the CPU seconds spent deciding, if `timed`; else 0.
+        """
+        if simulator.status is not Status.DECIDE:
+            return 0.0
+        status, spent_us = compiled.run(
+            simulator.state, self._code, self._numbers, self._scratch, timed
+        )
+        if status == ILLEGAL:
+            seen = simulator.observation()
+            action = self.decide(seen)
+            raise IllegalActionError(f"policy {self.name!r}: {explain_illegal(seen, action)}")
+        simulator.finish(status)
+        return spent_us / 1e6

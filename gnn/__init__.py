@@ -1,0 +1,1 @@
+"""Graph encoder of the learned policy: tensors in, embeddings out. It knows no simulator."""

@@ -1,0 +1,128 @@
+"""Figures of one finished (or truncated) run. Jobs that are not complete always count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.tables import State
+
+Floats = NDArray[np.float64]
+MS_PER_S = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class RunMetrics:
+    """What one run of K jobs on N executors gave."""
+
+    jct_s: Floats
+    """(K,) job completion time; for a job that was not complete, its age when the run ended"""
+    slowdown: Floats
+    """(K,) `jct_s` divided by the least that the job could need alone on the cluster"""
+    unfinished: int
+    """jobs that were not complete at the time limit (or had not arrived: these have age 0)"""
+    makespan_s: float
+    """from time 0 to the last completion, or to the time limit"""
+    busy_executor_s: float
+    """running tasks"""
+    moving_executor_s: float
+    """starting in another job"""
+    idle_executor_s: float
+    """neither: busy + moving + idle = N x makespan"""
+    inflation_executor_s: float
+    """part of busy: by how much mean durations at the levels used exceed those at the lowest"""
+    mean_jobs_in_system: float
+    """time average (Little: arrival rate x mean time in system)"""
+    task_events: int
+    """tasks finished"""
+    decisions: int
+    """actions taken by the policy, passes included"""
+    forced: int
+    """actions that the simulator took because the policy left everything idle for ever"""
+
+    @property
+    def avg_jct_s(self) -> float:
+        return float(self.jct_s.mean())
+
+    def jct_percentile_s(self, percent: float) -> float:
+        """The JCT that `percent` of the jobs do not exceed (linear interpolation)."""
+        return float(np.percentile(self.jct_s, percent))
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the executor time that ran tasks."""
+        total = self.busy_executor_s + self.moving_executor_s + self.idle_executor_s
+        return self.busy_executor_s / total if total > 0 else 0.0
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index of the slowdowns: 1 if all jobs are slowed alike, 1 / K at worst."""
+        return jain_index(self.slowdown)
+
+
+def jain_index(values: Floats) -> float:
+    r"""Jain's fairness index.
+
+    .. math:: (\\sum_i x_i)^2 / (K \\sum_i x_i^2)
+
+    Args:
+        values: (K,) not negative, not all zero.
+
+    Returns:
+        between 1 / K (one has all) and 1 (all have the same).
+    """
+    return float(values.sum() ** 2 / (len(values) * np.square(values).sum()))
+
+
+def measure(state: State) -> RunMetrics:
+    """The figures of the run in `state`, up to where its clock stands."""
+    clock, jobs = state.clock[0], state.jobs
+    end_ms = float(clock["time_ms"])
+    complete = ~np.isnan(jobs["completion_ms"])
+    leaves_ms = np.where(complete, jobs["completion_ms"], np.maximum(end_ms, jobs["arrival_ms"]))
+    jct_s = (leaves_ms - jobs["arrival_ms"]) / MS_PER_S
+    executor_s = int(clock["num_executors"]) * end_ms / MS_PER_S
+    busy_s, moving_s = float(clock["busy_ms"]) / MS_PER_S, float(clock["moving_ms"]) / MS_PER_S
+    return RunMetrics(
+        jct_s=jct_s,
+        slowdown=jct_s / least_jct_s(state),
+        unfinished=int((~complete).sum()),
+        makespan_s=end_ms / MS_PER_S,
+        busy_executor_s=busy_s,
+        moving_executor_s=moving_s,
+        idle_executor_s=executor_s - busy_s - moving_s,
+        inflation_executor_s=float(clock["inflation_ms"]) / MS_PER_S,
+        mean_jobs_in_system=float(clock["job_time_ms"]) / end_ms if end_ms > 0 else 0.0,
+        task_events=int(clock["task_events"]),
+        decisions=int(clock["decisions"]),
+        forced=int(clock["forced"]),
+    )
+
+
+def least_jct_s(state: State) -> Floats:
+    """(K,) for each job its critical path, or its work spread over all executors if that is longer.
+
+    Both from mean durations, so a lucky job may do better.
+    """
+    jobs, stages = state.jobs, state.stages
+    path_ms = np.maximum.reduceat(stages["critical_path_ms"], jobs["first_stage"])
+    spread_ms = jobs["work_ms"] / int(state.clock[0]["num_executors"])
+    longest: Floats = np.maximum(path_ms, spread_ms) / MS_PER_S
+    return longest
+
+
+def jobs_in_system(state: State) -> tuple[Floats, NDArray[np.int64]]:
+    """The number of jobs in the system over time, as steps.
+
+    Returns:
+        (M,) times in s, increasing, and (M,) the number from that time to the next.
+    """
+    ends = state.jobs["completion_ms"]
+    arrivals = state.jobs["arrival_ms"][state.jobs["arrival_ms"] <= state.clock[0]["time_ms"]]
+    times_ms = np.concatenate([arrivals, ends[~np.isnan(ends)]])
+    change = np.concatenate([np.ones(len(arrivals), int), -np.ones((~np.isnan(ends)).sum(), int)])
+    steps_ms, place = np.unique(times_ms, return_inverse=True)
+    count = np.bincount(place, weights=change).cumsum().astype(np.int64)
+    return steps_ms / MS_PER_S, count
