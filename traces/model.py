@@ -36,6 +36,9 @@ WAVES = ("fresh", "first", "rest")
 MAX_TASKS_PER_STAGE = 10_000_000
 """a larger count is taken for a corrupt file, not for a stage"""
 
+MAX_EXECUTORS = 1_000_000
+"""a larger executor level is taken for a corrupt file, too"""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelDurations:
@@ -66,8 +69,10 @@ class LevelDurations:
         return cls(executors, *(_frozen(values) for values in (fresh_ms, first_ms, rest_ms)))
 
     def __post_init__(self) -> None:
-        if self.executors < 1:
-            raise TraceError(f"executor level {self.executors} must be at least 1")
+        if not 1 <= self.executors <= MAX_EXECUTORS:
+            raise TraceError(
+                f"executor level {self.executors} must lie between 1 and {MAX_EXECUTORS:,}"
+            )
         for wave, values in zip(WAVES, self.waves, strict=True):
             bad = values[~(np.isfinite(values) & (values > 0))]
             if len(bad):
@@ -277,6 +282,9 @@ class Trace:
 
 
 def _frozen(values: Iterable[float]) -> FloatArray:
-    array = np.array(values if isinstance(values, np.ndarray) else list(values), dtype=np.float32)
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused by name
+        array = np.array(
+            values if isinstance(values, np.ndarray) else list(values), dtype=np.float32
+        )
     array.flags.writeable = False
     return array

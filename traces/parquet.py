@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from traces.atomic import written_whole
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
 
@@ -59,14 +59,8 @@ def write_trace(trace: Trace, path: Path) -> None:
     }
     schema = SCHEMA.with_metadata({FORMAT: json.dumps(header)})
     table = pa.Table.from_pylist([_job_row(job) for job in trace.jobs], schema=schema)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with written_whole(path) as partial:
         pq.write_table(table, partial, compression="zstd")
-        os.replace(partial, path)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot write the trace: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_trace(path: Path) -> Trace:
@@ -80,21 +74,23 @@ def read_trace(path: Path) -> Trace:
     try:
         # The schema's own check would accept columns of another type; cast refuses them.
         rows = pq.read_table(path).select(SCHEMA.names).cast(SCHEMA).to_pylist()
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise TraceError(f"{path}: damaged trace file: {_one_line(error)}") from error
     try:
         return Trace(header["name"], tuple(_job(row) for row in rows), header["metadata"])
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
+    except TypeError as error:  # only nulls are left to be of another type than the schema's
+        raise TraceError(f"{path}: a name, count, parent, stage or level is null") from error
 
 
 def _read_header(path: Path) -> dict[str, Any]:
     try:
         stored = pq.read_schema(path).metadata or {}
-        header = json.loads(stored[FORMAT.encode()])
+        header = dict(json.loads(stored[FORMAT.encode()]))
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror or _one_line(error)}") from error
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)") from error
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise TraceError(
@@ -103,7 +99,7 @@ def _read_header(path: Path) -> dict[str, Any]:
         )
     if not isinstance(header.get("name"), str) or not isinstance(header.get("metadata"), dict):
         raise TraceError(f"{path}: the trace header lacks its name or metadata")
-    return dict(header)
+    return header
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,0 +1,224 @@
+"""Importing Alibaba's batch_task.csv: the graph in the names, and every defect counted."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from traces import Trace, TraceError, read_alibaba
+from traces.alibaba import ADJUSTED, SKIPPED
+
+
+def row(
+    name: str,
+    job: str = "j_1",
+    *,
+    count: object = 1,
+    status: str = "Terminated",
+    start: object = 100,
+    end: object = 110,
+    cpu: object = 50,
+    memory: object = 0.2,
+) -> str:
+    """One line of the file."""
+    return f"{name},{count},{job},1,{status},{start},{end},{cpu},{memory}\n"
+
+
+GOOD = row("M1", "good")
+
+
+def read(tmp_path: Path, *rows: str, limit: int | None = None) -> Trace:
+    """Write the rows and import them."""
+    path = tmp_path / "batch_task.csv"
+    path.write_text("".join(rows))
+    return read_alibaba(path, limit=limit)
+
+
+def test_names_hold_the_graph(tmp_path: Path) -> None:
+    """Numbers after the first are parents, whatever the letter, suffix or order of the rows."""
+    trace = read(
+        tmp_path,
+        row("J5_3_4"),
+        row("M1"),
+        row("R2_1_Stg7"),
+        row("M3_2_"),
+        row("R4_1_1"),
+        row("task_LTg0MTUwNTA5Mjg4MDkwNjIzMA=="),
+        row("MergeTask"),
+        row("MergeTask1"),
+    )
+    parents = {stage.name: stage.parents for stage in trace.jobs[0].stages}
+    assert parents == {
+        "J5_3_4": (3, 4),
+        "M1": (),
+        "R2_1_Stg7": (1,),
+        "M3_2_": (2,),
+        "R4_1_1": (1,),
+        "task_LTg0MTUwNTA5Mjg4MDkwNjIzMA==": (),
+        "MergeTask": (),
+        "MergeTask1": (),
+    }
+    assert "skipped" in trace.metadata
+    assert trace.metadata["skipped"] == {}
+
+
+def test_counts_durations_and_demands_by_hand(tmp_path: Path) -> None:
+    """Seven instances for ten seconds: 70 executor-seconds, half a core each, at every wave."""
+    path = tmp_path / "batch_task.csv"
+    path.write_text(row("M1", count=7, cpu=50, memory=25) + row("M2", cpu="", memory=""))
+    first, second = read_alibaba(path, machine_memory_mb=1_000.0).jobs[0].stages
+    assert first.work_ms == 70_000.0
+    assert [values.tolist() for values in first.durations[0].waves] == [[10_000.0]] * 3
+    assert first.durations[0].executors == 1
+    assert (first.cpu, first.memory_mb) == (0.5, 250.0)
+    assert (second.cpu, second.memory_mb) == (None, None)
+    assert read_alibaba(path).jobs[0].stages[0].memory_mb is None
+
+
+def test_jobs_arrive_with_their_first_task_counted_from_the_earliest_job(tmp_path: Path) -> None:
+    """Job b starts first, at 200 s; job a 50 s later; a skipped job does not set the clock."""
+    trace = read(
+        tmp_path,
+        row("M1", "a", start=300, end=310),
+        row("M1", "b", start=200, end=210),
+        row("M2", "a", start=250, end=260),
+        row("M1", "failed", start=5, end=9, status="Failed"),
+    )
+    assert {job.name: job.arrival_ms for job in trace.jobs} == {"a": 50_000.0, "b": 0.0}
+
+
+def test_rows_of_a_job_need_not_stand_together(tmp_path: Path) -> None:
+    """Rows are collected over the whole file, also under a limit."""
+    rows = (row("M1", "a"), row("M1", "b"), row("M1", "c"), row("R2_1", "a"))
+    assert [len(job.stages) for job in read(tmp_path, *rows).jobs] == [2, 1, 1]
+    limited = read(tmp_path, *rows, limit=2)
+    assert [(job.name, len(job.stages)) for job in limited.jobs] == [("a", 2), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        pytest.param([row("M1", status="Running")], "not_terminated", id="still running"),
+        pytest.param([row("M1"), row("M2", status="Failed")], "not_terminated", id="one failed"),
+        pytest.param([row("M1", end=0)], "bad_times", id="no end"),
+        pytest.param([row("M1", end="")], "bad_times", id="empty end"),
+        pytest.param([row("M1", start=200)], "bad_times", id="ends before it starts"),
+        pytest.param([row("M1", end=10**12)], "bad_times", id="absurd end"),
+        pytest.param([row("M1_1")], "cycle", id="waits for itself"),
+        pytest.param([row("M1_2"), row("R2_1")], "cycle", id="wait for each other"),
+        pytest.param([row("R2_1")], "missing_parent", id="parent missing"),
+        pytest.param([row("M1"), row("R1")], "duplicate", id="number twice"),
+        pytest.param([row("task_x"), row("task_x")], "duplicate", id="name twice"),
+        pytest.param([row("M1", count=0)], "bad_instances", id="no instance"),
+        pytest.param([row("M1", count=10**9)], "bad_instances", id="absurd count"),
+        pytest.param([row("M1", count="many")], "malformed", id="count is text"),
+        pytest.param([row("M1", count="")], "malformed", id="count is empty"),
+        pytest.param([row("M1", start="x")], "malformed", id="time is text"),
+        pytest.param([row("M1", cpu="nan")], "malformed", id="demand is no number"),
+        pytest.param([row("M1", memory=-1)], "malformed", id="negative demand"),
+        pytest.param(["M1,1,j_1,1,Terminated,1,2\n"], "malformed", id="seven columns"),
+        pytest.param([row("", "j_1")], "malformed", id="no task name"),
+        pytest.param(["only text\n"], "malformed", id="no row at all"),
+        pytest.param([row("M1", "")], "malformed", id="no job name"),
+    ],
+)
+def test_a_job_with_a_defect_is_left_out_whole_and_counted(
+    tmp_path: Path, rows: list[str], reason: str
+) -> None:
+    """The good job stays; the other is counted once, under the reason that it breaks."""
+    trace = read(tmp_path, *rows, GOOD)
+    assert [job.name for job in trace.jobs] == ["good"]
+    assert trace.metadata["skipped"] == {reason: 1}
+    assert reason in SKIPPED
+
+
+def test_waiting_for_parents_is_not_run_time(tmp_path: Path) -> None:
+    """A dependant registered with its parent at 100 s begins when that ends, at 130 s."""
+    rows = (row("M1", start=100, end=130), row("R2_1", start=100, end=150))
+    trace = read(tmp_path, *rows)
+    assert [stage.mean_ms for stage in trace.jobs[0].stages] == [30_000.0, 20_000.0]
+    assert trace.metadata["adjusted"] == {"start_at_parents_end": 1}
+
+    raw = read_alibaba(tmp_path / "batch_task.csv", registered_starts=False)
+    assert [stage.mean_ms for stage in raw.jobs[0].stages] == [30_000.0, 50_000.0]
+    assert raw.metadata["adjusted"] == {}
+
+
+def test_other_adjustments_are_counted(tmp_path: Path) -> None:
+    """Within one second: half a second. Ended before its parent: times kept as recorded."""
+    trace = read(
+        tmp_path,
+        row("M1", start=100, end=100),
+        row("M2", start=100, end=140),
+        row("R3_2", start=100, end=120),
+        row("R4_2", start=100, end=140),
+    )
+    assert [stage.mean_ms for stage in trace.jobs[0].stages] == [500.0, 40_000.0, 20_000.0, 500.0]
+    changes = {"under_a_second": 2, "overlaps_parents": 1, "start_at_parents_end": 1}
+    assert trace.metadata["adjusted"] == changes
+    assert set(changes) == set(ADJUSTED)
+
+
+def test_gzip_is_read_alike_and_a_truncated_one_is_named(tmp_path: Path) -> None:
+    """The published file is compressed; half a download must not pass for the whole."""
+    path = tmp_path / "batch_task.csv.gz"
+    content = gzip.compress("".join(row("M1", f"j_{i}") for i in range(2_000)).encode())
+    path.write_bytes(content)
+    assert len(read_alibaba(path).jobs) == 2_000
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(TraceError, match="truncated gzip"):
+        read_alibaba(path)
+    path.write_bytes(b"no gzip")
+    with pytest.raises(TraceError, match="cannot read"):
+        read_alibaba(path)
+
+
+def test_files_without_a_usable_job_are_one_line(tmp_path: Path) -> None:
+    """The message says what was left out and why."""
+    with pytest.raises(TraceError, match="the file is empty"):
+        read(tmp_path, "")
+    with pytest.raises(TraceError, match="1 not_terminated, 1 bad_times") as caught:
+        read(tmp_path, row("M1", "a", end=0), row("M1", "b", status="Failed"))
+    assert str(tmp_path) in str(caught.value)
+    with pytest.raises(TraceError, match=r"csv:1: a line of 10,000 bytes"):
+        read(tmp_path, "x" * 20_000)
+    with pytest.raises(TraceError, match="No such file"):
+        read_alibaba(tmp_path / "none.csv")
+    with pytest.raises(TraceError, match="limit 0"):
+        read(tmp_path, GOOD, limit=0)
+    with pytest.raises(TraceError, match="machine memory -1"):
+        read_alibaba(tmp_path / "batch_task.csv", machine_memory_mb=-1)
+
+
+cells = st.sampled_from(
+    [
+        "M1",
+        "R2_1",
+        "J3_1_2",
+        "M1_1",
+        "task_x",
+        "",
+        "0",
+        "1",
+        "-5",
+        "99",
+        "Terminated",
+        "nan",
+        "\x00",
+    ]
+)
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=st.lists(st.lists(cells, min_size=1, max_size=10), max_size=12))
+def test_any_rows_are_imported_or_counted(tmp_path: Path, rows: list[list[str]]) -> None:
+    """Whatever the cells hold, the good job comes out, and no error but ours comes up."""
+    lines = [",".join(cells) + "\n" for cells in rows]
+    trace = read(tmp_path, GOOD, *lines)
+    assert "good" in trace.index_of

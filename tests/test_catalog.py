@@ -1,0 +1,79 @@
+"""Loading any trace by name or path."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from traces import Job, Stage, Trace, TraceError, catalog, list_builtin, load_trace, write_trace
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+
+
+@pytest.fixture
+def small() -> Trace:
+    return Trace("small", (Job("j", (Stage.fixed("s", 1, 5.0),)),))
+
+
+@pytest.mark.parametrize("name", sorted(list_builtin()))
+def test_every_builtin_trace_loads_and_is_always_the_same(name: str) -> None:
+    """Two loads give the same jobs, and `list_builtin` says something about each."""
+    first, again = load_trace(name), load_trace(name)
+    assert first.name == name
+    assert [job.name for job in first.jobs] == [job.name for job in again.jobs]
+    assert [job.work_ms for job in first.jobs] == [job.work_ms for job in again.jobs]
+    assert list_builtin()[name]
+
+
+def test_a_file_dropped_into_the_data_folder_is_builtin(
+    tmp_path: Path, small: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorded trace needs no line of code to become built-in."""
+    monkeypatch.setattr(catalog, "DATA_FOLDER", tmp_path)
+    write_trace(small, tmp_path / "recorded-one.parquet")
+    assert next(iter(list_builtin())) == "recorded-one"
+    assert load_trace("recorded-one").jobs[0].name == "j"
+
+
+def test_files_are_read_by_suffix(tmp_path: Path, small: Trace) -> None:
+    """Trace file, CSV and JSON, as text or path, upper case included."""
+    write_trace(small, tmp_path / "small.parquet")
+    shutil.copy(EXAMPLES / "jobs.csv", tmp_path / "JOBS.CSV")
+    assert load_trace(tmp_path / "small.parquet").name == "small"
+    assert load_trace(str(tmp_path / "JOBS.CSV")).name == "JOBS"
+    assert load_trace(EXAMPLES / "jobs.json").name == "example"
+
+
+def test_a_folder_is_taken_for_decima_sims(tmp_path: Path) -> None:
+    """Its layout is the only one that is a folder."""
+    np.save(tmp_path / "adj_mat_1.npy", np.zeros((1, 1)))
+    holder = np.empty((), object)
+    holder[()] = {0: {"first_wave": {5: [1]}, "rest_wave": {5: []}, "fresh_durations": {5: []}}}
+    np.save(tmp_path / "task_duration_1.npy", holder, allow_pickle=True)
+    assert load_trace(tmp_path).jobs[0].name == f"{tmp_path.name}/q1"
+
+
+def test_a_wrong_name_lists_what_there_is(tmp_path: Path) -> None:
+    """Neither a file nor built-in; a file of unknown suffix."""
+    with pytest.raises(TraceError, match=re.escape("nope: no such file, and no built-in trace (")):
+        load_trace("nope")
+    with pytest.raises(TraceError, match="tpch-like"):
+        load_trace(tmp_path / "none.parquet")
+    (tmp_path / "trace.txt").write_text("x")
+    with pytest.raises(TraceError, match=r"suffix '\.txt' is none of"):
+        load_trace(tmp_path / "trace.txt")
+
+
+def test_a_path_wins_over_a_name_when_it_looks_like_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tpch-like` is the built-in trace even where a file has that name; `./tpch-like` is not."""
+    (tmp_path / "tpch-like").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    assert len(load_trace("tpch-like").jobs) == 154
+    with pytest.raises(TraceError, match="suffix ''"):
+        load_trace("./tpch-like")

@@ -1,0 +1,253 @@
+"""`decima traces`: what a person types, what they get, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from decima.cli.errors import OneLineErrors
+from decima.cli.traces import traces
+from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, write_trace
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+def run(*arguments: object) -> Result:
+    """Run `decima traces ARGUMENTS`."""
+    return CliRunner().invoke(traces, [str(argument) for argument in arguments])
+
+
+def assert_one_error_line(result: Result, *words: str) -> None:
+    """Exit code 2, nothing printed, one line on stderr that holds `words`."""
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def test_list_names_the_builtin_traces() -> None:
+    """Each on a line of its own."""
+    result = run("list")
+    assert result.exit_code == 0
+    assert {"tpch-like", "random-dag"} <= {line.split()[0] for line in result.stdout.splitlines()}
+
+
+def test_info_as_json_gives_the_figures() -> None:
+    """The example, counted by hand."""
+    found = json.loads(run("info", EXAMPLES / "jobs.json", "--json").stdout)
+    assert (found["name"], found["jobs"], found["stages"]) == ("example", 2, 6)
+    assert (found["tasks"], found["edges"], found["depth_max"]) == (258, 4, 3)
+    assert found["stages_per_job"] == {"min": 2, "median": 3.0, "mean": 3.0, "max": 4}
+    assert found["tasks_per_job"]["max"] == 253
+    assert found["metadata"] == {"format": "json", "source": "jobs.json"}
+    lookup_s = (4 * 400 + 50) / 1_000
+    orders_s = 40 * (1200 + 1250 + 1400 + 1500 + 3100) / 5 / 1_000
+    items_s = 12 * (900 + 950 + 1100 + 2700) / 4 / 1_000
+    join_s, total_s = 200 * (110 + 120 + 150) / 3 / 1_000, 0.3
+    work_s = lookup_s + orders_s + items_s + join_s + total_s
+    assert found["work_executor_s"] == pytest.approx(work_s)
+
+
+def test_info_for_people_says_the_same() -> None:
+    """Thousands are grouped, and where the trace comes from is there."""
+    text = run("info", "tpch-like").stdout
+    assert "1,414" in text
+    assert "tpch_like" in text
+    assert "2 to 18, median" in text
+
+
+def test_show_prints_the_stages_of_a_job() -> None:
+    """Name, tasks and parents of each stage in one row."""
+    result = run("show", EXAMPLES / "jobs.json", "report")
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert "report: 253 tasks, depth 3" in result.stdout
+    assert ["join", "200", "0.127", "25.3", "0.4", "orders,", "items"] in rows
+
+
+def test_show_draws_a_file(tmp_path: Path) -> None:
+    """With -o the graph goes to an SVG or PNG."""
+    for name in ("job.svg", "job.png"):
+        result = run("show", "random-dag", "job3", "-o", tmp_path / name)
+        assert result.exit_code == 0
+        assert (tmp_path / name).stat().st_size > 1_000
+
+
+def test_names_from_files_are_not_taken_for_markup(tmp_path: Path) -> None:
+    """A stage called [red] keeps its name in the table."""
+    jobs = (Job("[bold]j", (Stage.fixed("[red]s", 1, 1.0),)),)
+    write_trace(Trace("[t]", jobs, {"note": "[/]"}), tmp_path / "t.parquet")
+    assert "[red]s" in run("show", tmp_path / "t.parquet", "[bold]j").stdout
+    assert "[/]" in run("info", tmp_path / "t.parquet").stdout
+
+
+def test_validate_says_one_line() -> None:
+    """A valid file exits with 0."""
+    result = run("validate", EXAMPLES / "jobs.csv")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    assert "valid, 2 jobs, 6 stages, 258 tasks" in result.stdout
+
+
+def alibaba_rows() -> str:
+    """One good job and one that failed."""
+    return "M1,3,good,1,Terminated,10,20,100,0.5\nM1,1,bad,1,Failed,10,20,100,0.5\n"
+
+
+def workflow() -> str:
+    """A WfCommons instance of two equal tasks."""
+    tasks = [{"name": f"t_{i}", "id": f"t_{i}", "parents": [], "children": []} for i in range(2)]
+    runs = [{"id": f"t_{i}", "runtimeInSeconds": 1} for i in range(2)]
+    parts = {"specification": {"tasks": tasks}, "execution": {"tasks": runs}}
+    return json.dumps({"name": "w", "schemaVersion": "1.5", "workflow": parts})
+
+
+def decima_sim_folder(folder: Path) -> Path:
+    """A folder of one size with one query."""
+    (folder / "2g").mkdir(parents=True)
+    np.save(folder / "2g" / "adj_mat_1.npy", np.zeros((1, 1)))
+    holder = np.empty((), object)
+    holder[()] = {0: {"first_wave": {5: [1]}, "rest_wave": {5: []}, "fresh_durations": {5: []}}}
+    np.save(folder / "2g" / "task_duration_1.npy", holder, allow_pickle=True)
+    return folder
+
+
+def test_every_format_is_imported_to_a_trace_file(tmp_path: Path) -> None:
+    """Each importer writes a file that loads, and its summary says what was left out."""
+    (tmp_path / "batch_task.csv").write_text(alibaba_rows())
+    (tmp_path / "flow.json").write_text(workflow())
+    output = tmp_path / "out.parquet"
+
+    def imported(*arguments: object) -> tuple[list[str], str]:
+        result = run("import", *arguments, "-o", output)
+        assert result.exit_code == 0, result.stderr
+        assert f"wrote {output}" in result.stdout
+        return [job.name for job in read_trace(output).jobs], result.stdout
+
+    jobs, _ = imported("decima-sim", decima_sim_folder(tmp_path / "tpch"))
+    assert jobs == ["2g/q1"]
+    jobs, shown = imported("alibaba", tmp_path / "batch_task.csv", "--limit", 5)
+    assert jobs == ["good"]
+    assert "not_terminated: 1" in shown
+    assert imported("csv", EXAMPLES / "jobs.csv")[0] == ["report", "lookup"]
+    assert imported("json", EXAMPLES / "jobs.json")[0] == ["report", "lookup"]
+    assert imported("wfcommons", tmp_path / "flow.json", "--group")[0] == ["flow"]
+    assert [stage.num_tasks for stage in read_trace(output).jobs[0].stages] == [2]
+
+
+def test_options_of_the_alibaba_import_arrive(tmp_path: Path) -> None:
+    """Memory and raw starts change what is written."""
+    rows = "M1,1,j,1,Terminated,10,20,100,50\nR2_1,1,j,1,Terminated,10,50,100,50\n"
+    (tmp_path / "batch_task.csv").write_text(rows)
+    output = tmp_path / "out.parquet"
+    options = ("--machine-memory-mb", 1_000, "--raw-starts")
+    run("import", "alibaba", tmp_path / "batch_task.csv", "-o", output, *options)
+    stage = read_trace(output).jobs[0].stages[1]
+    assert (stage.memory_mb, stage.mean_ms) == (500.0, 40_000.0)
+
+
+def test_several_files_become_one_trace(tmp_path: Path) -> None:
+    """Named after the output, with all their jobs; equal job names are refused."""
+    (tmp_path / "more.csv").write_text("job,stage,num_tasks,task_ms\nthird,s,1,5\n")
+    output = tmp_path / "all.parquet"
+    result = run("import", "csv", EXAMPLES / "jobs.csv", tmp_path / "more.csv", "-o", output)
+    assert result.exit_code == 0
+    assert [job.name for job in load_trace(output).jobs] == ["report", "lookup", "third"]
+    assert load_trace(output).name == "all"
+    twice = run("import", "csv", EXAMPLES / "jobs.csv", EXAMPLES / "jobs.csv", "-o", output)
+    assert_one_error_line(twice, "'report' is used twice")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("info", "nope"), ("nope: no such file", "tpch-like")),
+        (("info",), ("Missing argument 'TRACE'", "info --help")),
+        (("info", "tpch-like", "--jsn"), ("No such option",)),
+        (("infos",), ("No such command 'infos'",)),
+        (("validate", "nope.parquet"), ("'nope.parquet' does not exist",)),
+        (("validate", __file__), ("suffix '.py' is none of",)),
+        (("show", "tpch-like", "zz"), ("no job 'zz'",)),
+        (("show", "tpch-like", "2g/q1", "-o", "x.pdf"), ("suffix '.pdf'",)),
+        (("show", "tpch-like", "2g/q1", "-o", "none/x.svg"), ("none/x.svg: cannot write",)),
+        (("import", "csv"), ("Missing argument",)),
+        (("import", "csv", __file__, "-o", "x.parquet"), ("test_cli_traces.py:1:",)),
+        (("import", "csv", EXAMPLES / "jobs.csv"), ("Missing option '-o'",)),
+        (("import", "csv", EXAMPLES / "jobs.csv", "-o", "x.csv"), ("ends in .parquet",)),
+        (("import", "csv", EXAMPLES / "jobs.csv", "-o", "none/x.parquet"), ("cannot write",)),
+        (("import", "alibaba", EXAMPLES, "-o", "x.parquet"), ("Is a directory",)),
+        (("import", "alibaba", EXAMPLES / "jobs.csv", "-o", "x.parquet"), ("no usable job",)),
+        (("import", "alibaba", __file__, "--limit", "x", "-o", "x.parquet"), ("'x' is not",)),
+        (("import", "decima-sim", EXAMPLES, "-o", "x.parquet"), ("no adj_mat_N",)),
+        (("import", "wfcommons", EXAMPLES / "jobs.json", "-o", "x.parquet"), ("schemaVersion",)),
+    ],
+)
+def test_every_mistake_is_one_line_and_exit_code_2(
+    arguments: tuple[object, ...],
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wrong usage, missing files, wrong content: no traceback, and no file is left behind."""
+    monkeypatch.chdir(tmp_path)
+    assert_one_error_line(run(*arguments), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_command_shows_the_help() -> None:
+    """Which is no error line."""
+    result = run()
+    assert "Usage:" in result.output
+    assert "error:" not in result.output
+
+
+def group_raising(error: Callable[[], object]) -> click.Group:
+    """A group whose command `fail` calls `error`."""
+    group = OneLineErrors("program")
+
+    @group.command()
+    def fail() -> None:
+        error()
+
+    return group
+
+
+def refuse() -> None:
+    raise TraceError("two\nlines")
+
+
+def test_a_message_of_several_lines_is_joined() -> None:
+    """One line is a promise of the program, not of each error."""
+    result = CliRunner().invoke(group_raising(refuse), ["fail"])
+    assert_one_error_line(result, "two lines")
+
+
+def test_errors_of_other_libraries_keep_their_traceback() -> None:
+    """A ValueError that we did not raise is our fault, and must not pass for the user's."""
+    ours = CliRunner().invoke(group_raising(lambda: load_trace("nope")), ["fail"])
+    assert_one_error_line(ours, "nope")
+    theirs = CliRunner().invoke(group_raising(lambda: np.zeros(3).reshape(7)), ["fail"])
+    assert isinstance(theirs.exception, ValueError)
+    missing = CliRunner().invoke(group_raising(lambda: Path("none").read_text()), ["fail"])
+    assert_one_error_line(missing, "none: No such file or directory")
+
+
+def test_it_runs_as_a_program() -> None:
+    """In a process of its own: the error is one line on stderr, the exit code 2."""
+    code = "from decima.cli.traces import traces; traces()"
+    command = [sys.executable, "-c", code, "info", "nope"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)  # noqa: S603
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: nope: no such file")
+    assert result.stderr.count("\n") == 1

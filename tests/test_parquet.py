@@ -1,0 +1,241 @@
+"""The project's trace file: what goes in comes out, and nothing else gets in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, write_trace
+from traces.parquet import FORMAT, SCHEMA, VERSION
+
+durations = st.lists(st.floats(2**-10, 2**40, width=32), max_size=4)
+names = st.text(min_size=1, max_size=8)
+
+
+@st.composite
+def stages(draw: st.DrawFn, index: int) -> Stage:
+    """A stage with any legal parents among those before it."""
+    levels = tuple(
+        LevelDurations.of(
+            executors,
+            fresh_ms=draw(durations),
+            first_ms=draw(durations),
+            rest_ms=[1.0, *draw(durations)],
+        )
+        for executors in sorted(draw(st.sets(st.integers(1, 200), min_size=1, max_size=3)))
+    )
+    parents = draw(st.sets(st.integers(0, index - 1), max_size=3)) if index else set()
+    demand = st.none() | st.floats(0, 1e6)
+    return Stage(
+        f"{index}{draw(names)}",
+        draw(st.integers(1, 10_000)),
+        tuple(parents),
+        levels,
+        draw(demand),
+        draw(demand),
+    )
+
+
+@st.composite
+def trace_strategy(draw: st.DrawFn) -> Trace:
+    """Any small legal trace."""
+    jobs = tuple(
+        Job(
+            f"{job}{draw(names)}",
+            tuple(draw(stages(index)) for index in range(draw(st.integers(1, 4)))),
+            draw(st.none() | st.floats(0, 1e12)),
+        )
+        for job in range(draw(st.integers(1, 3)))
+    )
+    return Trace(draw(names), jobs, {"note": draw(names), "skipped": {"a": 1}})
+
+
+def as_plain(trace: Trace) -> Any:
+    """Everything a trace holds, as values that compare."""
+    return [
+        trace.name,
+        dict(trace.metadata),
+        [
+            (
+                job.name,
+                job.arrival_ms,
+                [
+                    (
+                        stage.name,
+                        stage.num_tasks,
+                        stage.parents,
+                        stage.cpu,
+                        stage.memory_mb,
+                        [
+                            (level.executors, [values.tolist() for values in level.waves])
+                            for level in stage.durations
+                        ],
+                    )
+                    for stage in job.stages
+                ],
+            )
+            for job in trace.jobs
+        ],
+    ]
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(trace=trace_strategy())
+def test_a_trace_survives_the_file_to_the_last_bit(trace: Trace, tmp_path: Path) -> None:
+    """Names, order, absence, demands and every sample come back equal."""
+    path = tmp_path / "trace.parquet"
+    write_trace(trace, path)
+    assert as_plain(read_trace(path)) == as_plain(trace)
+
+
+@pytest.fixture
+def small() -> Trace:
+    return Trace("small", (Job("j", (Stage.fixed("a", 2, 5.0), Stage.fixed("b", 1, 7.0, [0]))),))
+
+
+def rewrite(
+    path: Path, rows: list[dict[str, Any]], header: Any = None, schema: pa.Schema = SCHEMA
+) -> None:
+    """Write rows that the project's own writer would never write."""
+    if header is None:
+        header = {"format": FORMAT, "version": VERSION, "name": "n", "metadata": {}}
+    stored = {} if header == "absent" else {FORMAT: json.dumps(header)}
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema.with_metadata(stored)), path)
+
+
+@pytest.mark.parametrize(
+    ("header", "rule"),
+    [
+        ("absent", "not a trace file"),
+        ({"format": FORMAT, "version": 99, "name": "n", "metadata": {}}, "version 99"),
+        ({"format": "other", "version": 1, "name": "n", "metadata": {}}, "format 'other'"),
+        ({"format": FORMAT, "version": VERSION}, "lacks its name or metadata"),
+        ([1], "not a trace file"),
+    ],
+)
+def test_foreign_and_newer_files_are_refused(
+    tmp_path: Path, small: Trace, header: Any, rule: str
+) -> None:
+    """A Parquet file is a trace only with our header of our version."""
+    path = tmp_path / "t.parquet"
+    write_trace(small, path)
+    rewrite(path, pq.read_table(path).to_pylist(), header)
+    with pytest.raises(TraceError, match=rule) as caught:
+        read_trace(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def damaged_rows() -> list[Any]:
+    """(what is wrong, change of a stage, expected words)."""
+    level = {"executors": 1, "fresh_ms": [], "first_ms": [], "rest_ms": [1.0]}
+    return [
+        pytest.param({"num_tasks": 0}, "0 tasks", id="empty stage"),
+        pytest.param({"parents": [0]}, "its own parent", id="self-parent"),
+        pytest.param({"parents": [5]}, "names parent 5", id="missing parent"),
+        pytest.param({"parents": [None]}, "is null", id="null parent"),
+        pytest.param({"durations": [None]}, "is null", id="null level"),
+        pytest.param({"durations": []}, "no task duration", id="no level"),
+        pytest.param({"durations": None}, "no task duration", id="null levels"),
+        pytest.param(
+            {"durations": [level | {"rest_ms": [-2.0]}]}, "-2 ms must be positive", id="negative"
+        ),
+        pytest.param(
+            {"durations": [level | {"rest_ms": [None]}]}, "nan ms must be positive", id="null ms"
+        ),
+        pytest.param({"durations": [level, level]}, "must increase", id="level twice"),
+        pytest.param({"cpu": float("nan")}, "cpu nan must be finite", id="cpu"),
+    ]
+
+
+@pytest.mark.parametrize(("change", "rule"), damaged_rows())
+def test_rules_hold_for_files_of_other_writers(
+    tmp_path: Path, small: Trace, change: dict[str, Any], rule: str
+) -> None:
+    """A file that the schema allows but the model does not is refused by name and value."""
+    path = tmp_path / "t.parquet"
+    write_trace(small, path)
+    rows = pq.read_table(path).to_pylist()
+    rows[0]["stages"][0] |= change
+    rewrite(path, rows)
+    with pytest.raises(TraceError, match=rule):
+        read_trace(path)
+
+
+def test_nulls_where_the_schema_allows_none_are_refused(tmp_path: Path) -> None:
+    """A writer with a laxer schema cannot smuggle in a job without a name or a missing stage."""
+    path = tmp_path / "t.parquet"
+    lax = pa.schema([field.with_nullable(True) for field in SCHEMA])
+    rows: list[dict[str, Any]] = [
+        {"name": None, "stages": []},
+        {"name": "j", "stages": [None]},
+        {"name": "j"},
+    ]
+    for row in rows:
+        rewrite(path, [row], schema=lax)
+        with pytest.raises(TraceError, match=r"null|has no stage"):
+            read_trace(path)
+
+
+def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
+    """The header alone does not make a trace."""
+    path = tmp_path / "t.parquet"
+    rewrite(path, [{"name": "j"}], schema=pa.schema([pa.field("name", pa.string())]))
+    with pytest.raises(TraceError, match="damaged trace file"):
+        read_trace(path)
+
+
+def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
+    """A missing file, a folder and a text file each give one clear line."""
+    text = tmp_path / "text.parquet"
+    text.write_text("hello")
+    for path in (tmp_path / "none.parquet", tmp_path, text):
+        with pytest.raises(TraceError) as caught:
+            read_trace(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_damage_never_escapes_as_another_error(data: st.DataObject, tmp_path: Path) -> None:
+    """Cut or changed anywhere, a file is refused, or read as a trace; nothing else happens."""
+    path = tmp_path / "t.parquet"
+    write_trace(Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),)), path)
+    content = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    else:
+        content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(content))
+    try:
+        assert isinstance(read_trace(path), Trace)
+    except TraceError as error:
+        assert "\n" not in str(error)  # noqa: PT017 -- most damage raises, some does not
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, small: Trace) -> None:
+    """Metadata that is no JSON cannot be stored; what was there stays."""
+    path = tmp_path / "t.parquet"
+    write_trace(small, path)
+    before = path.read_bytes()
+    unwritable = Trace("t", small.jobs, {"array": np.zeros(3)})
+    with pytest.raises(TypeError):
+        write_trace(unwritable, path)
+    assert path.read_bytes() == before
+    with pytest.raises(TraceError, match="cannot write"):
+        write_trace(small, tmp_path / "none" / "t.parquet")
+    with pytest.raises(TraceError, match="cannot write"):
+        write_trace(small, path / "below-a-file.parquet")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]

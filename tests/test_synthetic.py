@@ -1,0 +1,188 @@
+"""Made-up jobs: shapes, answers on paper, and the figures of the TPC-H-like workload."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traces import Trace, TraceError, tpch_like
+from traces.graph import depth, layers
+from traces.synthetic import (
+    KNOWN_OPTIMA,
+    LayeredShape,
+    chain,
+    diamond,
+    fork_join,
+    layered_job,
+    layered_trace,
+)
+from traces.tpch_model import INFLATION
+
+
+def list_schedule(trace: Trace, executors: int, priority: Sequence[tuple[int, int]]) -> list[float]:
+    """Completion of each job when free executors always take the first ready stage in `priority`.
+
+    A few lines of list scheduling, independent of the simulator: stages are (job, stage).
+    """
+    waiting = {key: trace.jobs[key[0]].stages[key[1]].num_tasks for key in priority}
+    running: list[tuple[float, tuple[int, int]]] = []
+    left = dict(waiting)
+    now, done = 0.0, [0.0] * len(trace.jobs)
+    while left:
+        for job, index in priority:
+            above = trace.jobs[job].stages[index].parents
+            ready = all((job, parent) not in left for parent in above)
+            while ready and waiting[job, index] and len(running) < executors:
+                end = now + trace.jobs[job].stages[index].mean_ms
+                heapq.heappush(running, (end, (job, index)))
+                waiting[job, index] -= 1
+        now, key = heapq.heappop(running)
+        if waiting[key] == 0 and all(other != key for _, other in running):
+            left.pop(key, None)
+            done[key[0]] = now
+    return done
+
+
+@pytest.mark.parametrize("name", KNOWN_OPTIMA)
+def test_known_optima_are_reached_by_some_order_and_beaten_by_none(name: str) -> None:
+    """Every priority order of the stages is tried; the best makespan and mean are the stated."""
+    known = KNOWN_OPTIMA[name]()
+    keys = [(j, s) for j, job in enumerate(known.trace.jobs) for s in range(len(job.stages))]
+    results = [
+        list_schedule(known.trace, known.executors, order) for order in itertools.permutations(keys)
+    ]
+    assert min(max(times) for times in results) == known.makespan_ms
+    assert min(sum(times) / len(times) for times in results) == known.average_jct_ms
+
+
+def test_orders_matter_where_the_docstrings_say_so() -> None:
+    """The diamond ends at 8 s with right first; two jobs average 9.5 s with the long one first."""
+    known = KNOWN_OPTIMA["diamond"]()
+    assert list_schedule(known.trace, 2, [(0, 0), (0, 2), (0, 1), (0, 3)]) == [8_000.0]
+    known = KNOWN_OPTIMA["two-jobs"]()
+    assert list_schedule(known.trace, 1, [(0, 0), (1, 0)]) == [9_000.0, 10_000.0]
+
+
+def test_shapes_are_what_they_are_called() -> None:
+    """Parents and task counts of the three fixed shapes."""
+    assert [s.parents for s in chain("c", (3, 1, 2)).stages] == [(), (0,), (1,)]
+    assert [s.num_tasks for s in chain("c", (3, 1, 2)).stages] == [3, 1, 2]
+    forked = fork_join("f", (4, 5))
+    assert [s.parents for s in forked.stages] == [(), (0,), (0,), (1, 2)]
+    assert [s.num_tasks for s in forked.stages] == [1, 4, 5, 1]
+    assert [s.parents for s in diamond("d", (1, 2, 3, 4)).stages] == [(), (0,), (0,), (1, 2)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), stages=st.integers(1, 30), width=st.integers(1, 6))
+def test_layered_jobs_keep_to_their_shape(seed: int, stages: int, width: int) -> None:
+    """Counts, widths, durations and parents stay in their ranges, and edges join neighbours."""
+    shape = LayeredShape((1, stages), (1, width), (1, 2), (3, 9), (10.0, 20.0))
+    job = layered_job("j", np.random.default_rng(seed), shape)
+    layer = layers(job)
+    assert len(job.stages) <= stages
+    assert max(np.bincount(layer)) <= width
+    assert depth(job) == max(layer) + 1
+    for index, stage in enumerate(job.stages):
+        assert 3 <= stage.num_tasks <= 9
+        assert 10.0 <= stage.mean_ms <= 20.0
+        assert len(stage.parents) == 0 if layer[index] == 0 else 1 <= len(stage.parents) <= 2
+        assert all(layer[parent] == layer[index] - 1 for parent in stage.parents)
+
+
+def fingerprint(trace: Trace) -> list[object]:
+    """What tells two generated traces apart."""
+    return [
+        (job.name, job.work_ms, [(s.num_tasks, s.parents) for s in job.stages])
+        for job in trace.jobs
+    ]
+
+
+@pytest.mark.parametrize("generate", [tpch_like, layered_trace])
+def test_the_seed_decides_everything(
+    generate: Callable[[np.random.Generator], Trace],
+) -> None:
+    """Same seed, same trace; another seed, another trace; the global state plays no part."""
+    traces = [generate(np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    first, again, other = map(fingerprint, traces)
+    assert first == again
+    assert first != other
+
+
+def test_impossible_settings_are_refused() -> None:
+    """Ranges the wrong way round and workloads without jobs."""
+    with pytest.raises(TraceError, match=r"stages \(5, 2\) must be a range"):
+        LayeredShape(stages=(5, 2))
+    with pytest.raises(TraceError, match=r"task_ms \(0, 2\)"):
+        LayeredShape(task_ms=(0, 2))
+    with pytest.raises(TraceError, match="queries 0"):
+        tpch_like(np.random.default_rng(0), queries=0)
+    with pytest.raises(TraceError, match="sizes"):
+        tpch_like(np.random.default_rng(0), sizes_gb=())
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2], ids="seed {}".format)
+def workload(request: pytest.FixtureRequest) -> Trace:
+    return tpch_like(np.random.default_rng(request.param))
+
+
+def level_work(trace: Trace, level: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """(J,) work of every job at the level with that index."""
+    return np.array(
+        [sum(s.num_tasks * s.durations[level].mean_ms for s in job.stages) for job in trace.jobs]
+    )
+
+
+def test_jobs_have_the_public_sizes(workload: Trace) -> None:
+    """154 jobs of 2 to 18 stages (mean 9.18), a median of 1,018 tasks, the largest 3,717."""
+    stages = [len(job.stages) for job in workload.jobs]
+    tasks = [job.num_tasks for job in workload.jobs]
+    assert len(stages) == 154
+    assert (min(stages), max(stages)) == (2, 18)
+    assert np.mean(stages) == pytest.approx(9.18, rel=0.05)
+    assert np.median(tasks) == pytest.approx(1_018, rel=0.25)
+    assert max(tasks) == pytest.approx(3_717, rel=0.25)
+    assert np.mean([job.num_edges for job in workload.jobs]) == pytest.approx(8.5, rel=0.1)
+
+
+def test_work_inflates_as_published(workload: Trace) -> None:
+    """Total work relative to 5 executors, median over jobs, within 15 % at every level."""
+    published = {10: 1.08, 20: 1.25, 40: 1.65, 50: 1.83, 80: 2.39, 100: 2.88}
+    levels = [level.executors for level in workload.jobs[0].stages[0].durations]
+    assert levels == [5, *published] == list(INFLATION)
+    base = level_work(workload, 0)
+    for index, executors in enumerate(published, start=1):
+        ratio = level_work(workload, index) / base
+        assert np.median(ratio) == pytest.approx(published[executors], rel=0.15)
+    assert np.percentile(ratio, 90) == pytest.approx(6.17, rel=0.15)
+    assert ratio.mean() == pytest.approx(3.46, rel=0.15)
+
+
+def test_fresh_and_first_tasks_cost_more_as_published(workload: Trace) -> None:
+    """A fresh task takes 2.3 rest tasks at the median; first lies between where both exist."""
+    levels = [level for job in workload.jobs for s in job.stages for level in s.durations]
+    fresh = [v.fresh_ms.mean() / v.rest_ms.mean() for v in levels if len(v.fresh_ms)]
+    assert np.median(fresh) == pytest.approx(2.3, rel=0.15)
+    for level in levels:
+        assert level.first_ms.mean() > level.rest_ms.mean()
+        assert len(level.fresh_ms) == 0 or level.fresh_ms.mean() > level.first_ms.mean()
+
+
+def test_few_jobs_hold_most_of_the_work(workload: Trace) -> None:
+    """The largest 23 % of the jobs hold 59 to 71 % of the work in the public data."""
+    work = np.sort(level_work(workload, 0))[::-1]
+    assert 0.55 < work[:35].sum() / work.sum() < 0.75
+
+
+def test_a_query_is_the_same_graph_at_every_size(workload: Trace) -> None:
+    """Only scans and durations grow with the data."""
+    small, large = workload.job("2g/q7"), workload.job("100g/q7")
+    assert [s.parents for s in small.stages] == [s.parents for s in large.stages]
+    assert small.work_ms < large.work_ms
+    assert all(a.num_tasks <= b.num_tasks for a, b in zip(small.stages, large.stages, strict=True))

@@ -1,0 +1,201 @@
+"""What a trace may be, its flat arrays, and its graph as people see it."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traces import Job, LevelDurations, Stage, Trace, TraceError, to_arrays
+from traces.arrays import FIRST, FRESH, REST
+from traces.graph import critical_path, depth, layers, summary, to_networkx
+from traces.synthetic import LayeredShape, diamond, layered_job
+
+
+def job_of(*parents: tuple[int, ...]) -> Job:
+    """A job whose stage i has `parents[i]`, each of one task of i + 1 seconds."""
+    return Job(
+        "job",
+        tuple(
+            Stage.fixed(f"s{index}", 1, 1_000.0 * (index + 1), above)
+            for index, above in enumerate(parents)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parents", "rule"),
+    [
+        pytest.param([(0,)], "its own parent", id="self-parent"),
+        pytest.param([(), (2,), (1,)], "cycle", id="cycle"),
+        pytest.param([(), (7,)], "names parent 7", id="missing parent"),
+        pytest.param([(), (-1,)], "names parent -1", id="negative parent"),
+        pytest.param([(), (0, 0)], "a parent twice", id="parent twice"),
+        pytest.param([], "has no stage", id="no stage"),
+    ],
+)
+def test_impossible_graphs_are_refused(parents: list[tuple[int, ...]], rule: str) -> None:
+    """A job is a DAG over its own stages, or it is not built."""
+    with pytest.raises(TraceError, match=rule):
+        job_of(*parents)
+
+
+@pytest.mark.parametrize("duration_ms", [0.0, -1.0, math.nan, math.inf, 1e39, 1e-60])
+@pytest.mark.parametrize("wave", ["fresh_ms", "first_ms", "rest_ms"])
+def test_durations_are_positive_and_finite(wave: str, duration_ms: float) -> None:
+    """Also numbers that only become zero or infinite as 32-bit floats are refused."""
+    with pytest.raises(TraceError, match="must be positive and finite"):
+        LevelDurations.of(1, **{wave: [duration_ms]})
+
+
+def test_other_impossible_values_are_refused() -> None:
+    """Each message names the value and the rule."""
+    level = LevelDurations.of(5, rest_ms=[1.0])
+    with pytest.raises(TraceError, match="no duration in any wave"):
+        LevelDurations.of(5)
+    with pytest.raises(TraceError, match="executor level 0 must lie between 1"):
+        LevelDurations.of(0, rest_ms=[1.0])
+    with pytest.raises(TraceError, match="executor level 4294967296 must lie"):
+        LevelDurations.of(2**32, rest_ms=[1.0])
+    with pytest.raises(TraceError, match="0 tasks"):
+        Stage("s", 0, (), (level,))
+    with pytest.raises(TraceError, match=r"levels \[5, 5\] must increase"):
+        Stage("s", 1, (), (level, level))
+    with pytest.raises(TraceError, match="no task duration"):
+        Stage("s", 1, (), ())
+    with pytest.raises(TraceError, match="cpu -1"):
+        Stage("s", 1, (), (level,), cpu=-1)
+    with pytest.raises(TraceError, match="arrival -1"):
+        Job("j", (Stage.fixed("s", 1, 1.0),), -1.0)
+    with pytest.raises(TraceError, match="'s' is used twice"):
+        Job("j", (Stage.fixed("s", 1, 1.0), Stage.fixed("s", 1, 1.0)))
+    with pytest.raises(TraceError, match="'job' is used twice"):
+        Trace("t", (job_of(()), job_of(())))
+    with pytest.raises(TraceError, match="holds no job"):
+        Trace("t", ())
+
+
+def test_samples_cannot_be_changed_after_they_were_checked() -> None:
+    """A frozen trace owns its arrays: neither its own nor the caller's copy can alter it."""
+    mine = np.array([5.0, 6.0], np.float32)
+    level = LevelDurations.of(1, rest_ms=mine)
+    mine[0] = -1.0
+    assert level.rest_ms.tolist() == [5.0, 6.0]
+    with pytest.raises(ValueError, match="read-only"):
+        level.rest_ms[0] = -1.0
+
+
+def test_parents_may_come_after_their_children() -> None:
+    """Order in the file is free; the topological order is not."""
+    job = job_of((2,), (0,), ())
+    assert job.topological_order == (2, 0, 1)
+    assert job.children == ((1,), (), (0,))
+    assert layers(job) == (1, 2, 0)
+
+
+def test_critical_path_of_a_diamond_by_hand() -> None:
+    """Top 1 s, left 2 s, right 3 s, bottom 4 s: the right side decides, 1 + 3 + 4 = 8 s."""
+    job = job_of((), (0,), (0,), (1, 2))
+    assert job.critical_path_ms == (8_000.0, 6_000.0, 7_000.0, 4_000.0)
+    assert critical_path(job) == (0, 2, 3)
+    assert depth(job) == 3
+    assert job.work_ms == 10_000.0
+
+
+def test_mean_and_work_weigh_samples_and_levels_as_documented() -> None:
+    """The mean is over all samples of all levels; work is taken at the smallest level."""
+    low = LevelDurations.of(5, first_ms=[2.0], rest_ms=[1.0, 3.0])
+    high = LevelDurations.of(10, rest_ms=[10.0])
+    stage = Stage("s", 7, (), (low, high))
+    assert low.mean_ms == 2.0
+    assert stage.mean_ms == 4.0
+    assert stage.work_ms == 14.0
+
+
+def test_missing_waves_borrow_the_samples_of_the_nearest_one() -> None:
+    """Rest borrows first, first borrows fresh; the arrays say where fresh was not measured."""
+    stages = (
+        Stage("only-rest", 1, (), (LevelDurations.of(1, rest_ms=[3.0, 1.0, 2.0]),)),
+        Stage("only-fresh", 1, (0,), (LevelDurations.of(1, fresh_ms=[9.0]),)),
+        Stage("no-fresh", 1, (0,), (LevelDurations.of(1, first_ms=[5.0], rest_ms=[4.0]),)),
+    )
+    flat = to_arrays(Trace("t", (Job("j", stages),)))
+
+    def samples(level: int, wave: int) -> list[float]:
+        start = flat.wave_start[level, wave]
+        values: list[float] = flat.samples_ms[start : start + flat.wave_count[level, wave]].tolist()
+        return values
+
+    assert [samples(0, wave) for wave in (FRESH, FIRST, REST)] == [[1.0, 2.0, 3.0]] * 3
+    assert [samples(1, wave) for wave in (FRESH, FIRST, REST)] == [[9.0]] * 3
+    assert [samples(2, wave) for wave in (FRESH, FIRST, REST)] == [[5.0], [5.0], [4.0]]
+    assert flat.fresh_is_measured.tolist() == [False, True, False]
+
+
+def test_arrays_of_two_jobs_keep_rows_apart() -> None:
+    """The CSR rows of a chain and a diamond, written down by hand."""
+    trace = Trace("t", (job_of((), (0,)), diamond("diamond", (1, 2, 3, 4))))
+    flat = to_arrays(trace)
+    assert flat.num_jobs == 2
+    assert flat.first_stage.tolist() == [0, 2, 6]
+    assert flat.num_tasks.tolist() == [1, 1, 1, 2, 3, 4]
+    assert flat.num_parents.tolist() == [0, 1, 0, 1, 1, 2]
+    assert flat.first_child.tolist() == [0, 1, 1, 3, 4, 5, 5]
+    assert flat.children.tolist() == [1, 1, 2, 3, 3]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_graph_view_agrees_with_an_independent_library(seed: int) -> None:
+    """networkx finds the same order, depth and longest weighted path on random jobs."""
+    job = layered_job("j", np.random.default_rng(seed), LayeredShape(stages=(1, 20)))
+    graph = to_networkx(job)
+    assert nx.is_directed_acyclic_graph(graph)
+    assert graph.number_of_edges() == job.num_edges
+    assert nx.dag_longest_path_length(graph) + 1 == depth(job)
+    weighted = nx.DiGraph()
+    weighted.add_nodes_from(graph)
+    weighted.add_weighted_edges_from(
+        (parent, child, graph.nodes[parent]["mean_ms"]) for parent, child in graph.edges
+    )
+    ends = {node: graph.nodes[node]["mean_ms"] for node in graph if graph.out_degree(node) == 0}
+    weighted.add_weighted_edges_from((node, "end", mean_ms) for node, mean_ms in ends.items())
+    longest = nx.dag_longest_path_length(weighted)
+    assert max(job.critical_path_ms) == pytest.approx(longest)
+    assert sum(job.stages[s].mean_ms for s in critical_path(job)) == pytest.approx(longest)
+    place = {stage: order for order, stage in enumerate(job.topological_order)}
+    assert all(place[parent] < place[child] for parent, child in graph.edges)
+
+
+def test_graph_nodes_carry_what_people_ask_for() -> None:
+    """Name, tasks, mean duration and work of every stage."""
+    graph = to_networkx(diamond("d", (1, 2, 3, 4)))
+    assert graph.graph["name"] == "d"
+    assert graph.nodes[2] == {"name": "right", "num_tasks": 3, "mean_ms": 1000, "work_ms": 3000}
+    assert sorted(graph.edges) == [(0, 1), (0, 2), (1, 3), (2, 3)]
+
+
+def test_summary_counts_by_hand() -> None:
+    """A chain of two stages and a diamond of ten tasks, one of them with an arrival."""
+    chain_job = Job("chain", job_of((), (0,)).stages, arrival_ms=5.0)
+    found = summary(Trace("t", (chain_job, diamond("d", (1, 2, 3, 4))), {"source": "here"}))
+    assert (found["jobs"], found["stages"]) == (2, 6)
+    assert (found["tasks"], found["edges"], found["depth_max"]) == (12, 5, 3)
+    assert found["work_executor_s"] == 13.0
+    assert found["stages_per_job"] == {"min": 2, "median": 3.0, "mean": 3.0, "max": 4}
+    assert found["tasks_per_job"] == {"min": 2, "median": 6.0, "mean": 6.0, "max": 10}
+    assert found["jobs_with_arrival"] == 1
+    assert found["metadata"] == {"source": "here"}
+
+
+def test_asking_for_an_unknown_job_names_some_known_ones() -> None:
+    """The error helps to find the right name."""
+    trace = Trace("t", (diamond("left", (1, 1, 1, 1)), diamond("right", (1, 1, 1, 1))))
+    assert trace.job("right") is trace.jobs[1]
+    with pytest.raises(TraceError, match=re.escape("no job 'up' (it has left, right")):
+        trace.job("up")

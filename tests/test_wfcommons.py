@@ -1,0 +1,197 @@
+"""Importing WfCommons instances: one workflow, one job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from traces import TraceError, read_wfcommons
+
+
+def instance(
+    edges: list[tuple[str, str]], runtimes: dict[str, Any], version: str = "1.5", **run: Any
+) -> dict[str, Any]:
+    """A workflow whose task ids are the keys of `runtimes`, in seconds."""
+    return {
+        "name": "workflow",
+        "schemaVersion": version,
+        "workflow": {
+            "specification": {
+                "tasks": [
+                    {
+                        "name": task,
+                        "id": task,
+                        "parents": [above for above, below in edges if below == task],
+                        "children": [below for above, below in edges if above == task],
+                    }
+                    for task in runtimes
+                ]
+            },
+            "execution": {
+                "makespanInSeconds": 1,
+                "executedAt": "2024-01-01",
+                "tasks": [
+                    {"id": task, "runtimeInSeconds": seconds} | run
+                    for task, seconds in runtimes.items()
+                ],
+            },
+        },
+    }
+
+
+def write(tmp_path: Path, content: Any, name: str = "flow.json") -> Path:
+    """A file of `content`."""
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+FORK_JOIN = instance(
+    [("split", f"work_{i}") for i in range(3)] + [(f"work_{i}", "join") for i in range(3)],
+    {"split": 1, "work_0": 2, "work_1": 4, "work_2": 6, "join": 0.5},
+)
+
+
+def test_each_task_is_a_stage_of_one_task(tmp_path: Path) -> None:
+    """Ids become names, seconds milliseconds, and one runtime stands for all waves."""
+    content = instance([("a", "b")], {"a": 1.5, "b": 2}, coreCount=2, memoryInBytes=3 * 2**20)
+    trace = read_wfcommons([write(tmp_path, content)])
+    a, b = trace.job("flow").stages
+    assert (a.name, a.num_tasks, a.parents, b.parents) == ("a", 1, (), (0,))
+    assert [values.tolist() for values in a.durations[0].waves] == [[1500.0]] * 3
+    assert (a.cpu, a.memory_mb) == (2.0, 3.0)
+
+
+def test_grouping_merges_what_the_graph_cannot_tell_apart(tmp_path: Path) -> None:
+    """Three workers with equal parents and children become one stage with three durations."""
+    path = write(tmp_path, FORK_JOIN)
+    assert len(read_wfcommons([path]).jobs[0].stages) == 5
+    split, work, join = read_wfcommons([path], group=True).jobs[0].stages
+    assert (work.num_tasks, work.parents, join.parents) == (3, (0,), (1,))
+    assert work.durations[0].rest_ms.tolist() == [2000.0, 4000.0, 6000.0]
+    assert split.num_tasks == join.num_tasks == 1
+
+
+def test_grouping_keeps_different_programs_and_neighbours_apart(tmp_path: Path) -> None:
+    """A same-named task with another child, and another program beside it, stay on their own."""
+    content = instance(
+        [("a_1", "end"), ("a_2", "end"), ("a_3", "other"), ("b_1", "end")],
+        dict.fromkeys(("a_1", "a_2", "a_3", "b_1", "end", "other"), 1),
+    )
+    stages = read_wfcommons([write(tmp_path, content)], group=True).jobs[0].stages
+    assert [(stage.name, stage.num_tasks) for stage in stages] == [
+        ("a_1", 2),
+        ("a_3", 1),
+        ("b_1", 1),
+        ("end", 1),
+        ("other", 1),
+    ]
+    assert stages[3].parents == (0, 2)
+
+
+def test_the_program_of_the_command_decides_when_it_is_given(tmp_path: Path) -> None:
+    """Names may say anything; the command says what ran."""
+    path = write(tmp_path, FORK_JOIN)
+    content = json.loads(path.read_text())
+    for index, task in enumerate(content["workflow"]["execution"]["tasks"]):
+        task["command"] = {"program": f"program{'AB'[index % 2]}", "arguments": []}
+    stages = read_wfcommons([write(tmp_path, content)], group=True).jobs[0].stages
+    assert [(s.name, s.num_tasks) for s in stages] == [
+        ("split", 1),
+        ("work_0", 2),
+        ("work_1", 1),
+        ("join", 1),
+    ]
+
+
+def test_an_edge_named_by_either_end_counts(tmp_path: Path) -> None:
+    """Files in which only one side lists the edge are read alike."""
+    content = instance([("a", "b")], {"a": 1, "b": 1})
+    content["workflow"]["specification"]["tasks"][1]["parents"] = []
+    assert read_wfcommons([write(tmp_path, content)]).jobs[0].stages[1].parents == (0,)
+
+
+def test_several_files_are_several_jobs(tmp_path: Path) -> None:
+    """Jobs are named after the files; two files of one name are refused."""
+    one = write(tmp_path, FORK_JOIN, "one.json")
+    two = write(tmp_path, instance([], {"x": 1}, "1.6"), "two.json")
+    assert [job.name for job in read_wfcommons([one, two]).jobs] == ["one", "two"]
+    with pytest.raises(TraceError, match="'one' is used twice"):
+        read_wfcommons([one, one])
+
+
+def test_a_runtime_of_zero_is_taken_as_a_millisecond_and_counted(tmp_path: Path) -> None:
+    """Clocks that tick in seconds write 0; no task takes no time."""
+    trace = read_wfcommons([write(tmp_path, instance([], {"a": 0, "b": 1}))])
+    assert trace.jobs[0].stages[0].mean_ms == 1.0
+    assert list(trace.metadata["adjusted"].values()) == [1]
+
+
+def broken(**change: Any) -> dict[str, Any]:
+    """The specification of one task, changed."""
+    content = instance([], {"a": 1})
+    content["workflow"]["specification"]["tasks"][0] |= change
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        pytest.param("", ":1: not JSON", id="empty"),
+        pytest.param("[1]", "'schemaVersion' is missing", id="a list"),
+        pytest.param(instance([], {"a": 1}, "1.4"), "schemaVersion '1.4'", id="old version"),
+        pytest.param({"schemaVersion": "1.5"}, "'workflow' is missing", id="no workflow"),
+        pytest.param(instance([], {}), "has no stage", id="no task"),
+        pytest.param(instance([("a", "a")], {"a": 1}), "its own parent", id="self-parent"),
+        pytest.param(instance([("a", "b"), ("b", "a")], {"a": 1, "b": 1}), "cycle", id="cycle"),
+        pytest.param(broken(parents=["zz"]), "names 'zz'", id="unknown parent"),
+        pytest.param(broken(children=[["a"]]), "names", id="child no text"),
+        pytest.param(broken(parents=None), "'parents' is missing", id="no parents"),
+        pytest.param(broken(id="b"), "was not executed", id="no runtime"),
+        pytest.param(instance([], {"a": "x"}), "expected a number, found 'x'", id="text"),
+        pytest.param(instance([], {"a": -1}), "runtimeInSeconds -1 must not", id="negative"),
+        pytest.param(instance([], {"a": 1}, coreCount="2"), "coreCount: expected", id="cores"),
+    ],
+)
+def test_defects_are_named(tmp_path: Path, content: Any, rule: str) -> None:
+    """One line with the file and what is wrong in it."""
+    path = write(tmp_path, content)
+    with pytest.raises(TraceError, match=rule) as caught:
+        read_wfcommons([path])
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_specified_twice_is_named(tmp_path: Path) -> None:
+    """Ids are unique, or an edge would not know its end."""
+    content = instance([], {"a": 1})
+    content["workflow"]["specification"]["tasks"] *= 2
+    with pytest.raises(TraceError, match="'a' is used twice"):
+        read_wfcommons([write(tmp_path, content)])
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_value_replaced_by_another_is_read_or_refused(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    """Nulls, lists and numbers in wrong places never bring up another error."""
+    content = json.loads(json.dumps(FORK_JOIN))
+    holder, place = content, data.draw(st.sampled_from(sorted(content)))
+    while isinstance(holder[place], dict | list) and holder[place] and data.draw(st.booleans()):
+        holder = holder[place]
+        keys = sorted(holder) if isinstance(holder, dict) else range(len(holder))
+        place = data.draw(st.sampled_from(keys))
+    junk: list[Any] = [None, True, -1, 1e300, "x", [], {}, [None], {"id": 3}]
+    holder[place] = data.draw(st.sampled_from(junk))
+    try:
+        read_wfcommons([write(tmp_path, content)], group=data.draw(st.booleans()))
+    except TraceError as error:
+        assert "\n" not in str(error)  # noqa: PT017 -- some values are not read at all

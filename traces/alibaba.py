@@ -1,0 +1,263 @@
+"""Importer of Alibaba's cluster-trace-v2018 ``batch_task.csv`` (plain or ``.gz``).
+
+One row is a task in Alibaba's words, which is a *stage* here: `instance_num` equal instances. The
+columns, without a header, are task_name, instance_num, job_name, task_type, status, start_time,
+end_time, plan_cpu (100 = one core), plan_mem (0..100, normalised to an unknown machine).
+
+The graph is in the task name: a letter, the task's number, then the numbers of its parents
+(``J3_1_2``); a name of another form (``task_LTg0MTU``, ``MergeTask``) is a stage without parents.
+
+A job is kept whole or left out whole: a graph with holes would have neither the true work nor the
+true critical path. `SKIPPED` and `ADJUSTED` name every reason; the counts are in the metadata.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from traces.errors import TraceError
+from traces.model import MAX_TASKS_PER_STAGE, Job, Stage, Trace
+
+SKIPPED = {
+    "malformed": "a row without nine columns, or with a count or time that is no number",
+    "not_terminated": "a task whose status is not Terminated",
+    "bad_instances": "a task with fewer than one instance, or absurdly many",
+    "bad_times": "a task without an end time, or that ends before it starts",
+    "duplicate": "two tasks with the same number or name",
+    "missing_parent": "a task that names a parent which the job does not have",
+    "cycle": "tasks that wait for themselves or for each other",
+}
+"""why a job was left out; ``malformed`` also counts rows that name no job"""
+
+ADJUSTED = {
+    "under_a_second": "tasks with equal start and end: the clock ticks in seconds, 0.5 s is taken",
+    "start_at_parents_end": "tasks registered before their parents ended: they start at that end",
+    "overlaps_parents": "tasks that ended before a parent did: their recorded times are kept",
+}
+"""what was changed in the tasks that were kept"""
+
+SUB_SECOND_MS = 500.0
+"""duration of a task that starts and ends in the same second: the middle of that second"""
+
+MS_PER_S = 1000.0
+_MAX_LINE = 10_000
+_MAX_TIME_S = 10**9
+_NAME = re.compile(r"[^_]*[A-Z]([0-9]{1,6})(_[0-9_]+)?(?:_Stg[0-9]+)?")
+
+
+class _Task(NamedTuple):
+    name: str
+    instances: int
+    start_s: int
+    end_s: int
+    cpu: float | None
+    memory: float | None
+
+
+class _Skip(Exception):  # noqa: N818 -- a verdict on one job, never seen outside this module
+    """The job is left out; the argument is a key of `SKIPPED`."""
+
+
+def read_alibaba(
+    path: Path,
+    *,
+    limit: int | None = None,
+    machine_memory_mb: float | None = None,
+    registered_starts: bool = True,
+) -> Trace:
+    """Read jobs from a batch_task file.
+
+    Stage durations are an estimate: all instances of a task are taken to run at once, for as long
+    as the task did (the true ones are in batch_instance.csv). They hold for every wave and
+    executor level. Arrivals are the earliest start of a job's tasks, relative to the first job.
+
+    Args:
+        path: ``batch_task.csv`` or ``batch_task.csv.gz``; read as a stream.
+        limit: take only the first `limit` job names of the file, which bounds the memory. Their
+            rows are collected from the whole file, since it does not keep a job's rows together.
+            Jobs left out for a defect count towards the limit.
+        machine_memory_mb: the size of a machine; plan_mem is relative to it. Without it the
+            stages have no memory demand, since the trace does not say what 100 stands for.
+        registered_starts: start_time is when a task was registered, not when it began (its
+            dependants often share it), so a task is taken to begin once its parents have ended.
+            False keeps the recorded start.
+
+    Raises:
+        TraceError: the file cannot be read or holds no usable job.
+    """
+    if limit is not None and limit < 1:
+        raise TraceError(f"limit {limit} must be at least 1")
+    if machine_memory_mb is not None and not 0 < machine_memory_mb < float("inf"):
+        raise TraceError(f"machine memory {machine_memory_mb} MB must be positive and finite")
+    skipped: Counter[str] = Counter(dict.fromkeys(SKIPPED, 0))
+    adjusted: Counter[str] = Counter(dict.fromkeys(ADJUSTED, 0))
+    jobs: list[Job] = []
+    for name, rows in _collect(path, limit, skipped).items():
+        try:
+            jobs.append(_job(name, rows, machine_memory_mb, registered_starts, adjusted))
+        except _Skip as verdict:
+            skipped[str(verdict)] += 1
+    found = {reason: count for reason, count in skipped.items() if count}
+    if not jobs:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
+        raise TraceError(
+            f"{path}: no usable job (left out: {reasons or 'none, the file is empty'})"
+        )
+    metadata = {
+        "format": "alibaba-2018",
+        "source": path.name,
+        "skipped": found,
+        "adjusted": {reason: count for reason, count in adjusted.items() if count},
+        "durations": "estimate: instances of a task run at once, for as long as the task",
+    }
+    return Trace(path.name.split(".")[0], tuple(_from_zero(jobs)), metadata)
+
+
+def _collect(
+    path: Path, limit: int | None, skipped: Counter[str]
+) -> Mapping[str, Sequence[Sequence[str]]]:
+    """Split rows by job name, in the order in which the names appear."""
+    rows_of: dict[str, list[Sequence[str]]] = {}
+    with _open(path) as lines:
+        for line in lines:
+            row = line.rstrip("\r\n").split(",")
+            name = row[2].strip() if len(row) > 2 else ""
+            if not name:
+                skipped["malformed"] += bool(line.strip())
+            elif name in rows_of:
+                rows_of[name].append(row)
+            elif limit is None or len(rows_of) < limit:
+                rows_of[name] = [row]
+    return rows_of
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Iterator[str]]:
+    """Lines of a plain or gzip file; a fault while they are read names the file."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            yield _lines(path, stream)
+    except (EOFError, zlib.error) as error:
+        raise TraceError(f"{path}: damaged or truncated gzip file: {error}") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def _lines(path: Path, stream: io.BufferedIOBase) -> Iterator[str]:
+    number = 0
+    while line := stream.readline(_MAX_LINE):
+        number += 1
+        if len(line) == _MAX_LINE:
+            raise TraceError(f"{path}:{number}: a line of {_MAX_LINE:,} bytes, a row has about 100")
+        yield line.decode("utf-8", "replace")
+
+
+def _job(
+    name: str,
+    rows: Sequence[Sequence[str]],
+    machine_memory_mb: float | None,
+    registered_starts: bool,
+    adjusted: Counter[str],
+) -> Job:
+    tasks = [_task(row) for row in rows]
+    parents = _parents([task.name for task in tasks])
+    duration_ms, changes = _durations_ms(tasks, parents, registered_starts)
+    stages = tuple(
+        Stage(
+            name=task.name,
+            num_tasks=task.instances,
+            parents=parents[index],
+            durations=Stage.fixed("", 1, duration_ms[index]).durations,
+            cpu=task.cpu,
+            memory_mb=_scaled(task.memory, machine_memory_mb),
+        )
+        for index, task in enumerate(tasks)
+    )
+    try:
+        job = Job(name, stages, min(task.start_s for task in tasks) * MS_PER_S)
+    except TraceError as error:  # names, parents and values were checked: only a cycle is left
+        raise _Skip("cycle") from error
+    adjusted.update(changes)
+    return job
+
+
+def _scaled(memory: float | None, machine_memory_mb: float | None) -> float | None:
+    if memory is None or machine_memory_mb is None:
+        return None
+    return memory / 100.0 * machine_memory_mb
+
+
+def _task(row: Sequence[str]) -> _Task:
+    if len(row) != 9 or not row[0].strip():
+        raise _Skip("malformed")
+    if row[4].strip() != "Terminated":
+        raise _Skip("not_terminated")
+    try:
+        instances = int(row[1])
+        start_s, end_s = int(row[5]), int(row[6] or 0)
+        cpu = float(row[7]) / 100.0 if row[7].strip() else None
+        memory = float(row[8]) if row[8].strip() else None
+    except ValueError as error:
+        raise _Skip("malformed") from error
+    if not all(demand is None or 0 <= demand < float("inf") for demand in (cpu, memory)):
+        raise _Skip("malformed")
+    if not 1 <= instances <= MAX_TASKS_PER_STAGE:
+        raise _Skip("bad_instances")
+    if end_s <= 0 or not 0 <= start_s <= end_s <= _MAX_TIME_S:
+        raise _Skip("bad_times")
+    return _Task(row[0].strip(), instances, start_s, end_s, cpu, memory)
+
+
+def _parents(names: Sequence[str]) -> list[tuple[int, ...]]:
+    """For each task the positions of its parents, read from the task names."""
+    matches = [_NAME.fullmatch(name) for name in names]
+    index_of = {int(match[1]): index for index, match in enumerate(matches) if match}
+    numbered = sum(match is not None for match in matches)
+    if len(index_of) < numbered or len(set(names)) < len(names):
+        raise _Skip("duplicate")
+    found: list[tuple[int, ...]] = []
+    for index, match in enumerate(matches):
+        numbers = (match[2] or "").split("_") if match else []
+        wanted = dict.fromkeys(int(number) for number in numbers if number)
+        if any(number not in index_of for number in wanted):
+            raise _Skip("missing_parent")
+        found.append(tuple(index_of[number] for number in wanted))
+        if index in found[index]:
+            raise _Skip("cycle")
+    return found
+
+
+def _durations_ms(
+    tasks: Sequence[_Task], parents: Sequence[tuple[int, ...]], registered_starts: bool
+) -> tuple[list[float], Counter[str]]:
+    """How long each task took, and how many of them were adjusted for which reason."""
+    changes = Counter[str]()
+    durations: list[float] = []
+    for task, above in zip(tasks, parents, strict=True):
+        begin = task.start_s
+        parents_end = max((tasks[parent].end_s for parent in above), default=begin)
+        if registered_starts and parents_end > task.end_s:
+            changes["overlaps_parents"] += 1
+        elif registered_starts and parents_end > begin:
+            changes["start_at_parents_end"] += 1
+            begin = parents_end
+        if begin == task.end_s:
+            changes["under_a_second"] += 1
+        durations.append((task.end_s - begin) * MS_PER_S or SUB_SECOND_MS)
+    return durations, changes
+
+
+def _from_zero(jobs: Sequence[Job]) -> Iterator[Job]:
+    """The jobs with arrivals counted from the earliest one."""
+    arrivals = [job.arrival_ms or 0.0 for job in jobs]
+    earliest = min(arrivals)
+    for job, arrival in zip(jobs, arrivals, strict=True):
+        yield Job(job.name, job.stages, arrival - earliest)

@@ -1,0 +1,73 @@
+"""The traces that come with the project, and one way to load any trace by name or path.
+
+Built-in are the generated ones in `_GENERATED` and every ``traces/data/NAME.parquet``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from traces.decima_sim import read_decima_sim
+from traces.errors import TraceError
+from traces.model import Trace
+from traces.parquet import read_trace
+from traces.plain import read_csv, read_json
+from traces.synthetic import layered_trace
+from traces.tpch_model import tpch_like
+
+DATA_FOLDER = Path(__file__).parent / "data"
+
+_SEED = 20_190_819
+"""any constant: a built-in trace is the same everywhere"""
+
+_GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
+    "tpch-like": (tpch_like, "made-up TPC-H-like queries, 22 at 7 sizes, with work inflation"),
+    "random-dag": (layered_trace, "100 random layered DAGs, tasks of fixed duration"),
+}
+_READERS: dict[str, Callable[[Path], Trace]] = {
+    ".parquet": read_trace,
+    ".csv": read_csv,
+    ".json": read_json,
+}
+
+
+def list_builtin() -> dict[str, str]:
+    """Name of every built-in trace, with a few words about it."""
+    recorded = {path.stem: "recorded" for path in sorted(DATA_FOLDER.glob("*.parquet"))}
+    return recorded | {name: words for name, (_, words) in _GENERATED.items()}
+
+
+def load_trace(name_or_path: str | Path) -> Trace:
+    """Load a built-in trace by name, else a file by its suffix, else a folder of decima-sim's.
+
+    A file that bears the name of a built-in trace is reached as ``./NAME``.
+
+    Raises:
+        TraceError: it is neither of these, or the file breaks a rule of its format.
+    """
+    if isinstance(name_or_path, str) and name_or_path in list_builtin():
+        return _builtin(name_or_path)
+    path = Path(name_or_path)
+    if path.is_dir():
+        return read_decima_sim(path)
+    if not path.exists():
+        raise TraceError(
+            f"{name_or_path}: no such file, and no built-in trace ({', '.join(list_builtin())})"
+        )
+    if path.suffix.lower() not in _READERS:
+        raise TraceError(
+            f"{path}: suffix {path.suffix!r} is none of {', '.join(_READERS)}; "
+            "other formats have an importer"
+        )
+    return _READERS[path.suffix.lower()](path)
+
+
+def _builtin(name: str) -> Trace:
+    recorded = DATA_FOLDER / f"{name}.parquet"
+    if recorded.exists():
+        return read_trace(recorded)
+    generate, _ = _GENERATED[name]
+    return generate(np.random.default_rng(_SEED))

@@ -1,0 +1,96 @@
+"""A job or a trace as people look at it: a graph, its depth, its key figures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from traces.model import Job, Trace
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+MS_PER_S = 1000.0
+
+
+def to_networkx(job: Job) -> nx.DiGraph:
+    """The stages of `job` as a graph: nodes are stage indices, edges go from parent to child.
+
+    Each node has ``name``, ``num_tasks``, ``mean_ms`` and ``work_ms``; the graph has ``name``.
+    """
+    import networkx as nx  # takes 0.2 s to import, and most callers never draw or check a graph
+
+    graph = nx.DiGraph(name=job.name)
+    for index, stage in enumerate(job.stages):
+        graph.add_node(
+            index,
+            name=stage.name,
+            num_tasks=stage.num_tasks,
+            mean_ms=stage.mean_ms,
+            work_ms=stage.work_ms,
+        )
+    graph.add_edges_from(
+        (parent, index) for index, stage in enumerate(job.stages) for parent in stage.parents
+    )
+    return graph
+
+
+def layers(job: Job) -> tuple[int, ...]:
+    """For each stage the number of stages on the longest chain above it; a root has 0."""
+    found = [0] * len(job.stages)
+    for index in job.topological_order:
+        above = (found[parent] + 1 for parent in job.stages[index].parents)
+        found[index] = max(above, default=0)
+    return tuple(found)
+
+
+def depth(job: Job) -> int:
+    """Number of stages on the longest chain of `job`; a job without edges has depth 1."""
+    return max(layers(job)) + 1
+
+
+def critical_path(job: Job) -> tuple[int, ...]:
+    """Stage indices on the chain with the largest sum of mean task durations, root first."""
+    remaining = job.critical_path_ms
+    candidates: Sequence[int] = [i for i, stage in enumerate(job.stages) if not stage.parents]
+    path: list[int] = []
+    while candidates:
+        path.append(max(candidates, key=lambda index: remaining[index]))
+        candidates = job.children[path[-1]]
+    return tuple(path)
+
+
+def summary(trace: Trace) -> dict[str, Any]:
+    """Key figures of `trace`, ready for JSON.
+
+    ``work_executor_s`` is the work of all jobs in executor-seconds, each stage at its smallest
+    executor level; ``stages_per_job`` and ``tasks_per_job`` hold min, median, mean and max.
+    """
+    stages = [len(job.stages) for job in trace.jobs]
+    tasks = [job.num_tasks for job in trace.jobs]
+    return {
+        "name": trace.name,
+        "jobs": len(trace.jobs),
+        "stages": sum(stages),
+        "tasks": sum(tasks),
+        "edges": sum(job.num_edges for job in trace.jobs),
+        "work_executor_s": sum(job.work_ms for job in trace.jobs) / MS_PER_S,
+        "depth_max": max(depth(job) for job in trace.jobs),
+        "executor_levels": sorted(
+            {level.executors for job in trace.jobs for s in job.stages for level in s.durations}
+        ),
+        "jobs_with_arrival": sum(job.arrival_ms is not None for job in trace.jobs),
+        "stages_per_job": _spread(stages),
+        "tasks_per_job": _spread(tasks),
+        "metadata": dict(trace.metadata),
+    }
+
+
+def _spread(values: list[int]) -> dict[str, float]:
+    return {
+        "min": min(values),
+        "median": statistics.median(values),
+        "mean": statistics.fmean(values),
+        "max": max(values),
+    }

@@ -1,0 +1,255 @@
+"""Traces that a person writes by hand: CSV with one row for each stage, or JSON.
+
+`docs/trace-format.md` describes both with an example. A stage names its parents by name. Durations
+are samples: one number, or several (``;`` between them in CSV, a list in JSON). ``task_ms`` is the
+rest wave; ``first_ms`` and ``fresh_ms`` are the other two, empty where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from traces.errors import TraceError
+from traces.model import Job, LevelDurations, Stage, Trace
+from traces.text import json_number, parse_count, parse_number, read_json_file, read_table
+
+REQUIRED_COLUMNS = ("job", "stage", "num_tasks", "task_ms")
+OPTIONAL_COLUMNS = (
+    "parents",
+    "arrival_ms",
+    "first_ms",
+    "fresh_ms",
+    "executors",
+    "cpu",
+    "memory_mb",
+)
+_DURATIONS = {"rest_ms": "task_ms", "first_ms": "first_ms", "fresh_ms": "fresh_ms"}
+"""field of `LevelDurations` -> its column or key"""
+
+
+@dataclass
+class _StageDraft:
+    """A stage whose parents are still names."""
+
+    where: str
+    name: str
+    num_tasks: int
+    parents: tuple[str, ...] = ()
+    cpu: float | None = None
+    memory_mb: float | None = None
+    levels: dict[int, LevelDurations] = field(default_factory=dict)
+
+
+@dataclass
+class _JobDraft:
+    where: str
+    name: str
+    arrival_ms: float | None = None
+    stages: dict[str, _StageDraft] = field(default_factory=dict)
+
+
+def read_csv(path: Path) -> Trace:
+    """Read a CSV trace, named after the file.
+
+    Raises:
+        TraceError: the file breaks a rule of the format or of `traces.model`; the message begins
+            with ``file:line:``.
+    """
+    drafts: dict[str, _JobDraft] = {}
+    for line, row in read_table(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
+        where = f"{path}:{line}"
+        try:
+            _add_row(drafts, {column: cell for column, cell in row.items() if cell}, where)
+        except TraceError as error:
+            raise TraceError(f"{where}: {error}") from error
+    return _trace(path, path.stem, "csv", drafts.values())
+
+
+def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -> None:
+    """Add the stage, or one more executor level of it, that `row` (without empty cells) holds."""
+    for column in ("job", "stage"):
+        if column not in row:
+            raise TraceError(f"{column} is empty")
+    job = drafts.setdefault(row["job"], _JobDraft(where, row["job"]))
+    if "arrival_ms" in row:
+        arrival_ms = parse_number(row["arrival_ms"], "arrival_ms")
+        if job.arrival_ms not in (None, arrival_ms):
+            raise TraceError(
+                f"job {job.name!r} arrives at {arrival_ms:g} ms here and at {job.arrival_ms:g} ms "
+                "in an earlier row"
+            )
+        job.arrival_ms = arrival_ms
+    stage = _stage_of_row(job, row, where)
+    executors = parse_count(row.get("executors", "1"), "executors")
+    if executors in stage.levels:
+        raise TraceError(f"stage {stage.name!r} has executor level {executors} twice")
+    stage.levels[executors] = LevelDurations.of(
+        executors,
+        **{
+            wave: [parse_number(text, column) for text in row.get(column, "").split(";") if text]
+            for wave, column in _DURATIONS.items()
+        },
+    )
+
+
+def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageDraft:
+    """The stage of `row`, new or of an earlier row, which must not say otherwise."""
+    given: dict[str, Any] = {}
+    if "num_tasks" in row:
+        given["num_tasks"] = parse_count(row["num_tasks"], "num_tasks")
+    if "parents" in row:
+        names = (name.strip() for name in row["parents"].split(";"))
+        given["parents"] = tuple(name for name in names if name)
+    for column in ("cpu", "memory_mb"):
+        if column in row:
+            given[column] = parse_number(row[column], column)
+    if row["stage"] not in job.stages:
+        if "num_tasks" not in given:
+            raise TraceError(f"num_tasks of stage {row['stage']!r} is empty")
+        job.stages[row["stage"]] = _StageDraft(where, row["stage"], **given)
+    stage = job.stages[row["stage"]]
+    for column, value in given.items():
+        if value != getattr(stage, column):
+            raise TraceError(
+                f"stage {stage.name!r}: {column} {row[column]} differs from its first row"
+            )
+    return stage
+
+
+def read_json(path: Path) -> Trace:
+    """Read a JSON trace; its name is the key ``name``, else that of the file.
+
+    Raises:
+        TraceError: the file breaks a rule of the format or of `traces.model`; the message names
+            the file and the job and stage, or the line where the text is no JSON.
+    """
+    content = read_json_file(path)
+    _check_keys(content, {"name", "jobs"}, {"jobs"}, str(path))
+    name = _text(content.get("name", path.stem), f"{path}: name")
+    drafts = [
+        _json_job(record, f"{path}: jobs[{index}]")
+        for index, record in enumerate(_list(content["jobs"], f"{path}: jobs"))
+    ]
+    return _trace(path, name, "json", drafts)
+
+
+def _json_job(record: Any, where: str) -> _JobDraft:
+    _check_keys(record, {"name", "stages", "arrival_ms"}, {"name", "stages"}, where)
+    job = _JobDraft(where, _text(record["name"], f"{where}.name"))
+    if record.get("arrival_ms") is not None:
+        job.arrival_ms = json_number(record["arrival_ms"], f"{where}.arrival_ms")
+    for index, entry in enumerate(_list(record["stages"], f"{where}.stages")):
+        stage = _json_stage(entry, f"{where}.stages[{index}]")
+        if stage.name in job.stages:
+            raise TraceError(f"{stage.where}: stage name {stage.name!r} is used twice")
+        job.stages[stage.name] = stage
+    return job
+
+
+def _json_stage(record: Any, where: str) -> _StageDraft:
+    durations = set(_DURATIONS.values())
+    demands = {"cpu", "memory_mb"}
+    known = {"name", "num_tasks", "parents", "levels", "executors"} | durations | demands
+    _check_keys(record, known, {"name", "num_tasks"}, where)
+    stage = _StageDraft(
+        where,
+        _text(record["name"], f"{where}.name"),
+        _whole(record["num_tasks"], f"{where}.num_tasks"),
+        tuple(_text(name, f"{where}.parents") for name in _list(record.get("parents", []), where)),
+    )
+    for key in demands & set(record):
+        if record[key] is not None:
+            setattr(stage, key, json_number(record[key], f"{where}.{key}"))
+    if "levels" not in record:
+        entries = [{key: record[key] for key in (durations | {"executors"}) & set(record)}]
+    elif (durations | {"executors"}) & set(record):
+        raise TraceError(f"{where}: give durations either directly or in levels, not in both")
+    else:
+        entries = _list(record["levels"], f"{where}.levels")
+    for entry in entries:
+        level = _json_level(entry, where)
+        if level.executors in stage.levels:
+            raise TraceError(f"{where}: executor level {level.executors} appears twice")
+        stage.levels[level.executors] = level
+    return stage
+
+
+def _json_level(record: Any, where: str) -> LevelDurations:
+    _check_keys(record, {"executors", *_DURATIONS.values()}, set(), f"{where}.levels")
+    samples: dict[str, list[float]] = {}
+    for wave, key in _DURATIONS.items():
+        value = record.get(key, [])
+        values = value if isinstance(value, list) else [value]
+        samples[wave] = [json_number(sample, f"{where}.{key}") for sample in values]
+    executors = _whole(record.get("executors", 1), f"{where}.executors")
+    try:
+        return LevelDurations.of(executors, **samples)
+    except TraceError as error:
+        raise TraceError(f"{where}: {error}") from error
+
+
+def _check_keys(record: Any, known: set[str], required: set[str], where: str) -> None:
+    if not isinstance(record, dict):
+        raise TraceError(f"{where}: expected an object, found {record!r:.60}")
+    for key in record:
+        if key not in known:
+            raise TraceError(f"{where}: unknown key {key!r:.60}, known: {', '.join(sorted(known))}")
+    for key in sorted(required - set(record)):
+        raise TraceError(f"{where}: key {key!r} is missing")
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise TraceError(f"{where}: expected a name, found {value!r:.60}")
+    return value
+
+
+def _whole(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TraceError(f"{where}: expected a whole number, found {value!r:.60}")
+    return value
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise TraceError(f"{where}: expected a list, found {value!r:.60}")
+    return value
+
+
+def _trace(path: Path, name: str, file_format: str, drafts: Iterable[_JobDraft]) -> Trace:
+    jobs = tuple(_job(draft) for draft in drafts)
+    try:
+        return Trace(name, jobs, {"format": file_format, "source": path.name})
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def _job(draft: _JobDraft) -> Job:
+    index_of = {name: index for index, name in enumerate(draft.stages)}
+    stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
+    try:
+        return Job(draft.name, stages, draft.arrival_ms)
+    except TraceError as error:
+        raise TraceError(f"{draft.where}: {error}") from error
+
+
+def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
+    unknown = [name for name in draft.parents if name not in index_of]
+    if unknown:
+        raise TraceError(
+            f"{draft.where}: stage {draft.name!r} names parent {unknown[0]!r:.60}, "
+            f"the job has {_some(list(index_of))}"
+        )
+    levels = tuple(draft.levels[executors] for executors in sorted(draft.levels))
+    parents = tuple(index_of[name] for name in draft.parents)
+    try:
+        return Stage(draft.name, draft.num_tasks, parents, levels, draft.cpu, draft.memory_mb)
+    except TraceError as error:
+        raise TraceError(f"{draft.where}: {error}") from error
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,141 @@
+"""Reading CSV and JSON that a person may have written: every fault names file and line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from traces.errors import TraceError
+
+MAX_JSON_BYTES = 2**30
+"""JSON is parsed as a whole, so a larger file is refused"""
+
+
+def read_table(
+    path: Path, required: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file as (line number, stripped cell of each column), after its header.
+
+    Empty lines and lines that begin with ``#`` are skipped. Columns may come in any order.
+
+    Raises:
+        TraceError: the file cannot be read, a column is missing, unknown or named twice, or a row
+            has another number of cells than the header.
+    """
+    header: list[str] | None = None
+    for line, cells in _cells(path):
+        if header is None:
+            header = cells
+            _check_header(f"{path}:{line}", header, required, optional)
+        elif len(cells) != len(header):
+            raise TraceError(f"{path}:{line}: {len(cells)} cells, the header has {len(header)}")
+        else:
+            yield line, dict(zip(header, cells, strict=True))
+    if header is None:
+        raise TraceError(f"{path}: empty, expected a header with {', '.join(required)}")
+
+
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True, skipinitialspace=True)
+            for row in reader:
+                line = reader.line_num
+                cells = [cell.strip() for cell in row]
+                if any(cells) and not cells[0].startswith("#"):
+                    yield line, cells
+    except csv.Error as error:
+        raise TraceError(f"{path}:{line + 1}: not CSV: {error}") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}:{line + 1}: not UTF-8 text") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def _check_header(
+    where: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]
+) -> None:
+    known = (*required, *optional)
+    for column in header:
+        if column not in known:
+            raise TraceError(f"{where}: unknown column {column!r:.60}, known: {', '.join(known)}")
+        if header.count(column) > 1:
+            raise TraceError(f"{where}: column {column!r} appears twice")
+    for column in required:
+        if column not in header:
+            raise TraceError(f"{where}: column {column!r} is missing")
+
+
+def parse_number(text: str, column: str) -> float:
+    """The finite number in a cell."""
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise TraceError(f"{column} {text!r:.60} is not a number") from error
+    if not math.isfinite(value):
+        raise TraceError(f"{column} {text!r:.60} must be finite")
+    return value
+
+
+def parse_count(text: str, column: str) -> int:
+    """The whole number in a cell."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise TraceError(f"{column} {text!r:.60} is not a whole number") from error
+
+
+def read_json_file(path: Path) -> Any:
+    """The content of a JSON file, without its duplicate keys, NaN and infinities.
+
+    Raises:
+        TraceError: the file cannot be read, is too large, or is no such JSON.
+    """
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise TraceError(
+                f"{path}: {path.stat().st_size:,} bytes, at most {MAX_JSON_BYTES:,} are read"
+            )
+        text = path.read_text(encoding="utf-8-sig")
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+    except json.JSONDecodeError as error:
+        raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: not UTF-8 text, at byte {error.start}") from error
+    except RecursionError as error:
+        raise TraceError(f"{path}: JSON nested too deeply") from error
+    except ValueError as error:  # duplicate keys, constants, integers of absurd length
+        raise TraceError(f"{path}: {error}") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TraceError(f"key {twice!r:.60} appears twice in one object")
+    return record
+
+
+def _no_constant(name: str) -> float:
+    raise TraceError(f"the value {name} is not a number in JSON")
+
+
+def json_number(value: object, where: str) -> float:
+    """`value` as a finite number; JSON's true and false are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TraceError(f"{where}: expected a number, found {value!r:.60}")
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise TraceError(f"{where}: a number of {len(str(value))} digits is too large") from error
+    if not math.isfinite(number):
+        raise TraceError(f"{where}: {number} must be finite")
+    return number

@@ -1,0 +1,190 @@
+"""Importer of WfCommons workflow instances (WfFormat 1.5, and 1.6 whose used fields are the same).
+
+One file is one workflow is one job, named after the file. A WfCommons task is one process, so each
+becomes a stage of one task; with ``group=True`` tasks that are interchangeable in the graph become
+one stage of several tasks (see `read_wfcommons`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traces.errors import TraceError
+from traces.model import Job, LevelDurations, Stage, Trace
+from traces.text import json_number, read_json_file
+
+SCHEMA_VERSIONS = ("1.5", "1.6")
+SHORTEST_MS = 1.0
+"""duration of a task whose recorded runtime is 0: less than its clock could tell"""
+
+MS_PER_S = 1000.0
+BYTES_PER_MB = 2**20
+
+
+@dataclass(frozen=True)
+class _Task:
+    id: str
+    program: str
+    parents: frozenset[str]
+    children: frozenset[str]
+    runtime_ms: float
+    cores: float | None
+    memory_mb: float | None
+
+
+def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
+    """Read one workflow from each file.
+
+    Args:
+        paths: WfFormat JSON files with an execution part (the runtimes).
+        group: merge tasks of the same program, the same parents and the same children into one
+            stage with all their runtimes. This is exact for the graph: a child of one of them is
+            a child of all, so it already waited for the whole group.
+
+    Raises:
+        TraceError: a file cannot be read, is no WfFormat 1.5 instance, lacks a task's runtime,
+            names an unknown task, or has a cycle.
+    """
+    adjusted = Counter[str]()
+    jobs = tuple(_read_job(path, group, adjusted) for path in paths)
+    metadata = {
+        "format": "wfcommons",
+        "source": [path.name for path in paths],
+        "grouped": group,
+        "adjusted": dict(adjusted),
+    }
+    return Trace(paths[0].stem if len(paths) == 1 else "wfcommons", jobs, metadata)
+
+
+def _read_job(path: Path, group: bool, adjusted: Counter[str]) -> Job:
+    content = read_json_file(path)
+    try:
+        tasks = _tasks(content, adjusted)
+        groups = _interchangeable(tasks) if group else [[task] for task in tasks]
+        stage_of = {task.id: index for index, row in enumerate(groups) for task in row}
+        return Job(path.stem, tuple(_stage(row, stage_of) for row in groups))
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def _tasks(content: Any, adjusted: Counter[str]) -> list[_Task]:
+    version = _get(content, "schemaVersion", str, "the instance")
+    if version not in SCHEMA_VERSIONS:
+        raise TraceError(
+            f"schemaVersion {version!r:.40}, this reader knows {' and '.join(SCHEMA_VERSIONS)}"
+        )
+    workflow = _get(content, "workflow", dict, "the instance")
+    specified = _get(_get(workflow, "specification", dict, "workflow"), "tasks", list, "workflow")
+    executed = _get(_get(workflow, "execution", dict, "workflow"), "tasks", list, "execution")
+    runs = {_get(run, "id", str, "an executed task"): run for run in executed}
+    parents, children = _relations(specified)
+    return [
+        _task(task, runs, parents[task["id"]], children[task["id"]], adjusted) for task in specified
+    ]
+
+
+def _relations(specified: list[Any]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Parents and children of each task id: an edge that either end names."""
+    ids = [_get(task, "id", str, "a task") for task in specified]
+    twice = [task for task, count in Counter(ids).items() if count > 1]
+    if twice:
+        raise TraceError(f"task id {twice[0]!r:.80} is used twice")
+    parents: dict[str, set[str]] = {task: set() for task in ids}
+    children: dict[str, set[str]] = {task: set() for task in ids}
+    for task in specified:
+        name = task["id"]
+        edges = [(parent, name) for parent in _get(task, "parents", list, f"task {name!r:.80}")]
+        edges += [(name, child) for child in _get(task, "children", list, f"task {name!r:.80}")]
+        for above, below in edges:
+            _check_known(name, (above, below), parents)
+            parents[below].add(above)
+            children[above].add(below)
+    return parents, children
+
+
+def _check_known(task: str, ends: Iterable[Hashable], known: dict[str, set[str]]) -> None:
+    for end in ends:
+        if not isinstance(end, str) or end not in known:
+            raise TraceError(
+                f"task {task!r:.80} names {end!r:.80}, which is no task of the workflow"
+            )
+
+
+def _task(
+    task: dict[str, Any],
+    runs: dict[str, Any],
+    parents: set[str],
+    children: set[str],
+    adjusted: Counter[str],
+) -> _Task:
+    where = f"task {task['id']!r:.80}"
+    if task["id"] not in runs:
+        raise TraceError(f"{where} was not executed: the instance holds no runtime for it")
+    run = runs[task["id"]]
+    runtime_ms = _number(run, "runtimeInSeconds", where) * MS_PER_S
+    if runtime_ms < SHORTEST_MS:
+        adjusted["runtimes under 1 ms, taken as 1 ms"] += 1
+    cores = _number(run, "coreCount", where) if "coreCount" in run else None
+    memory = _number(run, "memoryInBytes", where) if "memoryInBytes" in run else None
+    return _Task(
+        id=task["id"],
+        program=_program(task, run),
+        parents=frozenset(parents),
+        children=frozenset(children),
+        runtime_ms=max(runtime_ms, SHORTEST_MS),
+        cores=cores,
+        memory_mb=None if memory is None else memory / BYTES_PER_MB,
+    )
+
+
+def _program(task: dict[str, Any], run: dict[str, Any]) -> str:
+    """What the task runs: its command, else its name without a trailing number."""
+    command = run.get("command")
+    program = command.get("program") if isinstance(command, dict) else None
+    name = program if isinstance(program, str) else str(task.get("name", task["id"]))
+    return re.sub(r"[_-]?(?:ID)?[0-9]+$", "", name) or name
+
+
+def _interchangeable(tasks: Sequence[_Task]) -> list[list[_Task]]:
+    """Tasks with the same program, parents and children together, in order of appearance."""
+    groups: dict[tuple[str, frozenset[str], frozenset[str]], list[_Task]] = {}
+    for task in tasks:
+        groups.setdefault((task.program, task.parents, task.children), []).append(task)
+    return list(groups.values())
+
+
+def _stage(tasks: Sequence[_Task], stage_of: dict[str, int]) -> Stage:
+    # A process starts up anew for every task, so one runtime stands for all three waves.
+    runtimes = [task.runtime_ms for task in tasks]
+    measured = LevelDurations.of(1, fresh_ms=runtimes, first_ms=runtimes, rest_ms=runtimes)
+    parents = sorted({stage_of[parent] for parent in tasks[0].parents})
+    return Stage(
+        name=tasks[0].id,
+        num_tasks=len(tasks),
+        parents=tuple(parents),
+        durations=(measured,),
+        cpu=_largest(task.cores for task in tasks),
+        memory_mb=_largest(task.memory_mb for task in tasks),
+    )
+
+
+def _largest(demands: Iterable[float | None]) -> float | None:
+    return max((demand for demand in demands if demand is not None), default=None)
+
+
+def _get(record: Any, key: str, kind: type, where: str) -> Any:
+    if not isinstance(record, dict) or not isinstance(record.get(key), kind):
+        raise TraceError(f"{where}: {key!r} is missing or not a {kind.__name__}")
+    return record[key]
+
+
+def _number(record: Any, key: str, where: str) -> float:
+    value = json_number(record.get(key), f"{where}: {key}")
+    if value < 0:
+        raise TraceError(f"{where}: {key} {value:g} must not be negative")
+    return value
