@@ -26,7 +26,9 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--sequences", type=int, default=10)
     arguments = parser.parse_args()
-    print("| protocol | policy | average JCT, s | 95 % interval | against strict fair | decisions |")
+    print(
+        "| protocol | policy | average JCT, s | 95 % interval | against strict fair | decisions |"
+    )
     print("|---|---|---|---|---|---|")
     for protocol, label in RULES.items():
         config = EvaluationConfig(

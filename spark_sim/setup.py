@@ -84,7 +84,7 @@ def build_state(
         jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
         stages=stages,
         executors=_executor_table(count),
-        events=np.zeros(count, EVENT),
+        events=_empty_queue(count),
         commits=_commit_table(2 * count + 2),
         active=np.zeros(len(job), np.int32),
         chosen=np.zeros(len(stages), np.int32),
@@ -104,7 +104,14 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int) -> Table:
     clock["num_jobs"] = num_jobs
     clock["idle_tail"] = cluster.num_executors - 1
     clock["unattached"] = cluster.num_executors
-    for absent in ("source_job", "source_stage", "commit_head", "commit_tail", "dispatching"):
+    for absent in (
+        "source_job",
+        "source_stage",
+        "commit_head",
+        "commit_tail",
+        "dispatching",
+        "taken",
+    ):
         clock[absent] = NONE
     return clock
 
@@ -148,6 +155,15 @@ def _executor_table(count: int) -> Table:
     executors["next"] = np.append(np.arange(1, count), NONE)
     executors["prev"] = np.arange(-1, count - 1)
     return executors
+
+
+def _empty_queue(count: int) -> Table:
+    leaves = 1 << (count - 1).bit_length()
+    events = np.zeros(2 * leaves, EVENT)
+    events["time_ms"] = np.inf
+    # Leaves beyond the executors never win, but their number is looked up in a tie of empty leaves.
+    events["executor"][leaves : leaves + count] = np.arange(count)
+    return events
 
 
 def _commit_table(count: int) -> Table:

@@ -96,13 +96,15 @@ EXECUTOR = np.dtype(
         ("last_stage", "i4"),  # stage of its last task in this job; NONE: the next is fresh
         ("task", "i4"),  # index of the task it runs
         ("since_ms", "f8"),  # start of the task or of the move
+        ("rank", "i8"),  # of its pending event among those of the same time
         ("next", "i4"),  # neighbours in the list (idle or waiting) it is in
         ("prev", "i4"),
     ],
     align=True,
 )
 
-EVENT = np.dtype([("time_ms", "f8"), ("rank", "i8"), ("executor", "i4")], align=True)
+EVENT = np.dtype([("time_ms", "f8"), ("executor", "i4")], align=True)
+"""a node of the queue: the executor whose event is the next below it"""
 
 COMMIT = np.dtype([("stage", "i4"), ("count", "i4"), ("next", "i4")], align=True)
 """`count` executors of the list's owner are promised to `stage` (NONE: to stay idle)"""
@@ -132,8 +134,7 @@ CLOCK = np.dtype(
         ("num_active", "i8"),
         ("next_arrival", "i8"),  # row of the next job to arrive
         # event queue
-        ("num_events", "i8"),
-        ("root_is_free", "i8"),  # the first event has been taken, its slot may be reused
+        ("taken", "i8"),  # executor whose event was taken and has not been replaced
         ("sequence", "i8"),  # events pushed so far
         ("runnable_count", "i8"),  # stages that became runnable so far
         # the open round
@@ -177,7 +178,7 @@ class State(NamedTuple):
     jobs: Table  # (J,) JOB, by arrival
     stages: Table  # (S,) STAGE, each job's in one run of rows
     executors: Table  # (N,) EXECUTOR
-    events: Table  # (N,) EVENT, a heap: an executor has at most one pending event
+    events: Table  # (2M,) EVENT, a winner tree; M is N rounded up to a power of two
     commits: Table  # (2N + 2,) COMMIT
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan

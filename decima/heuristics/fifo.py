@@ -13,7 +13,7 @@ from spark_sim.tables import NONE
 def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
     """The first job by arrival that has a stage to run, without a limit."""
     for job in seen.active:
-        stage = on_critical_path(seen, job, False)
+        stage = on_critical_path(seen, job)
         if stage != NONE:
             return stage, seen.num_executors
     return NONE, 0

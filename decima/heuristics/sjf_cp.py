@@ -14,14 +14,14 @@ from spark_sim.tables import NONE
 
 @kernel
 def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
-    """The runnable stage with the longest critical path of the shortest job that has one."""
+    """The open stage with the longest critical path, of the shortest job that has one."""
     best = NONE
     least_ms = 0.0
     for job in seen.active:
         work_ms = seen.jobs[job]["work_ms"]
         if best != NONE and work_ms >= least_ms:
             continue
-        stage = on_critical_path(seen, job, False)
+        stage = on_critical_path(seen, job)
         if stage != NONE:
             best = stage
             least_ms = work_ms

@@ -23,7 +23,7 @@ def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[
         held = seen.jobs[job]["held"]
         if held > level or (best != NONE and held >= fewest):
             continue
-        stage = on_critical_path(seen, job, False)
+        stage = on_critical_path(seen, job)
         if stage != NONE:
             best = stage
             fewest = held
@@ -49,7 +49,7 @@ def water_level(seen: Observation) -> int:
 
 @kernel
 def _needed(seen: Observation, level: int) -> int:
-    """Executors that bring every job up to `level`, as far as its runnable stages can use them."""
+    """Executors that bring every job up to `level`, as far as its open stages can use them."""
     needed = 0
     for job in seen.active:
         row = seen.jobs[job]
@@ -58,7 +58,7 @@ def _needed(seen: Observation, level: int) -> int:
         usable = 0
         for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
             candidate = seen.stages[stage]
-            if candidate["open"] == 1 and candidate["runnable"] == 1:
+            if candidate["open"] == 1:
                 usable += candidate["num_tasks"] - candidate["covered"]
         needed += min(usable, level - row["held"])
     return needed

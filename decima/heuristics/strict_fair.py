@@ -23,7 +23,7 @@ def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[
             continue
         if fallback != NONE and row["local"] == 0:
             continue
-        stage = on_critical_path(seen, job, False)
+        stage = on_critical_path(seen, job)
         if stage == NONE:
             continue
         if row["local"] > 0:

@@ -25,7 +25,9 @@ _FLOOR_MS = 1.0
 
 @kernel
 def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
-    """The job with the least work left that is under its limit and has a runnable stage."""
+    """The job with the least work left that is under its limit and has an open stage."""
+    if len(seen.active) == 0:  # decima-sim's rules ask even then
+        return NONE, 0
     mean_ms = 0.0
     for job in seen.active:
         mean_ms += max(_FLOOR_MS, seen.jobs[job]["remaining_ms"]) / len(seen.active)
@@ -42,7 +44,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         limit = min(seen.num_executors, max(1, wanted))
         if row["held"] >= limit:
             continue
-        stage = on_critical_path(seen, job, False)
+        stage = on_critical_path(seen, job)
         if stage != NONE:
             best = stage
             best_limit = limit

@@ -41,7 +41,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         cap = min(seen.num_executors, max(1, share))
         if row["held"] >= cap:
             continue
-        stage = on_critical_path(seen, job, False)
+        stage = on_critical_path(seen, job)
         if stage == NONE:
             continue
         if row["local"] > 0:

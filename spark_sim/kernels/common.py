@@ -12,7 +12,7 @@ from spark_sim.kernels.durations import (
     task_hash,
 )
 from spark_sim.kernels.queue import push
-from spark_sim.tables import RUNNING, TASK_DONE, State
+from spark_sim.tables import MOVING, RUNNING, TASK_DONE, State
 
 _DECIMA_SIM = 2
 """`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
@@ -33,14 +33,6 @@ def next_arrival_ms(state: State) -> float:
     if clock["next_arrival"] < clock["num_jobs"]:
         return float(state.jobs[clock["next_arrival"]]["arrival_ms"])
     return np.inf
-
-
-@inlined_kernel
-def next_event_ms(state: State) -> float:
-    """Time of the next executor event; infinity when none is pending. The queue is settled."""
-    if state.clock[0]["num_events"] == 0:
-        return np.inf
-    return float(state.events[0]["time_ms"])
 
 
 @kernel
@@ -146,10 +138,10 @@ def truncate(state: State) -> None:
     """Stop at the time limit; what runs or moves counts up to now."""
     clock = state.clock[0]
     advance_time(state, clock["time_limit_ms"])
-    for index in range(clock["num_events"]):
-        worker = state.executors[state.events[index]["executor"]]
+    for executor in range(clock["num_executors"]):
+        worker = state.executors[executor]
         spent_ms = clock["time_ms"] - worker["since_ms"]
         if worker["state"] == RUNNING:
             clock["busy_ms"] += spent_ms
-        else:
+        elif worker["state"] == MOVING:
             clock["moving_ms"] += spent_ms

@@ -21,7 +21,6 @@ from spark_sim.kernels.common import (
     count_finished,
     mark_runnable,
     next_arrival_ms,
-    next_event_ms,
     retire,
     start_task,
     truncate,
@@ -33,7 +32,7 @@ from spark_sim.kernels.lists import (
     remove_idle,
     take_promise,
 )
-from spark_sim.kernels.queue import push, settle, take
+from spark_sim.kernels.queue import next_event_ms, push, take
 from spark_sim.tables import (
     DEADLOCK,
     DECIDE,
@@ -57,7 +56,6 @@ def advance(state: State) -> int:
     """Run events until a decision is due (DECIDE), all is DONE, TRUNCATED or in DEADLOCK."""
     clock = state.clock[0]
     while True:
-        settle(state)
         event_ms = next_event_ms(state)
         arrival_ms = next_arrival_ms(state)
         time_ms = min(event_ms, arrival_ms)

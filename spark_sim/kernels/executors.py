@@ -25,7 +25,6 @@ from spark_sim.kernels.common import (
     count_finished,
     mark_runnable,
     next_arrival_ms,
-    next_event_ms,
     retire,
     start_task,
     truncate,
@@ -39,7 +38,7 @@ from spark_sim.kernels.lists import (
     take_promise,
     take_waiting,
 )
-from spark_sim.kernels.queue import push, settle, take
+from spark_sim.kernels.queue import next_event_ms, push, take
 from spark_sim.tables import (
     DECIDE,
     DONE,
@@ -60,7 +59,6 @@ def advance(state: State) -> int:
     """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
     clock = state.clock[0]
     while True:
-        settle(state)
         event_ms = next_event_ms(state)
         arrival_ms = next_arrival_ms(state)
         time_ms = min(event_ms, arrival_ms)
@@ -118,14 +116,14 @@ def _continues(state: State, executor: int) -> bool:
     return True
 
 
-@kernel
+@inlined_kernel
 def _handle(state: State, executor: int) -> int:
     if state.executors[executor]["state"] == RUNNING:
         return _task_done(state, executor)
     return _arrived(state, executor)
 
 
-@kernel
+@inlined_kernel
 def _task_done(state: State, executor: int) -> int:
     """The task of `executor` ends and its stage has no further one to start."""
     stage = state.executors[executor]["stage"]
@@ -148,7 +146,7 @@ def _task_done(state: State, executor: int) -> int:
     return source
 
 
-@kernel
+@inlined_kernel
 def _arrived(state: State, executor: int) -> int:
     """`executor` has started in the job of the stage that it was given to."""
     clock = state.clock[0]
@@ -219,7 +217,7 @@ def _complete_job(state: State, job: int) -> bool:
 # --- where executors are ---------------------------------------------------------------------
 
 
-@kernel
+@inlined_kernel
 def _become_idle(state: State, executor: int) -> None:
     """`executor` has nothing to do and stays in its job, warm."""
     worker = state.executors[executor]
@@ -231,7 +229,7 @@ def _become_idle(state: State, executor: int) -> None:
     state.clock[0]["idle_in_jobs"] += 1
 
 
-@kernel
+@inlined_kernel
 def _leave_idle(state: State, executor: int) -> None:
     """Take `executor` from the idle ones of its job, or from those of no job."""
     clock = state.clock[0]
@@ -246,7 +244,7 @@ def _leave_idle(state: State, executor: int) -> None:
         clock["idle_in_jobs"] -= 1
 
 
-@kernel
+@inlined_kernel
 def _become_unattached(state: State, executor: int) -> None:
     clock = state.clock[0]
     worker = state.executors[executor]
@@ -260,7 +258,7 @@ def _become_unattached(state: State, executor: int) -> None:
     clock["unattached"] += 1
 
 
-@kernel
+@inlined_kernel
 def _move(state: State, executor: int, stage: int) -> None:
     """Send `executor` to the job of `stage`, where its next task will be fresh."""
     clock = state.clock[0]
@@ -275,7 +273,7 @@ def _move(state: State, executor: int, stage: int) -> None:
     push(state, executor, clock["time_ms"] + clock["moving_delay_ms"], EXECUTOR_ARRIVED)
 
 
-@kernel
+@inlined_kernel
 def _deliver(state: State, executor: int, stage: int) -> bool:
     """Keep the promise made for `executor`. Returns whether `stage` had no task left for it."""
     row = state.stages[stage]

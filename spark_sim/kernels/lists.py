@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.tables import NONE, State, Table
 
 
-@kernel
+@inlined_kernel
 def append_idle(state: State, owner: Table, executor: int) -> None:
     """Put `executor` at the end of the idle list of `owner` (a JOB row, or the CLOCK row)."""
     row = state.executors[executor]
@@ -19,7 +19,7 @@ def append_idle(state: State, owner: Table, executor: int) -> None:
     owner["idle_tail"] = executor
 
 
-@kernel
+@inlined_kernel
 def remove_idle(state: State, owner: Table, executor: int) -> None:
     """Take `executor` out of the idle list of `owner`."""
     row = state.executors[executor]
@@ -35,7 +35,7 @@ def remove_idle(state: State, owner: Table, executor: int) -> None:
     row["prev"] = NONE
 
 
-@kernel
+@inlined_kernel
 def append_waiting(state: State, stage: int, executor: int) -> None:
     """Put `executor` at the end of those that wait for `stage` to become runnable."""
     row = state.stages[stage]
@@ -47,7 +47,7 @@ def append_waiting(state: State, stage: int, executor: int) -> None:
     row["wait_tail"] = executor
 
 
-@kernel
+@inlined_kernel
 def take_waiting(state: State, stage: int) -> int:
     """Remove and return the first executor that waits for `stage`; NONE if nobody does."""
     row = state.stages[stage]
@@ -83,7 +83,7 @@ def add_promise(state: State, owner: Table, stage: int, count: int) -> None:
     owner["commit_tail"] = entry
 
 
-@kernel
+@inlined_kernel
 def has_promise(state: State, owner: Table) -> bool:
     """Whether `owner` has promises left; those to ended jobs (count 0) are dropped on the way."""
     while owner["commit_head"] != NONE:
@@ -94,7 +94,7 @@ def has_promise(state: State, owner: Table) -> bool:
     return False
 
 
-@kernel
+@inlined_kernel
 def take_promise(state: State, owner: Table) -> int:
     """The stage that the next free executor of `owner` is promised to. Needs `has_promise`."""
     entry = owner["commit_head"]
@@ -106,7 +106,7 @@ def take_promise(state: State, owner: Table) -> int:
     return stage
 
 
-@kernel
+@inlined_kernel
 def _drop_first(state: State, owner: Table) -> None:
     clock = state.clock[0]
     entry = owner["commit_head"]

@@ -19,13 +19,12 @@ from spark_sim.kernels.common import (
     count_finished,
     mark_runnable,
     next_arrival_ms,
-    next_event_ms,
     retire,
     start_task,
     truncate,
 )
 from spark_sim.kernels.lists import append_idle, remove_idle
-from spark_sim.kernels.queue import settle, take
+from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import DECIDE, DONE, IDLE, ILLEGAL, NONE, TRUNCATED, State
 
 
@@ -34,7 +33,6 @@ def advance(state: State) -> int:
     """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
     clock = state.clock[0]
     while True:
-        settle(state)
         event_ms = next_event_ms(state)
         arrival_ms = next_arrival_ms(state)
         time_ms = min(event_ms, arrival_ms)
@@ -187,6 +185,7 @@ def assign(state: State, stage: int, limit: int) -> int:
     count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
     clock["on_offer"] -= count
     job["held"] += count
+    job["local"] -= min(count, job["local"])
     row["covered"] += count
     row["open"] = 0
     job["open_stages"] -= 1
