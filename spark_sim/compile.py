@@ -55,6 +55,11 @@ def cache_folder() -> Path:
 _CACHE_FOLDER = str(cache_folder())
 
 
+def is_compiled() -> bool:
+    """Whether an earlier run has left machine code for these sources (else: about a minute)."""
+    return any(Path(_CACHE_FOLDER).rglob("*.nbi"))
+
+
 # `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
 # arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
 # kernel that does). Counting cost 8 of every 9 seconds (`benchmarks/simulator_speed.py`).

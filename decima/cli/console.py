@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from spark_sim.compile import is_compiled
+
 _PIPE_WIDTH = 160
 """columns of a table that goes to a file or a pipe, where there is no terminal to ask"""
 
@@ -26,6 +29,12 @@ def stdout() -> Console:
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
     return console
+
+
+def announce_compilation() -> None:
+    """Say why the first run on a machine starts late."""
+    if not is_compiled():
+        click.echo("compiling the simulator, once for this machine: about a minute", err=True)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decima.cli.errors import OneLineErrors
+from decima.cli.import_spark import import_spark
 from traces import (
     Job,
     Trace,
@@ -99,6 +100,9 @@ def show(trace: str, job: str, output: Path | None) -> None:
 @traces.group("import")
 def import_group() -> None:
     """Convert another format to a trace file."""
+
+
+import_group.add_command(import_spark)
 
 
 @import_group.command("decima-sim")
@@ -203,6 +207,8 @@ def _print_figures(figures: Mapping[str, Any]) -> None:
 
 def _metadata_rows(value: Any) -> list[str]:
     """A count per reason takes a row each; anything else takes one."""
+    if isinstance(value, Mapping) and any(isinstance(entry, Mapping) for entry in value.values()):
+        return [f"{len(value):,} entries (all of them with --json)"]
     if isinstance(value, Mapping):
         return [f"{words}: {number}" for words, number in value.items()] or ["nothing"]
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from decima.cli.console import progress_bar, stdout
+from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, workload_options
 from decima.policies import HEURISTICS
 from decima.tuning import tune as search
@@ -34,6 +34,7 @@ def tune(policy: str, output: Path, **options: Any) -> None:
     uses, and saves the best.
     """
     config = build_config(options, (policy,))
+    announce_compilation()
     with progress_bar("trials") as (bar, task):
 
         def show(trials: int, parameters: Mapping[str, float], best_s: float) -> None:

@@ -1,0 +1,335 @@
+"""Event logs are untrusted: damage is counted, the rest kept, nothing else than `TraceError`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from decima.cli.errors import OneLineErrors
+from decima.cli.import_spark import import_spark
+from traces import TraceError, read_trace, write_trace
+from traces.spark_log import GroupBy, lines, read_spark_logs
+from traces.spark_log.codecs import open_codec
+
+LOGS = Path(__file__).parent / "data" / "spark_logs"
+CODECS = ("spark-4.3-zstd", "spark-4.3-lz4", "spark-4.3-snappy", "spark-3.3-lz4")
+
+
+def file_of(name: str) -> Path:
+    """The file of a recorded log that is one file."""
+    (path,) = (LOGS / name).iterdir()
+    return path
+
+
+def plain(name: str) -> bytes:
+    """A recorded log, decompressed."""
+    with file_of(name).open("rb") as stream:
+        return b"".join(open_codec(stream))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A copy of a plain log of 65 lines that a test may damage."""
+    return Path(shutil.copy(file_of("spark-3.5-plain"), tmp_path / "app"))
+
+
+def message(*paths: Path) -> str:
+    """The one line that reading `paths` ends with."""
+    with pytest.raises(TraceError) as caught:
+        read_spark_logs(paths)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_files_that_are_no_log(tmp_path: Path) -> None:
+    """Empty, text, other JSON, binary: the line names the file and what is wrong."""
+    contents = {
+        "empty": (b"", "the file is empty"),
+        "text": (b"hello\nworld\n", ":1: not a Spark event log: the line is no Spark event"),
+        "json": (b'\n{"name": "x"}\n', ":2: not a Spark event log: the line is no Spark event"),
+        "binary": (bytes(range(256)) * 100, ":1: not a Spark event log"),
+        "lzf": (b"ZV\x01\x00\x05\x00\x05hello", "lzf compression is not supported"),
+        "zstd": (b"\x28\xb5\x2f\xfd1234", "zstd"),
+    }
+    for name, (content, words) in contents.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert message(path).startswith(str(path))
+        assert words in message(path)
+
+
+def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing, empty folder, a pipe, no permission."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "eventlog_v2_app").mkdir()
+    assert message(tmp_path / "missing").endswith("cannot read: No such file or directory")
+    assert message(tmp_path / "folder").endswith("the folder holds no event log")
+    assert message(tmp_path / "eventlog_v2_app").endswith("holds no file events_N_...")
+    assert message(tmp_path / "pipe").endswith("neither a file nor a folder")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = file_of("spark-4.3-zstd")
+    monkeypatch.setattr(Path, "open", refuse)
+    assert message(path) == f"{path}: cannot read: Permission denied"
+
+
+def test_a_log_without_jobs(log: Path) -> None:
+    """Cut before the first job: an event log, but nothing to import."""
+    head = log.read_bytes().split(b"\n")[:6]
+    log.write_bytes(b"\n".join(head) + b"\n")
+    assert message(log) == f"{log}: the log has no job"
+
+
+def test_a_log_whose_only_job_did_not_end(log: Path) -> None:
+    """Cut before the job's end: says why there is nothing."""
+    content = log.read_bytes()
+    log.write_bytes(content[: content.index(b'{"Event":"SparkListenerJobEnd"')])
+    assert message(log).endswith("(left out: 1 not finished when the log ends)")
+
+
+def test_a_corrupt_line_is_named_and_the_rest_kept(log: Path) -> None:
+    """A byte that is no UTF-8: its task is missing, everything else is there."""
+    rows = log.read_bytes().split(b"\n")
+    number = next(i for i, row in enumerate(rows) if b"SparkListenerTaskEnd" in row[:40])
+    rows[number] = rows[number][:60] + b"\xff" + rows[number][61:]
+    log.write_bytes(b"\n".join(rows))
+    trace, summary = read_spark_logs([log])
+    assert summary.lines_skipped == 1
+    assert summary.faults == [f"{log}:{number + 1}: SparkListenerTaskEnd is not valid JSON"]
+    assert (summary.tasks, summary.tasks_missing, trace.jobs[0].num_tasks) == (17, 1, 18)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [b"[" * 100_000, b'{"a":' * 50_000, b"9" * 10_000, b'"\\ud800"', b"null", b"1e999", b"-1"],
+    ids=["deep list", "deep object", "long number", "surrogate", "null", "infinity", "negative"],
+)
+def test_junk_in_place_of_a_job_s_stages(log: Path, junk: bytes) -> None:
+    """The job is lost, and said to be."""
+    log.write_bytes(log.read_bytes().replace(b'"Stage Infos":[', b'"Stage Infos":[' + junk + b","))
+    with pytest.raises(TraceError, match="the log has no job"):
+        read_spark_logs([log])
+
+
+def test_an_event_beyond_all_bounds_is_skipped(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not even held in memory."""
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100_000)
+    rows = log.read_bytes().split(b"\n")
+    rows.insert(30, b'{"Event":"SparkListenerTaskEnd","Stage ID":' + b"1" * 300_000 + b"}")
+    log.write_bytes(b"\n".join(rows))
+    _, summary = read_spark_logs([log])
+    assert summary.tasks == 18
+    assert summary.faults == [f"{log}:31: the event is longer than 0 MiB"]
+
+
+def test_absurd_counts_are_not_believed(log: Path) -> None:
+    """A stage that claims a billion tasks has those that the log shows."""
+    claims = b'"Number of Tasks":1000000000,'
+    log.write_bytes(log.read_bytes().replace(b'"Number of Tasks":3,', claims))
+    trace, _ = read_spark_logs([log])
+    assert trace.jobs[0].num_tasks == 18
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_compressed_file_cut_short_keeps_its_prefix(name: str, tmp_path: Path) -> None:
+    """Half of the file, or all but its last bytes: whole lines of the same content."""
+    whole = file_of(name).read_bytes()
+    content = plain(name)
+    path = tmp_path / "cut"
+    for size in (len(whole) // 2, len(whole) - 30):
+        path.write_bytes(whole[:size])
+        kept: list[bytes] = []
+        with path.open("rb") as stream, pytest.raises(Exception, match=name.split("-")[2]):
+            kept.extend(open_codec(stream))
+        assert content.startswith(b"".join(kept))
+        assert size < len(whole) // 2 + 1 or len(b"".join(kept)) > len(content) // 2
+
+
+def test_codecs_give_what_spark_wrote(tmp_path: Path) -> None:
+    """Every line is whole; the same content compressed twice over is read twice over."""
+    for name in CODECS:
+        content = plain(name)
+        assert all(json.loads(row)["Event"] for row in content.splitlines())
+        twice = tmp_path / "twice"
+        twice.write_bytes(file_of(name).read_bytes() * 2)
+        with twice.open("rb") as stream:
+            assert b"".join(open_codec(stream)) == content * 2
+    packed = tmp_path / "log.gz"
+    packed.write_bytes(gzip.compress(plain("spark-3.5-plain")))
+    assert read_spark_logs([packed])[1].tasks == 18
+
+
+def test_a_log_that_another_tool_has_rewritten(log: Path) -> None:
+    """Blanks between the fields, fields of a job in another order: the same trace."""
+    as_written, _ = read_spark_logs([log])
+    rows = []
+    for row in log.read_text().splitlines():
+        name, *fields = json.loads(row).items()
+        rows.append(json.dumps(dict([name, *reversed(fields)])))
+    log.write_text("\n".join(rows))
+    rewritten, summary = read_spark_logs([log])
+    assert summary.lines_skipped == 0
+    assert [stage.parents for stage in rewritten.jobs[0].stages] == [
+        stage.parents for stage in as_written.jobs[0].stages
+    ]
+    assert rewritten.jobs[0].work_ms == as_written.jobs[0].work_ms
+
+
+def test_a_rolled_log_begins_with_its_latest_compaction(tmp_path: Path) -> None:
+    """A compacted file stands for those up to its number, and numbers are no text: 10 after 9."""
+    folder = tmp_path / "eventlog_v2_app"
+    folder.mkdir()
+    pieces = plain("spark-3.5-plain").splitlines(keepends=True)
+    (folder / "appstatus_app.inprogress").touch()
+    (folder / ".events_9_app.crc").write_bytes(b"crc")
+    (folder / "events_1_app").write_bytes(b"".join(pieces[:20]))
+    (folder / "events_9_app").write_bytes(b"not to be read")
+    (folder / "events_9_app.compact").write_bytes(b"".join(pieces[:30]))
+    (folder / "events_10_app").write_bytes(b"".join(pieces[30:]))
+    _, summary = read_spark_logs([folder])
+    assert (summary.tasks, summary.lines_skipped) == (18, 0)
+
+
+def test_a_folder_keeps_its_logs_and_counts_the_rest(tmp_path: Path) -> None:
+    """A log, a rolled log, a note, an empty log, a checksum, the same log named twice."""
+    log = Path(shutil.copy(file_of("spark-4.3-zstd"), tmp_path))
+    rolled = next((LOGS / "spark-4.0-default").iterdir())
+    shutil.copytree(rolled, tmp_path / rolled.name)
+    (tmp_path / "README").write_text("our logs\n")
+    (tmp_path / "local-1.inprogress").touch()
+    (tmp_path / f".{log.name}.crc").write_bytes(b"crc")
+    _, summary = read_spark_logs([tmp_path, log])
+    assert summary.applications == 2
+    assert summary.files_skipped == 2
+    assert [Path(fault.split(":")[0]).name for fault in summary.faults] == [
+        "README",
+        "local-1.inprogress",
+    ]
+
+
+def import_or_refuse(path: Path) -> None:
+    """Import `path` and write the trace; a refusal must be one line of `TraceError`."""
+    for by in GroupBy:
+        refusal = None
+        try:
+            trace, summary = read_spark_logs([path], group_by=by)
+        except TraceError as error:
+            refusal = str(error)
+        if refusal is not None:
+            assert "\n" not in refusal
+            return
+        target = path.with_suffix(".parquet")
+        write_trace(trace, target)
+        assert read_trace(target).jobs[0].name == trace.jobs[0].name
+        assert all(line.isprintable() for line in summary.lines())
+
+
+@pytest.mark.parametrize("name", ["spark-3.5-plain", *CODECS])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_damaged_bytes_never_give_a_traceback(
+    name: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Any truncation, any few bytes changed."""
+    content = bytearray(file_of(name).read_bytes())
+    places = st.integers(0, len(content) - 1)
+    for place, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=8)):
+        content[place] = byte
+    path = tmp_path_factory.mktemp("fuzz") / "log"
+    path.write_bytes(content[: data.draw(st.one_of(st.just(len(content)), places))])
+    import_or_refuse(path)
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=20),
+    st.just("\ud800\x1b[31m\n"),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
+)
+EVENTS = [json.loads(line) for line in plain("spark-4.3-failures").splitlines()]
+
+
+def replaced(value: Any, pick: Callable[[int], int], junk: Any) -> Any:
+    """`value` with one part of it, found by walking down, replaced by `junk`."""
+    if isinstance(value, dict | list) and value and pick(4) > 0:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        key = keys[pick(len(keys))]
+        copy = value.copy()
+        copy[key] = replaced(value[key], pick, junk)
+        return copy
+    return junk
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_strange_values_never_give_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Valid JSON whose fields are of any type and size."""
+
+    def pick(count: int) -> int:
+        return data.draw(st.integers(0, count - 1))
+
+    events = list(EVENTS)
+    for _ in range(pick(4) + 1):
+        place = pick(len(events))
+        events[place] = replaced(events[place], pick, data.draw(JUNK))
+    path = tmp_path_factory.mktemp("fuzz") / "log"
+    text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
+    path.write_text(text)
+    import_or_refuse(path)
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of the command."""
+    group = OneLineErrors("import", commands=[import_spark])
+    result = CliRunner().invoke(group, ["spark", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_writes_a_trace_and_tells_what_it_left_out(tmp_path: Path) -> None:
+    """Failures log: one job, six attempts of a failed one."""
+    target = tmp_path / "trace.parquet"
+    code, output, _ = run(file_of("spark-4.3-failures"), "-o", target)
+    assert code == 0
+    assert "jobs left out, failed: 1\n" in output
+    assert output.endswith(f"wrote {target}\n")
+    assert read_trace(target).name == "trace"
+
+
+def test_the_command_takes_the_grouping_and_the_level(tmp_path: Path) -> None:
+    """Each Spark job a job, filed under 40 executors."""
+    target = tmp_path / "trace.parquet"
+    options = ("--group-by", "job", "--executors", 40)
+    assert run(LOGS / "spark-4.3-default", *options, "-o", target)[0] == 0
+    trace = read_trace(target)
+    assert len(trace.jobs) == 10
+    assert trace.jobs[0].stages[0].durations[0].executors == 40
+
+
+@pytest.mark.parametrize("output", ["trace.parquet", "trace.csv"])
+def test_the_command_refuses_in_one_line(tmp_path: Path, output: str) -> None:
+    """No event log, or an output that is no trace file: exit code 2, nothing written."""
+    (tmp_path / "log").write_text("no log\n")
+    code, printed, error = run(tmp_path / "log", "-o", tmp_path / output)
+    assert (code, printed, error.count("\n")) == (2, "", 1)
+    assert not (tmp_path / output).exists()

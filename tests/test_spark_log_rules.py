@@ -1,0 +1,562 @@
+"""What the importer makes of a log: short logs written here, whose answer is known by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traces import Job, Trace, TraceError
+from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
+
+Event = dict[str, Any]
+SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
+EPOCH = 1_700_000_000_000
+
+
+def event(name: str, **fields: Any) -> Event:
+    return {"Event": name if "." in name else f"SparkListener{name}", **fields}
+
+
+def stage(
+    number: int, tasks: int, parents: Sequence[int] = (), rdds: Sequence[int] | None = None
+) -> Event:
+    """An entry of a Spark job's list of stages; by default its only RDD has the stage's number."""
+    return {
+        "Stage ID": number,
+        "Number of Tasks": tasks,
+        "RDD Info": [{"RDD ID": rdd} for rdd in (rdds if rdds is not None else [number])],
+        "Parent IDs": list(parents),
+    }
+
+
+def start(job: int, at: int, stages: Sequence[Event], **properties: str) -> Event:
+    """`properties` with _ for a dot."""
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return event(
+        "JobStart",
+        **{"Job ID": job, "Submission Time": EPOCH + at, "Stage Infos": list(stages)},
+        Properties=named,
+    )
+
+
+def end(job: int, at: int, result: str = "JobSucceeded") -> Event:
+    fields = {"Job ID": job, "Completion Time": EPOCH + at, "Job Result": {"Result": result}}
+    return event("JobEnd", **fields)
+
+
+def submitted(number: int, tasks: int, attempt: int = 0) -> Event:
+    info = {"Stage ID": number, "Stage Attempt ID": attempt, "Number of Tasks": tasks}
+    return event("StageSubmitted", **{"Stage Info": info})
+
+
+def task(
+    number: int,
+    partition: int,
+    launch: int,
+    finish: int,
+    *,
+    on: str = "1",
+    attempt: int = 0,
+    reason: str = "Success",
+    kind: str = "ShuffleMapTask",
+    **info: Any,
+) -> Event:
+    """The end of an attempt at a task of stage `number` on executor `on`."""
+    fields = {"Stage ID": number, "Stage Attempt ID": attempt, "Task Type": kind}
+    times = {"Launch Time": EPOCH + launch, "Finish Time": EPOCH + finish}
+    place = {"Index": partition, "Partition ID": partition, "Executor ID": on}
+    extra = {key.replace("_", " "): value for key, value in info.items()}
+    end_reason = {"Task End Reason": {"Reason": reason}}
+    return event("TaskEnd", **fields, **end_reason, **{"Task Info": {**place, **times, **extra}})
+
+
+def executor(name: str = "1", cores: int = 2, at: int = 0) -> Event:
+    fields = {"Timestamp": EPOCH + at, "Executor ID": name, "Executor Info": {"Total Cores": cores}}
+    return event("ExecutorAdded", **fields)
+
+
+def query(execution: int, description: str, root: int | None = None) -> Event:
+    fields: dict[str, Any] = {"executionId": execution}
+    if root is not None:
+        fields["rootExecutionId"] = root
+    return event(f"{SQL}ExecutionStart", **fields, description=description, details="...")
+
+
+def query_end(execution: int, error: str = "") -> Event:
+    return event(f"{SQL}ExecutionEnd", executionId=execution, time=0, errorMessage=error)
+
+
+def started(name: str = "shop") -> list[Event]:
+    fields = {"App Name": name, "App ID": "app-1", "Timestamp": EPOCH}
+    return [event("LogStart", **{"Spark Version": "4.0.0"}), event("ApplicationStart", **fields)]
+
+
+def write(path: Path, events: Sequence[Event]) -> Path:
+    path.write_text("".join(json.dumps(item, separators=(",", ":")) + "\n" for item in events))
+    return path
+
+
+class Read:
+    """Reads the events of one application as a trace."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(
+        self, *events: Event, by: GroupBy = GroupBy.SQL, executors: int | None = None
+    ) -> tuple[Trace, ImportSummary]:
+        path = write(self._folder / "log", [*started(), *events])
+        return read_spark_logs([path], group_by=by, executors=executors)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    return Read(tmp_path)
+
+
+def waves(job: Job, index: int) -> list[list[float]]:
+    """Durations of a stage: fresh, first, rest."""
+    (level,) = job.stages[index].durations
+    return [wave.tolist() for wave in level.waves]
+
+
+def edges(job: Job) -> set[tuple[str, str]]:
+    """(parent, child) by the numbers that Spark gave."""
+    names = [found.name.removeprefix("stage ") for found in job.stages]
+    return {(names[p], names[c]) for c, found in enumerate(job.stages) for p in found.parents}
+
+
+def one_task_job(job: int, at: int, until: int, **properties: str) -> list[Event]:
+    """A Spark job of one stage of one task; the stage has the job's number."""
+    return [
+        start(job, at, [stage(job, 1)], **properties),
+        submitted(job, 1),
+        task(job, 0, at, until, kind="ResultTask"),
+        end(job, until),
+    ]
+
+
+def test_a_slot_s_first_task_is_fresh_its_first_of_a_stage_first(read: Read) -> None:
+    """Two slots: two tasks start cold, the next stage finds warm slots, others are the rest."""
+    trace, _ = read(
+        executor(cores=2),
+        start(0, 0, [stage(0, 3), stage(1, 3, [0])]),
+        task(0, 0, 0, 500),
+        task(0, 1, 0, 600),
+        task(0, 2, 500, 700),
+        task(1, 0, 700, 800, kind="ResultTask"),
+        task(1, 1, 700, 850, kind="ResultTask"),
+        task(1, 2, 800, 820, kind="ResultTask"),
+        end(0, 850),
+    )
+    assert waves(trace.jobs[0], 0) == [[500, 600], [], [200]]
+    assert waves(trace.jobs[0], 1) == [[], [100, 150], [20]]
+
+
+def test_a_slot_used_late_finds_its_process_warm(read: Read) -> None:
+    """The second slot runs its first task when a task has finished on the executor: not fresh."""
+    trace, _ = read(
+        executor(cores=2),
+        *one_task_job(0, 0, 400),
+        start(1, 500, [stage(1, 2)]),
+        task(1, 0, 500, 600),
+        task(1, 1, 500, 650),
+        end(1, 650),
+    )
+    assert waves(trace.jobs[0], 0) == [[400], [], []]
+    assert waves(trace.jobs[1], 0) == [[], [100, 150], []]
+
+
+def test_a_lagging_finish_ends_when_the_slot_is_given_away(read: Read) -> None:
+    """One slot: the next launch at 95 shows that the finish stamped 100 is 5 ms late."""
+    trace, _ = read(
+        executor(cores=1),
+        start(0, 0, [stage(0, 2)]),
+        task(0, 0, 0, 100),
+        task(0, 1, 95, 140),
+        end(0, 140),
+    )
+    assert waves(trace.jobs[0], 0) == [[95], [], [45]]
+
+
+def test_more_tasks_at_once_than_cores_keep_their_durations(read: Read) -> None:
+    """Three long tasks at once on two cores are no lag: none is cut."""
+    trace, _ = read(
+        executor(cores=2),
+        start(0, 0, [stage(0, 3)]),
+        *[task(0, partition, 10 * partition, 9_000 + partition) for partition in range(3)],
+        end(0, 9_002),
+    )
+    assert sorted(waves(trace.jobs[0], 0)[0]) == [8_982, 8_991, 9_000]
+
+
+def test_cores_of_a_task_make_fewer_slots(read: Read) -> None:
+    """Four cores at two cores a task are two slots."""
+    properties = {"Spark Properties": {"spark.task.cpus": "2"}}
+    trace, _ = read(
+        event("EnvironmentUpdate", **properties), executor(cores=4), *one_task_job(0, 0, 10)
+    )
+    assert trace.metadata["applications"][0]["slots"] == 2
+
+
+def test_slots_are_those_of_the_executors_alive_at_once(read: Read) -> None:
+    """One executor leaves before the next comes: never more than two slots."""
+    removed = {"Timestamp": EPOCH + 50, "Executor ID": "1"}
+    trace, _ = read(
+        executor("1", 2, at=0),
+        event("ExecutorRemoved", **removed),
+        executor("2", 2, at=60),
+        *one_task_job(0, 0, 40),
+    )
+    assert trace.metadata["applications"][0]["slots"] == 2
+
+
+def test_a_large_result_is_fetched_off_the_slot(read: Read) -> None:
+    """The slot is free when the driver begins to fetch the result, at 70."""
+    trace, _ = read(
+        executor(),
+        start(0, 0, [stage(0, 1)]),
+        task(0, 0, 0, 100, Getting_Result_Time=EPOCH + 70),
+        end(0, 100),
+    )
+    assert waves(trace.jobs[0], 0) == [[70], [], []]
+
+
+def test_a_task_of_no_length_takes_one_millisecond(read: Read) -> None:
+    """The shortest that the clock can tell; counted."""
+    trace, summary = read(executor(), *one_task_job(0, 5, 5))
+    assert waves(trace.jobs[0], 0) == [[1], [], []]
+    assert summary.zero_length == 1
+
+
+def test_clocks_that_go_back_are_repaired_and_counted(read: Read) -> None:
+    """A task that ends before its launch and a job that ends before its submission."""
+    trace, summary = read(
+        executor(),
+        start(0, 100, [stage(0, 2)]),
+        task(0, 0, 100, 40),
+        task(0, 1, 100, 160),
+        end(0, 50),
+    )
+    assert waves(trace.jobs[0], 0) == [[1], [], [60]]
+    times = trace.metadata["recorded"]["shop/job 0"]
+    assert (times["start_ms"], times["end_ms"]) == (0, 0)
+    assert summary.clock_repairs == 2
+
+
+def test_the_level_is_the_largest_number_of_tasks_at_once(read: Read) -> None:
+    """Two of three tasks overlap; the option overrules."""
+    events = [
+        executor(cores=8),
+        start(0, 0, [stage(0, 3)]),
+        task(0, 0, 0, 100),
+        task(0, 1, 50, 150),
+        task(0, 2, 150, 200),
+        end(0, 200),
+    ]
+    (measured,) = read(*events)[0].jobs[0].stages[0].durations
+    (asked,) = read(*events, executors=50)[0].jobs[0].stages[0].durations
+    assert (measured.executors, asked.executors) == (2, 50)
+
+
+def test_a_skipped_stage_is_the_one_that_ran_over_the_same_rdds(read: Read) -> None:
+    """The second Spark job skips stage 2, in whose place stage 0 ran: 0 -> 3, one job."""
+    trace, summary = read(
+        executor(),
+        query(7, "sorted"),
+        start(
+            0, 0, [stage(0, 1, rdds=[1, 2]), stage(1, 1, [0], rdds=[3])], spark_sql_execution_id="7"
+        ),
+        task(0, 0, 0, 10),
+        task(1, 0, 10, 20, kind="ResultTask"),
+        end(0, 20),
+        start(
+            1,
+            30,
+            [stage(2, 1, rdds=[2, 1]), stage(3, 1, [2], rdds=[4])],
+            spark_sql_execution_id="7",
+        ),
+        task(3, 0, 30, 40, kind="ResultTask"),
+        end(1, 40),
+        query_end(7),
+    )
+    (job,) = trace.jobs
+    assert job.name == "shop/sorted"
+    assert edges(job) == {("0", "1"), ("0", "3"), ("1", "3")}
+    assert (summary.stages_replaced, summary.driver_edges) == (1, 1)
+
+
+def test_two_shuffles_of_one_rdd_keep_their_order(read: Read) -> None:
+    """Stages 0 and 1 write shuffles of the same RDD; the skipped 3 and 4 are 0 and 1 in order."""
+    group = {"spark_jobGroup_id": "g"}
+    trace, _ = read(
+        executor(),
+        start(
+            0, 0, [stage(0, 1, rdds=[1]), stage(1, 1, rdds=[1]), stage(2, 1, [0, 1], [2])], **group
+        ),
+        *[task(number, 0, 10 * number, 10 * number + 5) for number in (0, 1, 2)],
+        end(0, 25),
+        start(
+            1, 20, [stage(3, 1, rdds=[1]), stage(4, 1, rdds=[1]), stage(5, 1, [4], [3])], **group
+        ),
+        task(5, 0, 30, 40),
+        end(1, 40),
+        by=GroupBy.JOB_GROUP,
+    )
+    assert edges(trace.jobs[0]) == {("0", "2"), ("1", "2"), ("1", "5")}
+
+
+def test_a_stage_skipped_because_another_job_ran_it_is_no_parent(read: Read) -> None:
+    """Each Spark job a job: the second reads the first one's shuffle, which was ready."""
+    trace, summary = read(
+        executor(),
+        start(0, 0, [stage(0, 1), stage(1, 1, [0])]),
+        task(0, 0, 0, 10),
+        task(1, 0, 10, 20),
+        end(0, 20),
+        start(1, 30, [stage(2, 1, rdds=[0]), stage(3, 1, [2])]),
+        task(3, 0, 30, 40),
+        end(1, 40),
+    )
+    assert [edges(job) for job in trace.jobs] == [{("0", "1")}, set()]
+    assert summary.stages_ready == 1
+
+
+def test_retried_stages_fold_into_one_and_lost_work_counts_once(read: Read) -> None:
+    """Stage 1 fails to fetch, partition 1 of stage 0 runs again, then all of stage 1."""
+    trace, summary = read(
+        executor(cores=1),
+        start(0, 0, [stage(0, 2), stage(1, 2, [0])]),
+        submitted(0, 2),
+        task(0, 0, 0, 10),
+        task(0, 1, 10, 20),
+        submitted(1, 2),
+        task(1, 0, 20, 30, reason="FetchFailed", kind="ResultTask"),
+        submitted(0, 1, attempt=1),
+        task(0, 1, 40, 55, attempt=1),
+        submitted(1, 2, attempt=1),
+        task(1, 0, 60, 70, attempt=1, kind="ResultTask"),
+        task(1, 1, 70, 80, attempt=1, kind="ResultTask"),
+        end(0, 80),
+    )
+    (job,) = trace.jobs
+    assert [found.num_tasks for found in job.stages] == [2, 2]
+    assert waves(job, 0) == [[10], [], [10]]
+    assert summary.stages_retried == 2
+    assert summary.unused_tasks["failed"] == 1
+    assert summary.unused_tasks["done again after a loss"] == 1
+
+
+def test_a_lost_output_noted_on_a_finished_task_is_no_attempt(read: Read) -> None:
+    """Spark logs the end of a task a second time when its executor is lost: Resubmitted."""
+    trace, summary = read(
+        executor(),
+        start(0, 0, [stage(0, 1)]),
+        task(0, 0, 0, 10),
+        task(0, 0, 0, 10, reason="Resubmitted"),
+        task(0, 0, 30, 50),
+        end(0, 50),
+    )
+    assert waves(trace.jobs[0], 0) == [[10], [], []]
+    assert summary.unused_tasks["done again after a loss"] == 1
+
+
+def test_the_copy_that_loses_is_no_work(read: Read) -> None:
+    """The speculative copy wins; the original is killed later."""
+    trace, summary = read(
+        executor(),
+        start(0, 0, [stage(0, 1)]),
+        task(0, 0, 50, 80, Speculative=True),
+        end(0, 80),
+        task(0, 0, 0, 90, reason="TaskKilled", Killed=True),
+    )
+    assert waves(trace.jobs[0], 0) == [[30], [], []]
+    assert summary.unused_tasks["overtaken by another copy (speculation)"] == 1
+
+
+@pytest.mark.parametrize(("seen", "counted"), [(10, 10), (6, 10), (3, 3)])
+def test_tasks_whose_end_is_missing(read: Read, seen: int, counted: int) -> None:
+    """A stage of ten tasks: a few ends lost are made up for, most of them are not."""
+    trace, summary = read(
+        executor(),
+        start(0, 0, [stage(0, 10)]),
+        submitted(0, 10),
+        *[task(0, partition, 0, 10) for partition in range(seen)],
+        end(0, 10),
+    )
+    assert trace.jobs[0].stages[0].num_tasks == counted
+    assert summary.tasks_missing == 10 - seen
+
+
+def test_children_of_an_empty_stage_wait_for_its_parents(read: Read) -> None:
+    """Stage 1 has no task that ended: 0 -> 1 -> 2 becomes 0 -> 2."""
+    trace, _ = read(
+        executor(),
+        start(0, 0, [stage(0, 1), stage(1, 0, [0]), stage(2, 1, [1])]),
+        submitted(1, 0),
+        task(0, 0, 0, 10),
+        task(2, 0, 10, 20),
+        end(0, 20),
+    )
+    assert edges(trace.jobs[0]) == {("0", "2")}
+
+
+def test_what_the_driver_waited_for_becomes_edges(read: Read) -> None:
+    """Broadcasts 0 and 1 run together, then 2; 3 begins when all have ended: 0, 1 -> 2 -> 3."""
+    spans = [(0, 0, 50), (1, 10, 60), (2, 70, 90), (3, 95, 99)]
+    jobs = [item for span in spans for item in one_task_job(*span, spark_jobGroup_id="g")]
+    trace, summary = read(executor(), *jobs, by=GroupBy.JOB_GROUP)
+    assert edges(trace.jobs[0]) == {("0", "2"), ("1", "2"), ("2", "3")}
+    assert summary.driver_edges == 3
+
+
+def test_spark_jobs_that_overlap_do_not_wait_for_each_other(read: Read) -> None:
+    """Submitted before the other ended: no edge."""
+    group = {"spark_jobGroup_id": "g"}
+    first, second = one_task_job(0, 0, 50, **group), one_task_job(1, 49, 60, **group)
+    trace, _ = read(executor(), *first, *second, by=GroupBy.JOB_GROUP)
+    assert edges(trace.jobs[0]) == set()
+
+
+GROUPED = [
+    query(3, "outer"),
+    query(4, "inner", root=3),
+    *one_task_job(0, 0, 5, spark_sql_execution_id="3", spark_jobGroup_id="broadcast-uuid"),
+    *one_task_job(1, 10, 15, spark_sql_execution_id="4", spark_jobGroup_id="nightly"),
+    *one_task_job(2, 20, 25, spark_jobGroup_id="nightly"),
+    *one_task_job(3, 30, 35, spark_job_description="by hand"),
+    query_end(3),
+    query_end(4),
+]
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        (GroupBy.SQL, ["outer", "job 2", "by hand"]),
+        (GroupBy.JOB, ["job 0", "job 1", "job 2", "by hand"]),
+        (GroupBy.JOB_GROUP, ["nightly", "by hand"]),
+    ],
+)
+def test_what_makes_a_job_is_chosen(read: Read, by: GroupBy, names: list[str]) -> None:
+    """A nested execution belongs to its root; a query to the job group of its last Spark job."""
+    trace, _ = read(executor(), *GROUPED, by=by)
+    assert [job.name for job in trace.jobs] == [f"shop/{name}" for name in names]
+
+
+def test_jobs_of_one_name_are_numbered(read: Read) -> None:
+    """In the order of submission."""
+    named = {"spark_job_description": "load"}
+    trace, _ = read(executor(), *one_task_job(0, 0, 5, **named), *one_task_job(1, 10, 15, **named))
+    assert [job.name for job in trace.jobs] == ["shop/load", "shop/load #2"]
+
+
+def test_failed_and_unfinished_jobs_are_left_out_and_counted(read: Read) -> None:
+    """A failed Spark job, one without end, a query with an error, a query without end."""
+    broken = one_task_job(1, 10, 15)[:-1]
+    trace, summary = read(
+        executor(),
+        *one_task_job(0, 0, 5),
+        *broken,
+        end(1, 15, "JobFailed"),
+        start(2, 20, [stage(2, 1)]),
+        query(8, "fails"),
+        *one_task_job(3, 30, 35, spark_sql_execution_id="8"),
+        query_end(8, "no such column"),
+        query(9, "cut"),
+        *one_task_job(4, 40, 45, spark_sql_execution_id="9"),
+    )
+    assert [job.name for job in trace.jobs] == ["shop/job 0"]
+    assert dict(summary.unused_jobs) == {"failed": 2, "not finished when the log ends": 2}
+    assert summary.unused_tasks["their job is not in the trace"] == 3
+
+
+def test_a_spark_job_that_its_query_cancelled_does_not_fail_the_query(read: Read) -> None:
+    """The last Spark job decides."""
+    of_query = {"spark_sql_execution_id": "1"}
+    trace, _ = read(
+        executor(),
+        query(1, "adaptive"),
+        *one_task_job(0, 0, 5, **of_query)[:-1],
+        end(0, 6, "JobFailed"),
+        *one_task_job(1, 10, 15, **of_query),
+        query_end(1),
+    )
+    assert [job.name for job in trace.jobs] == ["shop/adaptive"]
+
+
+def test_applications_share_one_clock(tmp_path: Path) -> None:
+    """Jobs of two logs in the order of submission, counted from the first; equal names numbered."""
+    later = [*started(), executor(), *one_task_job(0, 5_000, 5_100)]
+    earlier = [*started(), executor(), *one_task_job(0, 2_000, 2_050)]
+    paths = [write(tmp_path / "a", later), write(tmp_path / "b", earlier)]
+    trace, summary = read_spark_logs(paths)
+    assert [(job.name, job.arrival_ms) for job in trace.jobs] == [
+        ("shop #2/job 0", 0.0),
+        ("shop/job 0", 3_000.0),
+    ]
+    assert trace.metadata["recorded"]["shop/job 0"] == {
+        "application": 0,
+        "start_ms": 3_000,
+        "end_ms": 3_100,
+        "spark_jobs": 1,
+    }
+    assert (summary.applications, summary.jobs, summary.tasks) == (2, 2, 2)
+
+
+def test_events_of_other_types_are_counted(read: Read) -> None:
+    """Spark's own that are of no use go without saying; others are told."""
+    _, summary = read(
+        event("BlockUpdated"),
+        event("com.example.Custom"),
+        event("com.example.Custom"),
+        executor(),
+        *one_task_job(0, 0, 5),
+    )
+    assert dict(summary.unknown_events) == {"com.example.Custom": 2}
+
+
+def test_stages_that_wait_for_each_other_leave_their_job_out(read: Read) -> None:
+    """No real log says so; a damaged one may."""
+    with pytest.raises(TraceError, match="its stages wait for each other"):
+        read(
+            executor(),
+            start(0, 0, [stage(0, 1, [1]), stage(1, 1, [0])]),
+            task(0, 0, 0, 10),
+            task(1, 0, 0, 10),
+            end(0, 10),
+        )
+
+
+@given(
+    slots=st.integers(1, 4),
+    lengths=st.lists(st.integers(20, 200), min_size=1, max_size=40),
+    lag=st.integers(0, 9),
+)
+def test_no_slot_is_held_twice(
+    tmp_path_factory: pytest.TempPathFactory, slots: int, lengths: list[int], lag: int
+) -> None:
+    """Tasks back to back on c slots, each finish stamped late: exactly the true work is found."""
+    free_at = [0] * slots
+    tasks: list[Event] = []
+    for partition, length in enumerate(lengths):
+        slot = free_at.index(min(free_at))
+        launch = free_at[slot]
+        free_at[slot] = launch + length
+        tasks.append(task(0, partition, launch, launch + length + lag))
+    last = max(free_at) + lag
+    read = Read(tmp_path_factory.mktemp("logs"))
+    trace, _ = read(
+        executor(cores=slots), start(0, 0, [stage(0, len(lengths))]), *tasks, end(0, last)
+    )
+    (level,) = trace.jobs[0].stages[0].durations
+    found = sorted(float(ms) for wave in level.waves for ms in wave)
+    # The last task of each slot has no successor that shows when it ended.
+    assert 0 <= sum(found) - sum(lengths) <= lag * slots
+    assert len(level.fresh_ms) == min(slots, len(lengths))

@@ -1,0 +1,7 @@
+"""Spark's event logs as traces. `docs/spark-logs.md` tells what becomes what."""
+
+from traces.spark_log.dag import GroupBy
+from traces.spark_log.reader import FORMAT, read_spark_logs
+from traces.spark_log.summary import ImportSummary
+
+__all__ = ["FORMAT", "GroupBy", "ImportSummary", "read_spark_logs"]

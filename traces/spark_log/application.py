@@ -1,0 +1,252 @@
+"""The content of one application's log, as tables."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from traces.errors import TraceError
+from traces.model import MAX_TASKS_PER_STAGE
+from traces.spark_log.codecs import open_codec
+from traces.spark_log.damage import DamageError
+from traces.spark_log.events import (
+    ApplicationEnd,
+    ApplicationStart,
+    Environment,
+    Event,
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobEnd,
+    JobStart,
+    LogStart,
+    Outcome,
+    SqlEnd,
+    SqlStart,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+from traces.spark_log.files import LogFiles
+from traces.spark_log.known import is_known
+from traces.spark_log.lines import read_lines
+from traces.spark_log.parse import event_name, parse_event
+from traces.spark_log.summary import ImportSummary
+
+MAX_UNKNOWN_TYPES = 100
+MAX_STRANGE_LINES = 1000
+"""a file that begins with so many lines without one event is no event log"""
+
+
+class TaskTable:
+    """Attempts at tasks, one row each, in the order of their ends."""
+
+    def __init__(self) -> None:
+        self.stage = array("q")
+        self.partition = array("q")
+        self.executor = array("i")
+        """index into `Application.executor_ids`"""
+        self.launch_ms = array("q")
+        self.finish_ms = array("q")
+        self.outcome = array("b")
+        self.speculative = array("b")
+
+    def __len__(self) -> int:
+        return len(self.stage)
+
+
+@dataclass
+class SparkJob:
+    """One Spark job: an action, or a part of a query."""
+
+    start: JobStart
+    end_ms: int | None = None
+    """None while it has not ended"""
+    succeeded: bool = False
+
+
+@dataclass
+class RanStage:
+    """A stage that was submitted, all its attempts together."""
+
+    attempts: int = 0
+    first_attempt: int | None = None
+    """number of the earliest attempt seen; above 0 only what was lost ran again"""
+    num_tasks: int = 0
+    """of its largest attempt"""
+    is_map: bool = False
+    """whether it wrote a shuffle, so that later jobs may skip it"""
+
+
+@dataclass
+class Executor:
+    """A process that runs tasks."""
+
+    cores: int | None = None
+    """None where the log lacks its start"""
+    added_ms: int | None = None
+    removed_ms: int | None = None
+
+
+@dataclass
+class Application:
+    """Everything of use in one log."""
+
+    path: Path
+    spark_version: str | None = None
+    name: str | None = None
+    app_id: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    executor_ids: dict[str, int] = field(default_factory=dict)
+    executors: list[Executor] = field(default_factory=list)
+    sql: dict[int, SqlStart] = field(default_factory=dict)
+    jobs: dict[int, SparkJob] = field(default_factory=dict)
+    listed: dict[int, StageInfo] = field(default_factory=dict)
+    """stages by id, as the first Spark job with them lists them"""
+    first_job: dict[int, int] = field(default_factory=dict)
+    """the Spark job that lists a stage first"""
+    ran: dict[int, RanStage] = field(default_factory=dict)
+    tasks: TaskTable = field(default_factory=TaskTable)
+    sql_failed: dict[int, bool] = field(default_factory=dict)
+    """SQL executions that ended: whether with an error"""
+    ended: bool = False
+    """whether the log is written to its end"""
+
+    def add(self, event: Event) -> None:
+        """Take in one event."""
+        match event:
+            case TaskEnd():
+                self._add_task(event)
+            case StageSubmitted():
+                self._add_attempt(event)
+            case JobStart():
+                self._add_job(event)
+            case JobEnd(job, time_ms, succeeded):
+                if job in self.jobs:
+                    self.jobs[job].end_ms = time_ms
+                    self.jobs[job].succeeded = succeeded
+            case _:
+                self._add_fact(event)
+
+    def _add_fact(self, event: Event) -> None:
+        match event:
+            case SqlStart(execution):
+                self.sql[execution] = event
+            case SqlEnd(execution, failed):
+                self.sql_failed[execution] = failed
+            case ApplicationEnd():
+                self.ended = True
+            case ExecutorAdded(name, time_ms, cores):
+                executor = self.executors[self._executor(name)]
+                executor.cores, executor.added_ms = cores, time_ms
+            case ExecutorRemoved(name, time_ms):
+                self.executors[self._executor(name)].removed_ms = time_ms
+            case Environment(properties):
+                self.properties.update(properties)
+            case ApplicationStart(name, app_id):
+                self.name, self.app_id = name, app_id
+            case LogStart(version):
+                self.spark_version = version
+
+    def _executor(self, name: str) -> int:
+        index = self.executor_ids.setdefault(name, len(self.executors))
+        if index == len(self.executors):
+            self.executors.append(Executor())
+        return index
+
+    def _add_job(self, event: JobStart) -> None:
+        self.jobs.setdefault(event.job, SparkJob(event))
+        for info in event.stages:
+            self.listed.setdefault(info.stage, info)
+            self.first_job.setdefault(info.stage, event.job)
+
+    def _add_attempt(self, event: StageSubmitted) -> None:
+        ran = self.ran.setdefault(event.stage, RanStage())
+        ran.attempts += 1
+        ran.num_tasks = max(ran.num_tasks, min(event.num_tasks, MAX_TASKS_PER_STAGE))
+        first = ran.first_attempt
+        ran.first_attempt = event.attempt if first is None else min(first, event.attempt)
+
+    def _add_task(self, event: TaskEnd) -> None:
+        if event.outcome is Outcome.RESUBMITTED:
+            return
+        self.ran.setdefault(event.stage, RanStage()).is_map |= event.is_map
+        row = self.tasks
+        row.stage.append(event.stage)
+        row.partition.append(event.partition)
+        row.executor.append(self._executor(event.executor))
+        row.launch_ms.append(event.launch_ms)
+        row.finish_ms.append(event.finish_ms)
+        row.outcome.append(event.outcome)
+        row.speculative.append(event.speculative)
+
+
+def read_application(log: LogFiles, summary: ImportSummary) -> Application:
+    """Read the files of one application; what cannot be kept is counted in `summary`.
+
+    Raises:
+        TraceError: a file cannot be opened, or no file holds an event of Spark.
+    """
+    application = Application(log.path)
+    before_first: list[tuple[str, str]] = []  # told only if this is an event log at all
+    events = 0
+    for path, number, name, record in _records(log.files, summary):
+        if isinstance(record, DamageError):
+            fault = f"{path}:{number}", str(record)
+            if events > 0:
+                summary.skip_line(*fault)
+            elif len(before_first) < MAX_STRANGE_LINES:
+                before_first.append(fault)
+            else:
+                break
+            continue
+        events += 1
+        if record is not None:
+            application.add(record)
+        elif not is_known(name):
+            _count_unknown(name, summary)
+    if events == 0:
+        where, reason = before_first[0] if before_first else (log.path, "the file is empty")
+        raise TraceError(f"{where}: not a Spark event log: {reason}")
+    for fault in before_first:
+        summary.skip_line(*fault)
+    summary.events += events
+    return application
+
+
+def _records(
+    files: Sequence[Path], summary: ImportSummary
+) -> Iterator[tuple[Path, int, str, Event | DamageError | None]]:
+    """(file, line, type, event) of each line; None for an event of no use, else what is wrong."""
+    for path in files:
+        try:
+            with path.open("rb") as stream:
+                for number, line in read_lines(_counted(open_codec(stream), summary)):
+                    yield path, number, *_record(line)
+        except OSError as error:
+            raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def _record(line: bytes | DamageError) -> tuple[str, Event | DamageError | None]:
+    if isinstance(line, DamageError):
+        return "", line
+    try:
+        name = event_name(line)
+        return name, parse_event(name, line)
+    except DamageError as error:
+        return "", error
+
+
+def _counted(pieces: Iterator[bytes], summary: ImportSummary) -> Iterator[bytes]:
+    for piece in pieces:
+        summary.bytes_read += len(piece)
+        yield piece
+
+
+def _count_unknown(name: str, summary: ImportSummary) -> None:
+    known = summary.unknown_events
+    name = "".join(char if char.isprintable() else "?" for char in name)
+    if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
+        name = "(other)"
+    known[name] += 1

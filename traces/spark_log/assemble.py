@@ -1,0 +1,231 @@
+"""From the tables of an application to jobs of a trace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.arrays import FIRST, FRESH, REST
+from traces.errors import TraceError
+from traces.model import Job, LevelDurations, Stage
+from traces.spark_log.application import Application
+from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, group_jobs
+from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, Outcome
+from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
+from traces.spark_log.summary import ImportSummary
+
+Rows = NDArray[np.int64]
+"""rows of `Application.tasks`"""
+
+NO_STAGE = "none of its tasks succeeded"
+FAILED = "failed"
+UNFINISHED = "not finished when the log ends"
+INCONSISTENT = "its stages wait for each other"
+
+
+@dataclass(frozen=True)
+class RecordedJob:
+    """A job and when it ran, on the clock of its driver (ms since 1970)."""
+
+    job: Job
+    """its name is a label, not yet unique; without arrival"""
+    start_ms: int
+    """submission of its first Spark job"""
+    end_ms: int
+    """end of its last Spark job"""
+    spark_jobs: int
+
+
+class _Work:
+    """Which attempts at tasks count as work, and what they measured."""
+
+    def __init__(self, application: Application, placement: Placement) -> None:
+        tasks = application.tasks
+        self.stage = np.array(tasks.stage, np.int64)
+        self.partition = np.array(tasks.partition, np.int64)
+        self.outcome = np.array(tasks.outcome, np.int8)
+        self.speculative = np.array(tasks.speculative, np.bool_)
+        self.placement = placement
+        self.held_ms = placement.finish_ms - placement.launch_ms
+        self.in_trace = np.zeros(len(tasks), np.bool_)
+        """attempts of jobs in the trace"""
+        self.counted = np.zeros(len(tasks), np.bool_)
+        """those of them that are work"""
+        order = np.argsort(self.stage, kind="stable")
+        stages, starts = np.unique(self.stage[order], return_index=True)
+        self._rows = dict(zip(stages.tolist(), np.split(order, starts[1:]), strict=False))
+
+    def measured(self) -> set[int]:
+        """Stages with at least one success."""
+        return set(np.unique(self.stage[self.outcome == Outcome.SUCCESS]).tolist())
+
+    def attempts(self, stages: Iterable[int]) -> Rows:
+        """All attempts in `stages`, in the order of their ends."""
+        found = [self._rows[stage] for stage in stages if stage in self._rows]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def first_successes(self, attempts: Rows) -> Rows:
+        """Of `attempts` the first success of each partition."""
+        successes = attempts[self.outcome[attempts] == Outcome.SUCCESS]
+        _, first = np.unique(self.partition[successes], return_index=True)
+        counted: Rows = successes[np.sort(first)]
+        return counted
+
+    def level(self, executors: int, rows: Rows) -> LevelDurations:
+        """The durations of `rows` by wave."""
+        wave = self.placement.wave[rows]
+        duration_ms = np.maximum(self.held_ms[rows], SHORTEST_MS)
+        fresh, first, rest = (duration_ms[wave == column] for column in (FRESH, FIRST, REST))
+        return LevelDurations.of(executors, fresh_ms=fresh, first_ms=first, rest_ms=rest)
+
+    def unused(self) -> Iterable[tuple[str, int]]:
+        """How many attempts do not count as work, by the reason."""
+        left = self.in_trace & ~self.counted
+        copied = self._has_copy(left)
+        failed = left & (self.outcome == Outcome.FAILED)
+        killed = left & (self.outcome == Outcome.KILLED)
+        again = left & (self.outcome == Outcome.SUCCESS)
+        yield "their job is not in the trace", int((~self.in_trace).sum())
+        yield "failed", int(failed.sum())
+        yield "overtaken by another copy (speculation)", int(((killed | again) & copied).sum())
+        yield "killed", int((killed & ~copied).sum())
+        yield "done again after a loss", int((again & ~copied).sum())
+
+    def _has_copy(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of `rows` (a mask) are of tasks that ran speculatively, too."""
+        tasks = np.stack([self.stage, self.partition])
+        copied = set(map(tuple, tasks[:, self.speculative].T.tolist()))
+        found = np.zeros(len(rows), np.bool_)
+        where = np.flatnonzero(rows)
+        found[where] = [tuple(task) in copied for task in tasks[:, where].T.tolist()]
+        return found
+
+
+class JobAssembler:
+    """Makes the jobs of one application."""
+
+    def __init__(
+        self, application: Application, executors: int | None, summary: ImportSummary
+    ) -> None:
+        """`executors`: as for `traces.spark_log.read_spark_logs`."""
+        self._application = application
+        self._executors = executors
+        self._summary = summary
+        self.placement = place(application)
+        self._work = _Work(application, self.placement)
+        self._builder = GraphBuilder(application, self._work.measured(), summary)
+
+    def jobs(self, by: GroupBy) -> list[RecordedJob]:
+        """The jobs that ran to their end; what is left out is counted in the summary."""
+        found: list[RecordedJob] = []
+        for key, numbers in group_jobs(self._application, by).items():
+            try:
+                self._check_end(key, numbers)
+                found.append(self._job(key, numbers))
+            except _UnusableError as error:
+                self._summary.unused_jobs[str(error)] += 1
+        self._summary.clock_repairs += self.placement.clock_repairs
+        for reason, count in self._work.unused():
+            if count > 0:
+                self._summary.unused_tasks[reason] += count
+        self._summary.tasks += int(self._work.counted.sum())
+        return found
+
+    def _check_end(self, key: JobKey, numbers: Sequence[int]) -> None:
+        """Refuse a job that failed or whose end the log does not tell."""
+        log = self._application
+        if any(log.jobs[number].end_ms is None for number in numbers):
+            raise _UnusableError(UNFINISHED)
+        # A query may cancel a Spark job that it no longer needs; the last one decides.
+        if not log.jobs[numbers[-1]].succeeded:
+            raise _UnusableError(FAILED)
+        if key.by is GroupBy.SQL:
+            execution = int(key.name)
+            if log.sql_failed.get(execution, False):
+                raise _UnusableError(FAILED)
+            if execution in log.sql and execution not in log.sql_failed and not log.ended:
+                raise _UnusableError(UNFINISHED)
+
+    def _job(self, key: JobKey, numbers: Sequence[int]) -> RecordedJob:
+        graph = self._builder.build(numbers)
+        if not graph.parents:
+            raise _UnusableError(NO_STAGE)
+        work = self._work
+        attempts = {node: work.attempts(stages) for node, stages in _members(graph).items()}
+        counted = {node: work.first_successes(rows) for node, rows in attempts.items()}
+        every = np.concatenate(list(attempts.values()))
+        level = self._executors
+        if level is None:
+            level = most_at_once(self.placement.launch_ms[every], self.placement.finish_ms[every])
+        try:
+            job = Job(self._label(key, numbers), self._stages(graph, counted, level))
+        except TraceError as error:
+            raise _UnusableError(INCONSISTENT) from error
+        for rows in counted.values():
+            work.counted[rows] = True
+        work.in_trace[every] = True
+        return self._recorded(job, numbers)
+
+    def _stages(self, graph: StageGraph, counted: dict[int, Rows], level: int) -> tuple[Stage, ...]:
+        index = {node: position for position, node in enumerate(graph.parents)}
+        stages: list[Stage] = []
+        for node, parents in graph.parents.items():
+            rows = counted[node]
+            self._summary.zero_length += int((self._work.held_ms[rows] < SHORTEST_MS).sum())
+            stages.append(
+                Stage(
+                    f"stage {node}",
+                    self._num_tasks(node, len(rows)),
+                    tuple(sorted(index[parent] for parent in parents)),
+                    (self._work.level(level, rows),),
+                )
+            )
+        return tuple(stages)
+
+    def _num_tasks(self, node: int, measured: int) -> int:
+        """Tasks of a stage of which `measured` are in the log.
+
+        Under load Spark drops events. A few missing ends are taken for that; a stage that misses
+        more than half says nothing that can be relied on, and counts as what was seen.
+        """
+        missing = max(0, self._application.ran[node].num_tasks - measured)
+        self._summary.tasks_missing += missing
+        return measured + missing if missing <= measured else measured
+
+    def _recorded(self, job: Job, numbers: Sequence[int]) -> RecordedJob:
+        spark_jobs = [self._application.jobs[number] for number in numbers]
+        start_ms = min(spark_job.start.time_ms for spark_job in spark_jobs)
+        end_ms = max(spark_job.end_ms or 0 for spark_job in spark_jobs)
+        self._summary.clock_repairs += end_ms < start_ms
+        self._summary.stages += len(job.stages)
+        self._summary.spark_jobs += len(spark_jobs)
+        return RecordedJob(job, start_ms, max(start_ms, end_ms), len(spark_jobs))
+
+    def _label(self, key: JobKey, numbers: Sequence[int]) -> str:
+        """What a person called the job, else its number."""
+        properties = self._application.jobs[numbers[0]].start.properties
+        description = properties.get(JOB_DESCRIPTION)
+        if key.by is GroupBy.JOB_GROUP:
+            return key.name
+        if key.by is GroupBy.SQL:
+            started = self._application.sql.get(int(key.name))
+            told = description if started is None else started.description
+            return told or f"query {key.name}"
+        return description or properties.get(CALL_SITE) or f"job {key.name}"
+
+
+class _UnusableError(Exception):
+    """A job that is not in the trace, and why."""
+
+
+def _members(graph: StageGraph) -> dict[int, list[int]]:
+    """For each node of the graph the stages folded into it, itself included."""
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for stage, node in graph.node_of.items():
+        if node in graph.parents:
+            members[node].append(stage)
+    return members

@@ -1,0 +1,135 @@
+"""The compressed streams that Spark writes, opened as plain bytes.
+
+Spark names the codec in the file's suffix; here the first bytes decide, so that renamed files and
+logs in progress open as well. ``zstd`` is the usual frame format. ``lz4`` is not: Spark writes the
+LZ4Block framing of lz4-java. ``snappy`` is the stream format of snappy-java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from traces.spark_log.damage import DamageError
+
+PIECE_BYTES = 1 << 14
+"""read at once from a stream; where a file breaks off, at most this much of its prefix is lost"""
+MAX_BLOCK_BYTES = 1 << 25
+"""a block that claims to be larger is damaged (lz4-java's own limit)"""
+
+_LZ4_MAGIC = b"LZ4Block"
+_LZ4_HEADER = 21  # magic, token, compressed size, size, checksum
+_LZ4_STORED, _LZ4_COMPRESSED = 0x10, 0x20
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_HEADER = 16  # magic, version, compatible version
+
+
+def open_codec(stream: BinaryIO) -> Iterator[bytes]:
+    """The decompressed content of `stream`, in pieces of bounded size.
+
+    Raises:
+        DamageError: while iterating, where the compressed data is damaged or ends too early; the
+            content before that point has been given out.
+    """
+    start = stream.read(16)
+    stream.seek(0)
+    for magic, decompress in _CODECS.items():
+        if start.startswith(magic):
+            return decompress(stream)
+    return _plain(stream)
+
+
+def _plain(stream: BinaryIO) -> Iterator[bytes]:
+    while piece := stream.read(PIECE_BYTES):
+        yield piece
+
+
+def _arrow(codec: str) -> Callable[[BinaryIO], Iterator[bytes]]:
+    def pieces(stream: BinaryIO) -> Iterator[bytes]:
+        try:
+            source = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), codec)
+            while piece := source.read(PIECE_BYTES):
+                yield piece
+        except (OSError, pa.ArrowException) as error:
+            raise DamageError(f"{codec}: {error}") from error
+
+    return pieces
+
+
+def _lz4_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """LZ4Block: a chain of blocks, each with a header; a block of size 0 ends one chain.
+
+    The blocks' checksums (xxhash) are not verified: a damaged event is found when it is parsed.
+    """
+    codec = pa.Codec("lz4_raw")
+    while header := stream.read(_LZ4_HEADER):
+        if len(header) < _LZ4_HEADER or not header.startswith(_LZ4_MAGIC):
+            raise DamageError("lz4: the file breaks off or a block lacks its header")
+        method = header[8] & 0xF0
+        packed_size = int.from_bytes(header[9:13], "little")
+        size = int.from_bytes(header[13:17], "little")
+        if max(packed_size, size) > MAX_BLOCK_BYTES or method not in (_LZ4_STORED, _LZ4_COMPRESSED):
+            raise DamageError("lz4: a block header is damaged")
+        packed = _exactly(stream, packed_size, "lz4")
+        if method == _LZ4_STORED:
+            yield packed
+        elif size > 0:
+            yield _decompressed(codec, packed, size, "lz4")
+
+
+def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """snappy-java: a header, then blocks, each after its size (4 bytes, big-endian)."""
+    codec = pa.Codec("snappy")
+    _exactly(stream, _SNAPPY_HEADER, "snappy")
+    while head := stream.read(4):
+        if head == _SNAPPY_MAGIC[:4]:  # appended streams begin with a header of their own
+            _exactly(stream, _SNAPPY_HEADER - 4, "snappy")
+            continue
+        packed_size = int.from_bytes(head, "big")
+        if len(head) < 4 or packed_size > MAX_BLOCK_BYTES:
+            raise DamageError("snappy: the file breaks off or a block header is damaged")
+        packed = _exactly(stream, packed_size, "snappy")
+        yield _decompressed(codec, packed, _snappy_size(packed), "snappy")
+
+
+def _snappy_size(packed: bytes) -> int:
+    """Size of the content, which a snappy block tells in its first bytes (7 bits in each)."""
+    size = 0
+    for place, byte in enumerate(packed[:5]):
+        size |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            if size <= MAX_BLOCK_BYTES:
+                return size
+            break
+    raise DamageError("snappy: a block header is damaged")
+
+
+def _exactly(stream: BinaryIO, size: int, codec: str) -> bytes:
+    content = stream.read(size)
+    if len(content) < size:
+        raise DamageError(f"{codec}: the file breaks off")
+    return content
+
+
+def _decompressed(codec: pa.Codec, packed: bytes, size: int, name: str) -> bytes:
+    try:
+        content: bytes = codec.decompress(packed, decompressed_size=size, asbytes=True)
+    except (OSError, pa.ArrowException) as error:
+        raise DamageError(f"{name}: a block is damaged") from error
+    return content
+
+
+def _lzf(stream: BinaryIO) -> Iterator[bytes]:
+    raise DamageError("lzf compression is not supported, only zstd, lz4, snappy and gzip")
+    yield b""  # makes it a generator like its peers, which raise when they are read
+
+
+_CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
+    b"\x28\xb5\x2f\xfd": _arrow("zstd"),
+    _LZ4_MAGIC: _lz4_blocks,
+    _SNAPPY_MAGIC: _snappy_blocks,
+    b"\x1f\x8b": _arrow("gzip"),
+    b"ZV": _lzf,
+}

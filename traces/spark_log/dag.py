@@ -1,0 +1,256 @@
+"""From Spark jobs to jobs: which of them belong together, and the one DAG of their stages.
+
+A query runs as several Spark jobs: one for each broadcast, for the sampling before a sort, with
+adaptive execution one for each shuffle. A later Spark job lists the stages that earlier ones ran
+under new numbers and skips them. The log does not name the stage that stands in for a skipped one,
+but both have the same set of RDDs.
+
+What a query's Spark jobs wait for that is no shuffle (a broadcast, a sample, a subquery, the
+driver's own program) is known only from the order of events: the driver submitted a Spark job after
+others of the query had ended. Those waits become edges too, from the last stages of the Spark jobs
+that had ended to the first stages of the one submitted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from traces.spark_log.application import Application, SparkJob
+from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, ROOT_EXECUTION_ID
+from traces.spark_log.summary import ImportSummary
+
+
+class GroupBy(Enum):
+    """What makes one job of the trace."""
+
+    SQL = "sql"
+    """a SQL execution with all its nested ones; outside SQL a Spark job"""
+    JOB = "job"
+    """a Spark job"""
+    JOB_GROUP = "job-group"
+    """a job group; outside any as for `SQL`"""
+
+
+@dataclass(frozen=True)
+class JobKey:
+    """Identity of a job inside its application."""
+
+    by: GroupBy
+    name: str
+    """number of the SQL execution or Spark job, name of the job group"""
+
+
+@dataclass(frozen=True)
+class StageGraph:
+    """The stages of one job."""
+
+    parents: Mapping[int, tuple[int, ...]]
+    """stage -> the stages it waits for, in the order in which Spark numbered the stages"""
+    node_of: Mapping[int, int]
+    """stage that ran -> the stage it is folded into, most often itself"""
+
+
+def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]:
+    """The Spark jobs of each job, by number, in the order of their first submission."""
+    groups: dict[JobKey, list[int]] = {}
+    group_of_execution = _group_of_execution(application) if by is GroupBy.JOB_GROUP else {}
+    for number, job in sorted(application.jobs.items()):
+        key = JobKey(GroupBy.JOB, str(number))
+        execution = None if by is GroupBy.JOB else root_execution(application, job)
+        group = job.start.properties.get(JOB_GROUP)
+        if execution is not None:
+            group = group_of_execution.get(execution)
+            key = JobKey(GroupBy.SQL, str(execution))
+        if by is GroupBy.JOB_GROUP and group is not None:
+            key = JobKey(GroupBy.JOB_GROUP, group)
+        groups.setdefault(key, []).append(number)
+    return groups
+
+
+def _group_of_execution(application: Application) -> dict[int, str | None]:
+    """The job group of each SQL execution: that of its last Spark job.
+
+    Spark gives broadcasts, which come first, a group of their own.
+    """
+    found: dict[int, str | None] = {}
+    for _, job in sorted(application.jobs.items()):
+        execution = root_execution(application, job)
+        if execution is not None:
+            found[execution] = job.start.properties.get(JOB_GROUP)
+    return found
+
+
+def root_execution(application: Application, job: SparkJob) -> int | None:
+    """The outermost SQL execution that a Spark job runs for; None outside SQL."""
+    properties = job.start.properties
+    own = _number(properties.get(EXECUTION_ID))
+    root = _number(properties.get(ROOT_EXECUTION_ID))
+    if root is None and own is not None and own in application.sql:
+        root = application.sql[own].root
+    return own if root is None else root
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None
+
+
+class GraphBuilder:
+    """Builds the graphs of one application's jobs."""
+
+    def __init__(
+        self, application: Application, measured: Iterable[int], summary: ImportSummary
+    ) -> None:
+        """`measured`: the stages with at least one task that counts."""
+        self._application = application
+        self._measured = set(measured)
+        self._summary = summary
+        self._ran_with_rdds: defaultdict[bytes, list[int]] = defaultdict(list)
+        for stage, ran in sorted(application.ran.items()):
+            if ran.is_map and stage in application.listed:
+                self._ran_with_rdds[application.listed[stage].rdds].append(stage)
+
+    def build(self, jobs: Sequence[int]) -> StageGraph:
+        """The graph of the job made of the Spark jobs `jobs`."""
+        listed_in = {
+            info.stage: number
+            for number in jobs
+            for info in self._application.jobs[number].start.stages
+            if self._application.first_job[info.stage] == number
+        }
+        node_of = self._nodes(jobs, listed_in)
+        parents = {node: self._parents(node, node_of) for node in sorted(set(node_of.values()))}
+        _remove_unmeasured(parents, self._measured)
+        self._summary.driver_edges += self._add_driver_edges(jobs, parents, listed_in)
+        return StageGraph({node: tuple(found) for node, found in parents.items()}, node_of)
+
+    def _nodes(self, jobs: Sequence[int], listed_in: Mapping[int, int]) -> dict[int, int]:
+        """For each stage of the job the node that has its work; none where that is elsewhere."""
+        ran = self._application.ran
+        ranks = self._ranks(jobs)
+        node_of: dict[int, int] = {}
+        for stage in sorted(listed_in):
+            stand_in = self._stand_in(stage, ranks.get(stage, 1), node_of)
+            if stage in ran:
+                self._summary.stages_retried += max(0, ran[stage].attempts - 1)
+                if stand_in is None or not self._is_partial(stage):
+                    node_of[stage] = stage
+                else:
+                    node_of[stage] = stand_in
+                    self._summary.stages_retried += 1
+            elif stand_in is None:
+                self._summary.stages_ready += 1
+            else:
+                node_of[stage] = stand_in
+                self._summary.stages_replaced += 1
+        return node_of
+
+    def _ranks(self, jobs: Sequence[int]) -> dict[int, int]:
+        """1 for the last skipped stage over some RDDs in its Spark job, 2 for the last but one ...
+
+        Two shuffles of one RDD are two stages over the same RDDs; their order tells them apart.
+        """
+        ranks: dict[int, int] = {}
+        for number in jobs:
+            seen: defaultdict[bytes, int] = defaultdict(int)
+            stages = self._application.jobs[number].start.stages
+            for info in sorted(stages, key=lambda info: -info.stage):
+                if info.stage not in self._application.ran:
+                    seen[info.rdds] += 1
+                    ranks[info.stage] = seen[info.rdds]
+        return ranks
+
+    def _stand_in(self, stage: int, rank: int, node_of: Mapping[int, int]) -> int | None:
+        """The stage of the same job that ran earlier over the same RDDs, the latest for rank 1."""
+        rdds = self._application.listed[stage].rdds
+        earlier = [
+            other
+            for other in self._ran_with_rdds.get(rdds, ())
+            if other < stage and node_of.get(other) == other
+        ]
+        return earlier[max(-rank, -len(earlier))] if earlier and rdds else None
+
+    def _is_partial(self, stage: int) -> bool:
+        """Whether a stage ran only the tasks whose output was lost after an earlier stage."""
+        ran = self._application.ran[stage]
+        is_retry = ran.first_attempt is not None and ran.first_attempt > 0
+        return is_retry or 0 < ran.num_tasks < self._application.listed[stage].num_tasks
+
+    def _parents(self, node: int, node_of: Mapping[int, int]) -> list[int]:
+        listed = self._application.listed[node].parents
+        found = dict.fromkeys(node_of[parent] for parent in listed if parent in node_of)
+        found.pop(node, None)
+        return list(found)
+
+    def _add_driver_edges(
+        self, jobs: Sequence[int], parents: dict[int, list[int]], listed_in: Mapping[int, int]
+    ) -> int:
+        """Let the first stages of each Spark job wait for what had ended when it was submitted.
+
+        Of the Spark jobs that had ended only those are named that none of the others waits for.
+        """
+        first, last = _ends(parents, listed_in)
+        spark_jobs = [(number, self._application.jobs[number]) for number in jobs if number in last]
+        by_end = sorted(
+            (job.end_ms, number) for number, job in spark_jobs if job.end_ms is not None
+        )
+        added = 0
+        for number, job in spark_jobs:
+            for other in self._waits_for(number, job.start.time_ms, by_end):
+                for stage in first[number]:
+                    new = [parent for parent in last[other] if parent not in parents[stage]]
+                    parents[stage] += new
+                    added += len(new)
+        return added
+
+    def _waits_for(
+        self, number: int, submitted_ms: int, by_end: Sequence[tuple[int, int]]
+    ) -> list[int]:
+        """The earlier Spark jobs that ended by then, without those that another of them followed.
+
+        Args:
+            by_end: (end, number) of all candidates, sorted.
+        """
+        latest_start = -1
+        found: list[int] = []
+        for end_ms, other in reversed(by_end[: bisect_right(by_end, (submitted_ms, number))]):
+            if end_ms < latest_start:
+                break
+            if other < number:
+                found.append(other)
+                latest_start = max(latest_start, self._application.jobs[other].start.time_ms)
+        return found
+
+
+def _ends(
+    parents: Mapping[int, Sequence[int]], listed_in: Mapping[int, int]
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """For each Spark job its stages without a parent in it, and those without a child in it."""
+    inner = {
+        parent
+        for stage, found in parents.items()
+        for parent in found
+        if listed_in[parent] == listed_in[stage]
+    }
+    first: defaultdict[int, list[int]] = defaultdict(list)
+    last: defaultdict[int, list[int]] = defaultdict(list)
+    for stage, found in parents.items():
+        number = listed_in[stage]
+        if all(listed_in[parent] != number for parent in found):
+            first[number].append(stage)
+        if stage not in inner:
+            last[number].append(stage)
+    return first, last
+
+
+def _remove_unmeasured(parents: dict[int, list[int]], measured: Container[int]) -> None:
+    """Take out stages of which no task counts; their children wait for their parents instead."""
+    for gone in [stage for stage in parents if stage not in measured]:
+        inherited = parents.pop(gone)
+        for found in parents.values():
+            if gone in found:
+                position = found.index(gone)
+                found[position : position + 1] = [new for new in inherited if new not in found]

@@ -1,0 +1,143 @@
+"""What a log says, as typed records: one for each type of event that is of use here.
+
+Times are milliseconds since 1970 on the driver's clock. Names are short, printable and on one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+EXECUTION_ID = "spark.sql.execution.id"
+ROOT_EXECUTION_ID = "spark.sql.execution.root.id"
+JOB_GROUP = "spark.jobGroup.id"
+JOB_DESCRIPTION = "spark.job.description"
+CALL_SITE = "callSite.short"
+TASK_CPUS = "spark.task.cpus"
+SETTINGS = (
+    "spark.scheduler.mode",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.shuffle.partitions",
+    "spark.default.parallelism",
+    "spark.dynamicAllocation.enabled",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.speculation",
+    TASK_CPUS,
+)
+"""settings that shape jobs and their tasks"""
+
+
+class Outcome(IntEnum):
+    """How an attempt at a task ended."""
+
+    SUCCESS = 0
+    FAILED = 1
+    KILLED = 2
+    RESUBMITTED = 3
+    """no attempt at all: the output of one that had succeeded is lost"""
+
+
+class LogStart(NamedTuple):
+    spark_version: str
+
+
+class ApplicationStart(NamedTuple):
+    name: str
+    app_id: str | None
+    time_ms: int
+
+
+class ApplicationEnd(NamedTuple):
+    time_ms: int
+
+
+class Environment(NamedTuple):
+    properties: Mapping[str, str]
+    """those that this package reads"""
+
+
+class ExecutorAdded(NamedTuple):
+    executor: str
+    time_ms: int
+    cores: int
+
+
+class ExecutorRemoved(NamedTuple):
+    executor: str
+    time_ms: int
+
+
+class SqlStart(NamedTuple):
+    execution: int
+    root: int | None
+    description: str
+
+
+class SqlEnd(NamedTuple):
+    execution: int
+    failed: bool
+
+
+class StageInfo(NamedTuple):
+    """A stage as a Spark job lists it, whether or not it will run."""
+
+    stage: int
+    num_tasks: int
+    parents: tuple[int, ...]
+    rdds: bytes
+    """the sorted ids of its RDDs, packed: the same for a skipped stage and the one that ran"""
+
+
+class JobStart(NamedTuple):
+    job: int
+    time_ms: int
+    stages: tuple[StageInfo, ...]
+    """all that the job needs, whether they will run or be skipped"""
+    properties: Mapping[str, str]
+    """those that this package reads"""
+
+
+class JobEnd(NamedTuple):
+    job: int
+    time_ms: int
+    succeeded: bool
+
+
+class StageSubmitted(NamedTuple):
+    stage: int
+    attempt: int
+    num_tasks: int
+
+
+class TaskEnd(NamedTuple):
+    stage: int
+    stage_attempt: int
+    is_map: bool
+    outcome: Outcome
+    partition: int
+    executor: str
+    speculative: bool
+    launch_ms: int
+    finish_ms: int
+    """when its slot was free again, as far as the driver's clock tells"""
+
+
+Event = (
+    LogStart
+    | ApplicationStart
+    | ApplicationEnd
+    | Environment
+    | ExecutorAdded
+    | ExecutorRemoved
+    | SqlStart
+    | SqlEnd
+    | JobStart
+    | JobEnd
+    | StageSubmitted
+    | TaskEnd
+)

@@ -1,0 +1,281 @@
+"""One line of an event log as a typed record.
+
+Spark writes one JSON object for each event. The bulk of a log is what nobody here needs: the
+metrics of every task, the call stacks of every stage, the plan of every query. Spark's field order
+is fixed, so most events are parsed only up to the field where the bulk begins. That is safe: the
+marker begins with a comma and a bare quote, and inside a JSON string every quote is escaped. Where
+the cut text is no JSON object after all, the whole line is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from traces.spark_log.damage import DamageError
+from traces.spark_log.events import (
+    CALL_SITE,
+    EXECUTION_ID,
+    JOB_DESCRIPTION,
+    JOB_GROUP,
+    ROOT_EXECUTION_ID,
+    SETTINGS,
+    ApplicationEnd,
+    ApplicationStart,
+    Environment,
+    Event,
+    ExecutorAdded,
+    ExecutorRemoved,
+    JobEnd,
+    JobStart,
+    LogStart,
+    Outcome,
+    SqlEnd,
+    SqlStart,
+    StageInfo,
+    StageSubmitted,
+    TaskEnd,
+)
+
+MAX_TIME_MS = 10**14
+"""a later time stamp (year 5138) is damaged"""
+MAX_ID = 2**53
+MAX_JSON_BYTES = 1 << 23
+"""text parsed at once; JSON can take sixty times its length in memory"""
+MAX_CORES = 10**6
+MAX_TEXT = 200
+"""longer names are cut"""
+
+_KEPT = frozenset(
+    [EXECUTION_ID, ROOT_EXECUTION_ID, JOB_GROUP, JOB_DESCRIPTION, CALL_SITE, *SETTINGS]
+)
+_SQL = "org.apache.spark.sql.execution.ui.SparkListener"
+_EVENT = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,200})"')
+_PREFIX = b'{"Event":"'
+
+
+def event_name(line: bytes) -> str:
+    """The type that a line names.
+
+    Raises:
+        DamageError: the line does not begin like an event.
+    """
+    # Spark writes no blanks; a log that another tool has rewritten may have some.
+    if line.startswith(_PREFIX):
+        end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_TEXT)
+        if end > 0:
+            return line[len(_PREFIX) : end].decode(errors="replace")
+    match = _EVENT.match(line)
+    if match is None:
+        raise DamageError("the line is no Spark event")
+    return match[1].decode(errors="replace")
+
+
+def parse_event(name: str, line: bytes) -> Event | None:
+    """The record of an event of type `name`; None for a type that is of no use here.
+
+    Raises:
+        DamageError: the line is not the JSON of such an event.
+    """
+    parser = _PARSERS.get(name)
+    if parser is None:
+        return None
+    try:
+        return parser(line)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DamageError(f"{name} lacks a field or has one of a wrong type") from error
+    except (ValueError, RecursionError) as error:
+        raise DamageError(f"{name} is not valid JSON") from error
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    if len(text) > MAX_JSON_BYTES:
+        raise DamageError(f"a part of the event is longer than {MAX_JSON_BYTES >> 20} MiB")
+    found = json.loads(text.decode())
+    if not isinstance(found, dict):
+        raise DamageError("the line is no JSON object")
+    return found
+
+
+def _cut(line: bytes, marker: bytes, closing: bytes) -> dict[str, Any]:
+    """The object in `line` without what comes after `marker`."""
+    end = line.find(marker)
+    if end > 0:
+        try:
+            return _object(line[:end] + closing)
+        except ValueError:
+            pass  # another field order than Spark's
+    return _object(line)
+
+
+def _whole_number(value: object, highest: int = MAX_ID) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= highest:
+        raise DamageError(f"expected a whole number of at most {highest}, found {value!r:.40}")
+    return value
+
+
+def _text(value: object) -> str:
+    """A name, on one line and short; lone surrogates, which no file can hold, replaced."""
+    if not isinstance(value, str):
+        raise DamageError(f"expected text, found {value!r:.40}")
+    if len(value) <= MAX_TEXT and value.isprintable():
+        return value
+    short = " ".join(value[: 4 * MAX_TEXT].split())[:MAX_TEXT]
+    return "".join(char for char in short if char.isprintable())
+
+
+def _time(value: object) -> int:
+    return _whole_number(value, MAX_TIME_MS)
+
+
+def _properties(found: object) -> dict[str, str]:
+    if not isinstance(found, dict):
+        return {}
+    # Any other may be large: applications put data of their own into a job's properties.
+    return {key: _text(found[key]) for key in _KEPT & found.keys()}
+
+
+def _log_start(line: bytes) -> LogStart:
+    return LogStart(_text(_object(line)["Spark Version"]))
+
+
+def _application_start(line: bytes) -> ApplicationStart:
+    found = _object(line)
+    app_id = found.get("App ID")
+    return ApplicationStart(
+        _text(found["App Name"]),
+        None if app_id is None else _text(app_id),
+        _time(found["Timestamp"]),
+    )
+
+
+def _application_end(line: bytes) -> ApplicationEnd:
+    return ApplicationEnd(_time(_object(line)["Timestamp"]))
+
+
+def _environment(line: bytes) -> Environment:
+    return Environment(_properties(_object(line)["Spark Properties"]))
+
+
+def _executor_added(line: bytes) -> ExecutorAdded:
+    found = _object(line)
+    cores = _whole_number(found["Executor Info"]["Total Cores"], MAX_CORES)
+    return ExecutorAdded(_text(found["Executor ID"]), _time(found["Timestamp"]), cores)
+
+
+def _executor_removed(line: bytes) -> ExecutorRemoved:
+    found = _object(line)
+    return ExecutorRemoved(_text(found["Executor ID"]), _time(found["Timestamp"]))
+
+
+def _sql_start(line: bytes) -> SqlStart:
+    found = _cut(line, b',"details":', b"}")
+    root = found.get("rootExecutionId")
+    return SqlStart(
+        _whole_number(found["executionId"]),
+        None if root is None else _whole_number(root),
+        _text(found["description"]),
+    )
+
+
+def _sql_end(line: bytes) -> SqlEnd:
+    found = _object(line)
+    # The message came with Spark 3.4; it is empty after a success.
+    return SqlEnd(_whole_number(found["executionId"]), found.get("errorMessage") not in (None, ""))
+
+
+def _job_start(line: bytes) -> JobStart:
+    """A job may list thousands of stages, which are parsed one by one."""
+    head, _, after = line.partition(b',"Stage Infos":[')
+    body, found, tail = after.partition(b'],"Stage IDs":[')
+    if not found:  # not Spark's field order
+        whole = _object(line)
+        return _job_of(whole, [_stage_info(info) for info in whole["Stage Infos"]])
+    first, *others = body.split(b',{"Stage ID":')
+    texts = [first, *(b'{"Stage ID":' + text for text in others)] if body else []
+    stages = [_stage_info(_object(text)) for text in texts]
+    return _job_of(_object(head + b',"Stage IDs":[' + tail), stages)
+
+
+def _job_of(found: dict[str, Any], stages: list[StageInfo]) -> JobStart:
+    return JobStart(
+        _whole_number(found["Job ID"]),
+        _time(found["Submission Time"]),
+        tuple(stages),
+        _properties(found.get("Properties")),
+    )
+
+
+def _stage_info(found: dict[str, Any]) -> StageInfo:
+    rdds = sorted(_whole_number(rdd["RDD ID"]) for rdd in found["RDD Info"])
+    return StageInfo(
+        _whole_number(found["Stage ID"]),
+        _whole_number(found["Number of Tasks"]),
+        tuple(_whole_number(parent) for parent in found["Parent IDs"]),
+        array("q", rdds).tobytes(),
+    )
+
+
+def _job_end(line: bytes) -> JobEnd:
+    found = _object(line)
+    result = found["Job Result"]["Result"]
+    return JobEnd(
+        _whole_number(found["Job ID"]), _time(found["Completion Time"]), result == "JobSucceeded"
+    )
+
+
+def _stage_submitted(line: bytes) -> StageSubmitted:
+    found = _cut(line, b',"RDD Info":[', b"}}")["Stage Info"]
+    return StageSubmitted(
+        _whole_number(found["Stage ID"]),
+        _whole_number(found["Stage Attempt ID"]),
+        _whole_number(found["Number of Tasks"]),
+    )
+
+
+_OUTCOMES = {
+    "Success": Outcome.SUCCESS,
+    "TaskKilled": Outcome.KILLED,
+    "TaskCommitDenied": Outcome.KILLED,
+    "Resubmitted": Outcome.RESUBMITTED,
+}
+
+
+def _task_end(line: bytes) -> TaskEnd:
+    found = _cut(line, b',"Accumulables":[', b"}}")
+    task = found["Task Info"]
+    outcome = _OUTCOMES.get(found["Task End Reason"]["Reason"], Outcome.FAILED)
+    partition = task.get("Partition ID", -1)  # since Spark 3.3
+    # A large result is fetched after its task has left the slot; 0 says that it was not large.
+    fetched = task.get("Getting Result Time", 0)
+    finish = task["Finish Time"] if fetched == 0 else fetched
+    return TaskEnd(
+        _whole_number(found["Stage ID"]),
+        _whole_number(found["Stage Attempt ID"]),
+        found["Task Type"] == "ShuffleMapTask",
+        outcome,
+        _whole_number(task["Index"] if partition == -1 else partition),
+        _text(task["Executor ID"]),
+        task.get("Speculative") is True,
+        _time(task["Launch Time"]),
+        _time(finish),
+    )
+
+
+_PARSERS: dict[str, Callable[[bytes], Event]] = {
+    "SparkListenerLogStart": _log_start,
+    "SparkListenerApplicationStart": _application_start,
+    "SparkListenerApplicationEnd": _application_end,
+    "SparkListenerEnvironmentUpdate": _environment,
+    "SparkListenerExecutorAdded": _executor_added,
+    "SparkListenerExecutorRemoved": _executor_removed,
+    f"{_SQL}SQLExecutionStart": _sql_start,
+    f"{_SQL}SQLExecutionEnd": _sql_end,
+    "SparkListenerJobStart": _job_start,
+    "SparkListenerJobEnd": _job_end,
+    "SparkListenerStageSubmitted": _stage_submitted,
+    "SparkListenerTaskEnd": _task_end,
+}

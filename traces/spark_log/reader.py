@@ -1,0 +1,152 @@
+"""From the paths that a person names to one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from traces.errors import TraceError
+from traces.model import Trace
+from traces.spark_log.application import Application, read_application
+from traces.spark_log.assemble import JobAssembler, RecordedJob
+from traces.spark_log.dag import GroupBy
+from traces.spark_log.events import SETTINGS
+from traces.spark_log.files import LogFiles, find_logs
+from traces.spark_log.slots import task_cpus
+from traces.spark_log.summary import ImportSummary
+
+FORMAT = "spark-event-log"
+"""`Trace.metadata["format"]` of a trace from event logs"""
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What one log gives."""
+
+    label: str
+    facts: dict[str, Any]
+    jobs: list[RecordedJob]
+
+
+def read_spark_logs(
+    paths: Sequence[Path],
+    *,
+    group_by: GroupBy = GroupBy.SQL,
+    executors: int | None = None,
+    name: str | None = None,
+) -> tuple[Trace, ImportSummary]:
+    """The jobs of Spark event logs as a trace, in the order of their submission.
+
+    ``metadata["applications"]`` lists the applications (name, id, Spark version, slots, settings).
+    ``metadata["recorded"]`` tells for each job, by name, its application (position in that list)
+    and when it ran: ``start_ms`` and ``end_ms``, the first submission and the last end of its Spark
+    jobs, counted like `Job.arrival_ms` from the first submission in the trace.
+
+    Args:
+        paths: log files, rolled logs, or folders that hold any number of either.
+        group_by: what makes one job.
+        executors: the executor level under which all durations are filed; None measures it for
+            each job: the largest number of its tasks that ran at once.
+        name: of the trace; None takes that of the first path.
+
+    Raises:
+        TraceError: a path named by the caller cannot be read or is no event log, a folder holds
+            none, or no job of all logs ran to its end.
+    """
+    summary = ImportSummary()
+    applications = list(_read_all(find_logs(paths), group_by, executors, summary))
+    labels = list(_unique(application.label for application in applications))
+    rows = [
+        (recorded.start_ms, position, recorded)
+        for position, application in enumerate(applications)
+        for recorded in application.jobs
+    ]
+    if not rows:
+        raise TraceError(f"{_places(paths)}: {_why_empty(summary)}")
+    rows.sort(key=lambda row: row[:2])
+    summary.applications, summary.jobs = len(applications), len(rows)
+    names = list(_unique(f"{labels[position]}/{row.job.name}" for _, position, row in rows))
+    origin_ms = rows[0][0]
+    jobs = tuple(
+        replace(recorded.job, name=job_name, arrival_ms=float(start_ms - origin_ms))
+        for job_name, (start_ms, _, recorded) in zip(names, rows, strict=True)
+    )
+    times = {
+        job_name: {
+            "application": position,
+            "start_ms": start_ms - origin_ms,
+            "end_ms": recorded.end_ms - origin_ms,
+            "spark_jobs": recorded.spark_jobs,
+        }
+        for job_name, (start_ms, position, recorded) in zip(names, rows, strict=True)
+    }
+    metadata = {
+        "format": FORMAT,
+        "source": [path.name for path in paths],
+        "group_by": group_by.value,
+        "applications": [application.facts for application in applications],
+        "recorded": times,
+        "summary": summary.as_metadata(),
+    }
+    return Trace(name if name is not None else paths[0].name, jobs, metadata), summary
+
+
+def _read_all(
+    logs: Iterable[LogFiles], by: GroupBy, executors: int | None, summary: ImportSummary
+) -> Iterator[_Recorded]:
+    """The logs that have jobs; one at a time, since the tables of one may be large."""
+    for log in logs:
+        try:
+            application = read_application(log, summary)
+        except TraceError as error:
+            if log.named:
+                raise
+            summary.skip_file(str(error))
+            continue
+        assembler = JobAssembler(application, executors, summary)
+        jobs = assembler.jobs(by)
+        if not jobs:
+            summary.skip_file(f"{log.path}: no job ran to its end")
+            continue
+        facts = _facts(application, assembler.placement.slots)
+        yield _Recorded(facts["name"], facts, jobs)
+
+
+def _facts(application: Application, slots: int) -> dict[str, Any]:
+    settings = dict(application.properties)
+    for _, spark_job in sorted(application.jobs.items()):
+        settings.update(spark_job.start.properties)  # settings of a session change at run time
+    return {
+        "name": application.name or application.app_id or application.path.name,
+        "id": application.app_id,
+        "spark_version": application.spark_version,
+        "slots": slots,
+        "task_cpus": task_cpus(application),
+        "settings": {key: settings[key] for key in SETTINGS if key in settings},
+        "log": application.path.name,
+    }
+
+
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """The names, repeated ones numbered: a, b, a #2."""
+    seen: dict[str, int] = {}
+    taken: set[str] = set()
+    for name in names:
+        found = name
+        while found in taken:
+            seen[name] = seen.get(name, 1) + 1
+            found = f"{name} #{seen[name]}"
+        taken.add(found)
+        yield found
+
+
+def _places(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
+
+
+def _why_empty(summary: ImportSummary) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.unused_jobs.items())
+    found = f"no job of the log ran to its end (left out: {reasons})"
+    return found if reasons else "the log has no job"

@@ -1,0 +1,145 @@
+"""Which slot ran which task, and so the wave of each task and the time it held its slot.
+
+An executor with c cores and k cores a task runs c / k tasks at once: it has that many *slots*. The
+log names a task's executor, not its slot, and it need not: slots of one executor are alike. Tasks
+are placed in the order of their launch on a slot that is free by then; among several on one whose
+last task was of the same stage, else on one used last, else on one never used. A task is then
+
+* ``fresh``, if its slot was never used and no task had yet finished on its executor: the process
+  still loads classes. Slots first used later find the process warm and count as ``first``;
+* ``rest``, if the last task of its slot was of the same stage;
+* ``first`` otherwise.
+
+A task holds its slot from its launch to its finish, both on the driver's clock, so sending,
+loading, running and reporting are all inside, as they are for the next task that waits for the
+slot. The driver stamps the finish some milliseconds after it has given the slot away: a task whose
+executor has no slot left is taken as proof that the task that finishes next had finished by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.arrays import FIRST, FRESH, REST
+from traces.spark_log.application import Application
+from traces.spark_log.events import TASK_CPUS
+
+SHORTEST_MS = 1
+"""duration of a task that starts and ends in the same millisecond: the clock's step"""
+MAX_LAG_MS = 1000
+"""a finish stamped later than this after the slot was given away is no lag: the executor then has
+more slots than its cores tell (stage-level scheduling, a lost event)"""
+
+
+class Placement(NamedTuple):
+    """Per task attempt, in the rows of `Application.tasks`."""
+
+    wave: NDArray[np.int8]
+    """(T,) column of `traces.arrays`: FRESH, FIRST or REST"""
+    launch_ms: NDArray[np.int64]
+    """(T,)"""
+    finish_ms: NDArray[np.int64]
+    """(T,) when the slot was free again, >= `launch_ms`"""
+    clock_repairs: int
+    """attempts that seem to end before they begin"""
+    slots: int
+    """largest number of slots that the application had at once"""
+
+
+@dataclass
+class _Slots:
+    """The slots of one executor."""
+
+    capacity: int | None
+    """None where the log does not tell"""
+    used: int = 0
+    """slots that ever ran a task"""
+    warm: bool = False
+    busy: list[tuple[int, int]] = field(default_factory=list)
+    """heap of (finish, row) of running tasks"""
+    free: dict[int, int] = field(default_factory=dict)
+    """stage of the last task -> number of free slots; the stage freed last comes last"""
+
+
+def place(application: Application) -> Placement:
+    """Place every attempt of `application` on a slot."""
+    tasks = application.tasks
+    stage = np.array(tasks.stage, np.int64)
+    launch = np.array(tasks.launch_ms, np.int64)
+    stamped = np.array(tasks.finish_ms, np.int64)
+    finish = np.maximum(stamped, launch)
+    wave = np.zeros(len(tasks), np.int8)
+    cpus = task_cpus(application)
+    slots = [
+        _Slots(None if executor.cores is None else max(1, executor.cores // cpus))
+        for executor in application.executors
+    ]
+    for row in np.argsort(launch, kind="stable").tolist():
+        of_executor = slots[tasks.executor[row]]
+        wave[row] = _place_one(of_executor, row, stage, launch, finish)
+    repairs = int((stamped < launch).sum())
+    return Placement(wave, launch, finish, repairs, _most_slots(application, slots))
+
+
+def task_cpus(application: Application) -> int:
+    """Cores that each task takes."""
+    text = application.properties.get(TASK_CPUS, "1")
+    return max(1, int(text)) if text.isdecimal() else 1
+
+
+def _place_one(
+    slots: _Slots,
+    row: int,
+    stage: NDArray[np.int64],
+    launch: NDArray[np.int64],
+    finish: NDArray[np.int64],
+) -> int:
+    now, own = int(launch[row]), int(stage[row])
+    while slots.busy and slots.busy[0][0] <= now:
+        _release(slots, int(stage[heappop(slots.busy)[1]]))
+    is_full = slots.capacity is not None and slots.used >= slots.capacity
+    if is_full and not slots.free and slots.busy[0][0] - now <= MAX_LAG_MS:
+        stamped, early = heappop(slots.busy)
+        _release(slots, int(stage[early]))
+        # A lag longer than the task itself is no lag: its slot is taken, its duration kept.
+        if stamped - now <= now - launch[early]:
+            finish[early] = now
+    heappush(slots.busy, (int(finish[row]), row))
+    if slots.free:
+        last = own if own in slots.free else next(reversed(slots.free))
+        slots.free[last] -= 1
+        if slots.free[last] == 0:
+            del slots.free[last]
+        return REST if last == own else FIRST
+    slots.used += 1
+    return FIRST if slots.warm else FRESH
+
+
+def _release(slots: _Slots, stage: int) -> None:
+    slots.warm = True
+    slots.free[stage] = slots.free.pop(stage, 0) + 1
+
+
+def _most_slots(application: Application, slots: list[_Slots]) -> int:
+    """Largest number of slots at once, over the executors' lives."""
+    changes: list[tuple[int, int]] = []
+    for executor, of_executor in zip(application.executors, slots, strict=True):
+        capacity = max(of_executor.capacity or 0, of_executor.used)
+        changes.append((executor.added_ms or 0, capacity))
+        if executor.removed_ms is not None:
+            changes.append((max(executor.removed_ms, executor.added_ms or 0), -capacity))
+    changes.sort()
+    return int(np.cumsum([change for _, change in changes]).max(initial=0))
+
+
+def most_at_once(launch_ms: NDArray[np.int64], finish_ms: NDArray[np.int64]) -> int:
+    """Largest number of tasks that ran at one moment, >= 1 for at least one task."""
+    times = np.concatenate([launch_ms, np.maximum(finish_ms, launch_ms + SHORTEST_MS)])
+    change = np.repeat(np.array([1, -1]), len(launch_ms))
+    order = np.lexsort((change, times))  # ends before starts at the same time
+    return int(np.cumsum(change[order]).max(initial=0))

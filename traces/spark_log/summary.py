@@ -1,0 +1,108 @@
+"""What an import found, and what it left out and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+MAX_FAULTS = 20
+"""faults told one by one; further ones are only counted"""
+
+
+@dataclass
+class ImportSummary:
+    """Counts of one import. `lines` puts them into words."""
+
+    applications: int = 0
+    """whose jobs are in the trace"""
+    jobs: int = 0
+    spark_jobs: int = 0
+    """Spark jobs that the trace's jobs are made of"""
+    stages: int = 0
+    tasks: int = 0
+    """counted as work"""
+    events: int = 0
+    """lines that named an event"""
+    bytes_read: int = 0
+    """decompressed"""
+
+    unused_jobs: Counter[str] = field(default_factory=Counter)
+    """jobs that are not in the trace, by the reason"""
+    unused_tasks: Counter[str] = field(default_factory=Counter)
+    """attempts at tasks that are not counted as work, by the reason"""
+    stages_replaced: int = 0
+    """skipped stages in whose place an earlier one ran"""
+    stages_ready: int = 0
+    """skipped stages whose output came from outside their job (another job, a cache)"""
+    stages_retried: int = 0
+    """further attempts at a stage, folded into it"""
+    driver_edges: int = 0
+    """edges that follow from the order in which the driver submitted Spark jobs of one job"""
+    tasks_missing: int = 0
+    """tasks that a stage in the trace had, but whose end the log does not tell"""
+    clock_repairs: int = 0
+    """time stamps that went back, moved to the earliest time possible"""
+    zero_length: int = 0
+    """tasks of no measurable duration, given `slots.SHORTEST_MS`"""
+    unknown_events: Counter[str] = field(default_factory=Counter)
+    """events of types that no Spark version known here writes"""
+    lines_skipped: int = 0
+    """lines of which nothing could be kept"""
+    files_skipped: int = 0
+    """files of a folder that hold no usable log"""
+    faults: list[str] = field(default_factory=list)
+    """the first `MAX_FAULTS` skipped lines and files: where and why"""
+
+    def skip_line(self, where: str, reason: str) -> None:
+        """Count a line that is not kept."""
+        self.lines_skipped += 1
+        self._tell(f"{where}: {reason}")
+
+    def skip_file(self, reason: str) -> None:
+        """Count a file of a folder that is not kept; `reason` names it."""
+        self.files_skipped += 1
+        self._tell(reason)
+
+    def _tell(self, fault: str) -> None:
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(fault)
+
+    def as_metadata(self) -> dict[str, int | dict[str, int]]:
+        """The counts as JSON-like data."""
+        found: dict[str, int | dict[str, int]] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Counter):
+                found[name] = dict(value)
+            elif isinstance(value, int):
+                found[name] = value
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """The summary for a person, one fact a line, what is zero left out."""
+        yield (
+            f"applications: {self.applications:,}, jobs: {self.jobs:,} (Spark jobs: "
+            f"{self.spark_jobs:,}), stages: {self.stages:,}, tasks: {self.tasks:,}"
+        )
+        yield f"read: {self.events:,} events, {self.bytes_read / 1e6:,.1f} MB uncompressed"
+        for words, count in self._facts():
+            if count > 0:
+                yield f"{words}: {count:,}"
+        yield from (f"  {fault}" for fault in self.faults)
+
+    def _facts(self) -> Iterator[tuple[str, int]]:
+        for reason, count in self.unused_jobs.items():
+            yield f"jobs left out, {reason}", count
+        for reason, count in self.unused_tasks.items():
+            yield f"task attempts that are no work, {reason}", count
+        yield "skipped stages replaced by the one that ran in their place", self.stages_replaced
+        yield "skipped stages whose output came from outside their job", self.stages_ready
+        yield "further attempts folded into their stage", self.stages_retried
+        yield "edges from the order in which the driver submitted Spark jobs", self.driver_edges
+        yield "tasks whose end is missing from the log", self.tasks_missing
+        yield "time stamps that went back, repaired", self.clock_repairs
+        yield "tasks of no measurable duration, set to the shortest", self.zero_length
+        for name, count in self.unknown_events.items():
+            yield f"events of the unknown type {name}", count
+        yield "files skipped", self.files_skipped
+        yield "lines skipped", self.lines_skipped
