@@ -61,13 +61,13 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
     "tuned_weighted_fair": HeuristicSpec(
         compiled.WEIGHTED_FAIR,
         "share proportional to total work to a tuned power",
-        {"alpha": -0.2, "limit_factor": 1.0},
+        {"alpha": 0.0, "limit_factor": 1.0},
         {"alpha": _ALPHAS, "limit_factor": _FACTORS},
     ),
     "tuned_srw": HeuristicSpec(
         compiled.TUNED_SRW,
         "shortest remaining work first, under a tuned limit",
-        {"factor": 1.0, "jobs_power": 1.0, "work_power": 0.2},
+        {"factor": 1.5, "jobs_power": 1.0, "work_power": 0.2},
         {"factor": _FACTORS, "jobs_power": _POWERS, "work_power": _POWERS},
     ),
     "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),
