@@ -25,6 +25,7 @@ R = TypeVar("R")
 _ROOT = Path(__file__).parents[1]
 KERNEL_SOURCES = (
     "traces/arrays.py",
+    "spark_sim/batch.py",
     "spark_sim/compile.py",
     "spark_sim/observation.py",
     "spark_sim/tables.py",

@@ -9,7 +9,13 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import build_config, parse_names, read_all_tuned, workload_options
+from decima.cli.options import (
+    build_config,
+    check_folder,
+    parse_names,
+    read_all_tuned,
+    workload_options,
+)
 from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.timeline import check_timeline_path, write_timeline
@@ -52,6 +58,8 @@ def evaluate(
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
     if timeline is not None:
         check_timeline_path(timeline)
+    for path in (json_path, timeline):
+        check_folder(path)
     announce_compilation()
     with progress_bar("simulating", config.sequences * len(config.policies)) as (bar, task):
         report = run_evaluation(

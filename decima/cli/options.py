@@ -86,6 +86,12 @@ def build_config(
     return EvaluationConfig(policies=policies, parameters=parameters or {}, **settings)
 
 
+def check_folder(path: Path | None) -> None:
+    """Refuse an output path without a folder now, not after the work is done."""
+    if path is not None and not path.parent.is_dir():
+        raise ConfigError(f"{path}: cannot write: there is no folder {path.parent}")
+
+
 def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
     """Parameters by policy from the files of `decima tune`."""
     found: dict[str, Mapping[str, float]] = {}

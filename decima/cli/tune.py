@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import build_config, workload_options
+from decima.cli.options import build_config, check_folder, workload_options
 from decima.policies import HEURISTICS
 from decima.tuning import tune as search
 from decima.tuning import write_tuned
@@ -34,6 +34,7 @@ def tune(policy: str, output: Path, **options: Any) -> None:
     uses, and saves the best.
     """
     config = build_config(options, (policy,))
+    check_folder(output)
     announce_compilation()
     with progress_bar("trials") as (bar, task):
 

@@ -1,0 +1,139 @@
+"""`ObservationBatch`: what several simulations show at their due decisions, in one flat batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.kernels import batch as kernels
+from spark_sim.tables import JOB, NONE, STAGE, State, Table
+
+Rows = NDArray[np.int32]
+
+
+class ObservationBatch(NamedTuple):
+    """B simulations: J jobs in their systems, V stages of those jobs, E dependencies.
+
+    Rows are numbered through the batch: simulation b owns the jobs ``job_ptr[b]:job_ptr[b + 1]`` in
+    the order of arrival, and the stages and edges likewise. One whose run is over owns none. The
+    arrays are overwritten by the next batch of the same `BatchBuilder`: read them, do not keep
+    them.
+    """
+
+    jobs: Table  # (J,) JOB; `first_stage` is a row of `stages` below
+    stages: Table  # (V,) STAGE, a job's in one run of rows; `job` is a row of `jobs` above
+    edges: NDArray[np.int64]  # (2, E) row of the parent, row of the child; by parent
+    job_ptr: NDArray[np.int64]  # (B + 1,)
+    stage_ptr: NDArray[np.int64]  # (B + 1,)
+    edge_ptr: NDArray[np.int64]  # (B + 1,)
+    time_ms: NDArray[np.float64]  # (B,)
+    num_executors: Rows  # (B,)
+    on_offer: Rows  # (B,) executors to give away now; 0 where no decision is due
+    source_job: Rows  # (B,) row of the job whose stage freed them; NONE: no single one in sight
+    alive: NDArray[np.bool_]  # (B,) a decision is due
+    job_row: Rows  # (J,) which row of the simulation's own `State.jobs` it is
+    stage_row: Rows  # (V,) which row of the simulation's own `State.stages` it is
+
+    def open_stages(self) -> NDArray[np.intp]:
+        """Rows of the stages that may be chosen, ascending."""
+        return np.flatnonzero(self.stages["open"])
+
+    def first_open_stages(self) -> Rows:
+        """(B,) row of each simulation's first open stage; NONE where there is none."""
+        rows = self.open_stages()
+        first = np.searchsorted(rows, self.stage_ptr)
+        found = first[:-1] < first[1:]
+        chosen = np.full(len(self.alive), NONE, np.int32)
+        chosen[found] = rows[first[:-1][found]]
+        return chosen
+
+    def own_stages(self, stages: Rows) -> Rows:
+        """(B,) the rows `stages`, or NONE, in the simulations' own numbering."""
+        own = np.full(len(stages), NONE, np.int32)
+        chosen = stages != NONE
+        own[chosen] = self.stage_row[stages[chosen]]
+        return own
+
+
+class BatchBuilder:
+    """Arrays that batches of `num_simulations` are written into; they double when they are full."""
+
+    def __init__(self, num_simulations: int) -> None:
+        self._size = num_simulations
+        self._room = _room(num_simulations, 64, 512, 512)
+
+    @property
+    def room(self) -> ObservationBatch:
+        """The batch last built, with the unused ends of its arrays: the kernels' form of it."""
+        return self._room
+
+    def of(self, states: Sequence[State]) -> ObservationBatch:
+        """The batch of `states`, as many as the builder is for, in their order."""
+        for index, state in enumerate(states):
+            kernels.count(state, self._room, index)
+        if not kernels.has_room(self._room):
+            self._grow()
+        for index, state in enumerate(states):
+            kernels.fill(state, self._room, index)
+        return self._cut()
+
+    def of_stacked(self, stacked: State) -> ObservationBatch:
+        """The batch of simulations whose tables are stacked (`spark_sim.kernels.batch`)."""
+        while not kernels.fill_all(stacked, self._room):
+            self._grow()
+        return self._cut()
+
+    def _grow(self) -> None:
+        """Make room for the rows that were counted, twice as much as before where it ran out."""
+        room = self._room
+        needed = int(room.job_ptr[-1]), int(room.stage_ptr[-1]), int(room.edge_ptr[-1])
+        present = len(room.jobs), len(room.stages), room.edges.shape[1]
+        grown = (
+            have if need <= have else max(2 * have, need)
+            for need, have in zip(needed, present, strict=True)
+        )
+        self._room = _room(self._size, *grown)._replace(
+            job_ptr=room.job_ptr, stage_ptr=room.stage_ptr, edge_ptr=room.edge_ptr
+        )
+
+    def _cut(self) -> ObservationBatch:
+        room = self._room
+        jobs, stages, edges = room.job_ptr[-1], room.stage_ptr[-1], room.edge_ptr[-1]
+        return room._replace(
+            jobs=room.jobs[:jobs],
+            stages=room.stages[:stages],
+            edges=room.edges[:, :edges],
+            job_row=room.job_row[:jobs],
+            stage_row=room.stage_row[:stages],
+        )
+
+
+def batch_of(states: Sequence[State]) -> ObservationBatch:
+    """What `states` show, as one batch in arrays of its own.
+
+    Who steps many simulations again and again uses `spark_sim.vector.VectorSimulator`, or keeps a
+    `BatchBuilder`.
+    """
+    return BatchBuilder(len(states)).of(states)
+
+
+def _room(size: int, jobs: int, stages: int, edges: int) -> ObservationBatch:
+    """Room for `size` simulations with so many rows in all."""
+    return ObservationBatch(
+        jobs=np.zeros(jobs, JOB),
+        stages=np.zeros(stages, STAGE),
+        edges=np.zeros((2, edges), np.int64),
+        job_ptr=np.zeros(size + 1, np.int64),
+        stage_ptr=np.zeros(size + 1, np.int64),
+        edge_ptr=np.zeros(size + 1, np.int64),
+        time_ms=np.zeros(size, np.float64),
+        num_executors=np.zeros(size, np.int32),
+        on_offer=np.zeros(size, np.int32),
+        source_job=np.zeros(size, np.int32),
+        alive=np.zeros(size, np.bool_),
+        job_row=np.zeros(jobs, np.int32),
+        stage_row=np.zeros(stages, np.int32),
+    )

@@ -1,0 +1,187 @@
+"""Many simulations in one call: stepping them in lockstep and listing what they show.
+
+The simulations of a `spark_sim.vector.VectorSimulator` are *stacked*: a `State` whose tables have
+one more axis in front, one row a simulation, padded to the largest. `member` cuts one out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.compile import inlined_kernel, kernel
+from spark_sim.kernels.dispatch import step
+from spark_sim.tables import DECIDE, NONE, State
+
+if TYPE_CHECKING:
+    from spark_sim.batch import ObservationBatch
+
+_DECIMA_SIM = 2
+"""`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
+
+
+class Actions(NamedTuple):
+    """One action for each of B simulations."""
+
+    stage: NDArray[np.int64]  # (B,) row of the batch, NONE to pass
+    limit: NDArray[np.int64]  # (B,)
+
+
+class Progress(NamedTuple):
+    """Where B simulations stand."""
+
+    status: NDArray[np.int64]  # (B,) a `Status`
+    charged_ms: NDArray[np.float64]  # (B,) job-milliseconds in the rewards so far
+    reward_s: NDArray[np.float64]  # (B,) of the last step
+
+
+@inlined_kernel
+def member(stacked: State, index: int) -> State:
+    """The tables of one of the stacked simulations: views, not copies."""
+    return State(
+        stacked.clock[index],
+        stacked.jobs[index],
+        stacked.stages[index],
+        stacked.executors[index],
+        stacked.events[index],
+        stacked.commits[index],
+        stacked.active[index],
+        stacked.chosen[index],
+        stacked.timeline[index],
+        stacked.trace,
+    )
+
+
+# --- stepping ------------------------------------------------------------------------------------
+
+
+@kernel
+def step_all(stacked: State, seen: ObservationBatch, actions: Actions, progress: Progress) -> int:
+    """Apply one action to each simulation, run each to its next decision, note the rewards.
+
+    Returns the first simulation whose action is illegal (nothing has changed then), else NONE.
+    """
+    for index in range(len(actions.stage)):
+        if not _is_legal(member(stacked, index), seen, actions, index):
+            return index
+    for index in range(len(actions.stage)):
+        progress.reward_s[index] = 0.0
+        if progress.status[index] == DECIDE:
+            state = member(stacked, index)
+            row = actions.stage[index]
+            stage = NONE if row == NONE else seen.stage_row[row]
+            progress.status[index] = step(state, stage, actions.limit[index])
+            job_time_ms = state.clock[0]["job_time_ms"]
+            progress.reward_s[index] = (progress.charged_ms[index] - job_time_ms) / 1000.0
+            progress.charged_ms[index] = job_time_ms
+    return NONE
+
+
+@kernel
+def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int) -> bool:
+    """Whether the protocols will accept the action: the rules of their `assign`, all three."""
+    row = actions.stage[index]
+    if row == NONE:
+        return True
+    if not seen.stage_ptr[index] <= row < seen.stage_ptr[index + 1]:
+        return False
+    stage = state.stages[seen.stage_row[row]]
+    limit = actions.limit[index]
+    held = state.jobs[stage["job"]]["held"]
+    return bool(stage["open"] == 1 and held < limit <= state.clock[0]["num_executors"])
+
+
+# --- what they show ------------------------------------------------------------------------------
+
+
+@inlined_kernel
+def is_due(state: State) -> bool:
+    """Whether the simulation stands at a decision (decima-sim asks even if none can be chosen)."""
+    clock = state.clock[0]
+    return bool(
+        clock["on_offer"] > 0 and (clock["open_stages"] > 0 or clock["protocol"] == _DECIMA_SIM)
+    )
+
+
+@kernel
+def count(state: State, out: ObservationBatch, index: int) -> None:
+    """Note where the rows of the simulation called `index` end in `out`."""
+    jobs = stages = edges = 0
+    trace = state.trace
+    if is_due(state):
+        jobs = state.clock[0]["num_active"]
+        for place in range(jobs):
+            job = state.jobs[state.active[place]]
+            first = trace.first_stage[job["template"]]
+            last = trace.first_stage[job["template"] + 1]
+            stages += last - first
+            edges += trace.first_child[last] - trace.first_child[first]
+    out.job_ptr[index + 1] = out.job_ptr[index] + jobs
+    out.stage_ptr[index + 1] = out.stage_ptr[index] + stages
+    out.edge_ptr[index + 1] = out.edge_ptr[index] + edges
+
+
+@kernel
+def fill(state: State, out: ObservationBatch, index: int) -> None:
+    """Write the rows of the simulation called `index`, which `count` has placed."""
+    clock = state.clock[0]
+    due = is_due(state)
+    out.alive[index] = due
+    out.time_ms[index] = clock["time_ms"]
+    out.num_executors[index] = clock["num_executors"]
+    out.on_offer[index] = clock["on_offer"] if due else 0
+    out.source_job[index] = NONE
+    stage_row = out.stage_ptr[index]
+    edge = out.edge_ptr[index]
+    for row in range(out.job_ptr[index], out.job_ptr[index + 1]):
+        number = state.active[row - out.job_ptr[index]]
+        out.jobs[row] = state.jobs[number]
+        out.job_row[row] = number
+        if number == clock["source_job"]:
+            out.source_job[index] = row
+        edge = _fill_job(state, out, row, stage_row, edge)
+        out.jobs[row]["first_stage"] = stage_row
+        stage_row += out.jobs[row]["num_stages"]
+
+
+@inlined_kernel
+def _fill_job(state: State, out: ObservationBatch, row: int, base: int, edge: int) -> int:
+    """Write stages and edges of the job in batch row `row`; returns where the next edge goes."""
+    first = out.jobs[row]["first_stage"]
+    for local in range(out.jobs[row]["num_stages"]):
+        stage = state.stages[first + local]
+        out.stages[base + local] = stage
+        out.stages[base + local]["job"] = row
+        out.stage_row[base + local] = first + local
+        template = stage["template"]
+        for child in range(
+            state.trace.first_child[template], state.trace.first_child[template + 1]
+        ):
+            out.edges[0, edge] = base + local
+            out.edges[1, edge] = base + state.trace.children[child]
+            edge += 1
+    return edge
+
+
+@kernel
+def fill_all(stacked: State, out: ObservationBatch) -> bool:
+    """`count` and `fill` each of the stacked simulations. Returns whether there was room."""
+    for index in range(len(stacked.clock)):
+        count(member(stacked, index), out, index)
+    if not has_room(out):
+        return False
+    for index in range(len(stacked.clock)):
+        fill(member(stacked, index), out, index)
+    return True
+
+
+@kernel
+def has_room(out: ObservationBatch) -> bool:
+    """Whether the rows that `count` has placed all fit."""
+    return bool(
+        out.job_ptr[-1] <= len(out.jobs)
+        and out.stage_ptr[-1] <= len(out.stages)
+        and out.edge_ptr[-1] <= out.edges.shape[1]
+    )

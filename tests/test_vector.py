@@ -1,0 +1,411 @@
+"""Simulations in lockstep give what each gives alone, and show it as one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_sim import (
+    PASS,
+    Action,
+    Cluster,
+    IllegalActionError,
+    Protocol,
+    SimulationError,
+    Simulator,
+    Status,
+    Streams,
+)
+from spark_sim.batch import BatchBuilder, ObservationBatch, batch_of
+from spark_sim.tables import JOB, NONE, STAGE
+from spark_sim.vector import Run, StepResult, VectorSimulator
+from traces import Job, Stage, Trace, to_arrays, tpch_like
+from traces.arrivals import poisson
+
+TRACE = tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6)
+ARRAYS = to_arrays(TRACE)
+CLUSTERS = {
+    protocol.label: Cluster(num_executors=8, protocol=protocol, time_limit_ms=400_000.0)
+    for protocol in Protocol
+}
+each_protocol = pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+
+
+def run_of(seed: int, jobs: int = 5, time_limit_ms: float | None = None) -> Run:
+    """A Poisson sequence of its own."""
+    streams = Streams(seed, 0)
+    drawn = poisson(TRACE, jobs, 15_000.0, streams.arrivals())
+    return Run(drawn.arrival_ms, drawn.job, streams.duration_key(), time_limit_ms)
+
+
+def choose(
+    rng: np.random.Generator, stages: Sequence[int], held: Sequence[int], most: int
+) -> Action:
+    """A random legal action on the open `stages` of jobs that hold `held`; sometimes a pass."""
+    if len(stages) == 0 or rng.random() < 0.1:
+        return PASS
+    pick = int(rng.integers(len(stages)))
+    return Action(stages[pick], int(rng.integers(held[pick] + 1, most + 1)))
+
+
+class Outcome(NamedTuple):
+    """All that a run gave."""
+
+    status: int
+    completion_ms: list[float]
+    decisions: int
+    return_s: float
+    time_ms: float
+
+
+def alone(cluster: Cluster, run: Run, seed: int) -> Outcome:
+    """`run` in a `Simulator`, under the random policy of `seed`."""
+    if run.time_limit_ms is not None:
+        cluster = Cluster(
+            cluster.num_executors, protocol=cluster.protocol, time_limit_ms=run.time_limit_ms
+        )
+    simulator = Simulator(ARRAYS, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
+    rng = np.random.default_rng(seed)
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        stages = seen.open_stages()
+        held = seen.jobs["held"][seen.stages["job"][stages]]
+        simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
+    clock = simulator.state.clock[0]
+    return Outcome(
+        simulator.status,
+        simulator.completion_ms().tolist(),
+        int(clock["decisions"]),
+        -float(clock["job_time_ms"]) / 1000,
+        simulator.time_ms,
+    )
+
+
+def decide_all(
+    batch: ObservationBatch, rngs: Sequence[np.random.Generator]
+) -> tuple[list[int], list[int]]:
+    """One random action for each simulation that has a decision due."""
+    actions = [PASS] * len(rngs)
+    for index in np.flatnonzero(batch.alive).tolist():
+        low, high = batch.stage_ptr[index], batch.stage_ptr[index + 1]
+        stages = low + np.flatnonzero(batch.stages["open"][low:high])
+        held = batch.jobs["held"][batch.stages["job"][stages]]
+        most = int(batch.num_executors[index])
+        actions[index] = choose(rngs[index], stages.tolist(), held.tolist(), most)
+    return [action.stage for action in actions], [action.limit for action in actions]
+
+
+def together(simulators: VectorSimulator, seeds: Sequence[int]) -> list[Outcome]:
+    """All simulations to their ends, each under the random policy of its own seed."""
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    return_s = np.zeros(len(seeds))
+    while simulators.alive.any():
+        stages, limits = decide_all(simulators.observation(), rngs)
+        return_s += simulators.step(np.array(stages), np.array(limits)).reward_s
+    states = [simulators.state(index) for index in range(len(seeds))]
+    return [
+        Outcome(
+            int(status),
+            state.jobs["completion_ms"].tolist(),
+            int(state.clock[0]["decisions"]),
+            float(total),
+            float(state.clock[0]["time_ms"]),
+        )
+        for status, state, total in zip(simulators.status, states, return_s, strict=True)
+    ]
+
+
+def assert_same(found: Outcome, expected: Outcome) -> None:
+    """Equal to the last bit, but for the order in which rewards are added up."""
+    assert found.return_s == pytest.approx(expected.return_s, rel=1e-12)
+    np.testing.assert_equal(
+        found._replace(return_s=0.0)._asdict(), expected._replace(return_s=0.0)._asdict()
+    )
+
+
+# --- lockstep ------------------------------------------------------------------------------------
+
+
+@each_protocol
+def test_each_simulation_gives_what_it_gives_alone(cluster: Cluster) -> None:
+    """Sequences of different lengths and time limits do not touch each other."""
+    runs = [run_of(1), run_of(2, jobs=9), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
+    found = together(VectorSimulator(ARRAYS, cluster, runs), range(4))
+    for index, outcome in enumerate(found):
+        assert_same(outcome, alone(cluster, runs[index], seed=index))
+    assert {outcome.status for outcome in found} >= {Status.DONE, Status.TRUNCATED}
+
+
+@given(
+    protocol=st.sampled_from(Protocol),
+    seeds=st.lists(st.integers(0, 50), min_size=1, max_size=5),
+    data=st.data(),
+)
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_neither_number_nor_order_of_simulations_matters(
+    protocol: Protocol, seeds: list[int], data: st.DataObject
+) -> None:
+    """Any subset in any order gives the same results one by one."""
+    order = data.draw(st.permutations(range(len(seeds))))
+    kept = order[: data.draw(st.integers(1, len(seeds)))]
+    cluster = CLUSTERS[protocol.label]
+    every = together(VectorSimulator(ARRAYS, cluster, [run_of(s) for s in seeds]), seeds)
+    some = [seeds[place] for place in kept]
+    for place, outcome in zip(
+        kept,
+        together(VectorSimulator(ARRAYS, cluster, [run_of(s) for s in some]), some),
+        strict=True,
+    ):
+        np.testing.assert_equal(outcome._asdict(), every[place]._asdict())
+
+
+@each_protocol
+def test_rewards_add_up_to_the_time_in_system(cluster: Cluster) -> None:
+    """Also for jobs that a time limit leaves unfinished: they count up to it."""
+    run = run_of(7, jobs=6, time_limit_ms=70_000.0)
+    (outcome,) = together(VectorSimulator(ARRAYS, cluster, [run]), [0])
+    ends_ms = np.where(np.isnan(outcome.completion_ms), 70_000.0, outcome.completion_ms)
+    arrived = run.arrival_ms <= 70_000.0
+    assert np.isnan(outcome.completion_ms).any()
+    total_s = (ends_ms - run.arrival_ms)[arrived].sum() / 1000
+    assert outcome.return_s == pytest.approx(-total_s)
+
+
+def test_reward_known_on_paper() -> None:
+    """Two jobs of 1 s and 9 s on one executor cost 1 + 10 job-seconds, short one first."""
+    pair = Trace(
+        "pair",
+        (
+            Job("long", (Stage.fixed("a", 1, 9_000.0),)),
+            Job("short", (Stage.fixed("a", 1, 1_000.0),)),
+        ),
+    )
+    cluster = Cluster(1, moving_delay_ms=0.0, warmup_delay_ms=0.0)
+    both = Run(np.zeros(2), np.arange(2, dtype=np.int32))
+    simulators = VectorSimulator(to_arrays(pair), cluster, [both])
+    first = simulators.step(np.array([1]), np.array([1]))
+    second = simulators.step(np.array([0]), np.array([1]))
+    assert first == StepResult(np.array([-2.0]), np.array([False]), np.array([False]))
+    assert second == StepResult(np.array([-9.0]), np.array([True]), np.array([False]))
+
+
+def test_reset_begins_one_run_and_leaves_the_others() -> None:
+    """A longer run than all before it fits in, too, in the middle of the others' episodes."""
+    cluster = CLUSTERS["executors"]
+    simulators = VectorSimulator(ARRAYS, cluster, [run_of(1), run_of(2), run_of(3)])
+    rngs = [np.random.default_rng(index) for index in range(3)]
+    for _ in range(10):
+        stages, limits = decide_all(simulators.observation(), rngs)
+        simulators.step(np.array(stages), np.array(limits))
+    simulators.reset(1, run_of(8, jobs=30))
+    rngs[1] = np.random.default_rng(8)
+    while simulators.alive.any():
+        stages, limits = decide_all(simulators.observation(), rngs)
+        result = simulators.step(np.array(stages), np.array(limits))
+    assert (result.done | result.truncated).all()
+    for index, (run, seed) in enumerate([(run_of(1), 0), (run_of(8, jobs=30), 8), (run_of(3), 2)]):
+        expected = alone(cluster, run, seed)
+        found_ms = simulators.state(index).jobs["completion_ms"]
+        np.testing.assert_array_equal(found_ms, expected.completion_ms)
+
+
+def test_a_shorter_run_after_a_longer_one_meets_nothing_of_it() -> None:
+    """What a reset leaves behind the new tables is not read."""
+    cluster = CLUSTERS["decima-sim"]
+    simulators = VectorSimulator(ARRAYS, cluster, [run_of(8, jobs=30)])
+    together(simulators, [0])
+    simulators.reset(0, run_of(2))
+    (outcome,) = together(simulators, [5])
+    assert_same(outcome, alone(cluster, run_of(2), seed=5))
+
+
+# --- what they show ------------------------------------------------------------------------------
+
+
+def assert_shows(batch: ObservationBatch, index: int, simulator: Simulator) -> None:
+    """Simulation `index` of `batch` shows what `simulator.observation()` shows."""
+    seen = simulator.observation()
+    low, high = batch.job_ptr[index], batch.job_ptr[index + 1]
+    first, last = batch.stage_ptr[index], batch.stage_ptr[index + 1]
+    own_jobs, own_stages = batch.job_row[low:high], batch.stage_row[first:last]
+    np.testing.assert_array_equal(own_jobs, seen.active)
+    for name in set(JOB.names or ()) - {"first_stage"}:
+        np.testing.assert_array_equal(batch.jobs[name][low:high], seen.jobs[name][own_jobs])
+    for name in set(STAGE.names or ()) - {"job"}:
+        np.testing.assert_array_equal(batch.stages[name][first:last], seen.stages[name][own_stages])
+    np.testing.assert_array_equal(
+        batch.job_row[batch.stages["job"][first:last]], seen.stages["job"][own_stages]
+    )
+    np.testing.assert_array_equal(
+        batch.stage_row[batch.jobs["first_stage"][low:high]], seen.jobs["first_stage"][own_jobs]
+    )
+    source = batch.source_job[index]
+    in_sight = seen.source_job if seen.source_job in seen.active else NONE
+    assert (NONE if source == NONE else batch.job_row[source]) == in_sight
+    assert batch.alive[index]
+    assert batch.time_ms[index] == seen.time_ms
+    assert batch.num_executors[index] == seen.num_executors
+    assert batch.on_offer[index] == seen.on_offer
+
+
+@each_protocol
+def test_a_batch_shows_each_simulation_as_its_observation_does(cluster: Cluster) -> None:
+    """One or three at different decisions, while two play and one stays where it is."""
+    runs = [run_of(1), run_of(2), run_of(3)]
+    three = [Simulator(ARRAYS, cluster, run.arrival_ms, run.job) for run in runs]
+    rng = np.random.default_rng(0)
+    compared = 0
+    while all(simulator.status is Status.DECIDE for simulator in three):
+        batch = batch_of([simulator.state for simulator in three])
+        for index, simulator in enumerate(three):
+            assert_shows(batch, index, simulator)
+        assert_shows(batch_of([three[1].state]), 0, three[1])
+        compared += 1
+        for simulator in three[:2]:
+            seen = simulator.observation()
+            stages = seen.open_stages()
+            held = seen.jobs["held"][seen.stages["job"][stages]]
+            simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
+    assert compared > 20
+
+
+def test_edges_are_the_dependencies_of_the_jobs() -> None:
+    """Each stage's parents in the batch are those that the trace names."""
+    simulators = VectorSimulator(ARRAYS, Cluster(2), [run_of(1, jobs=20), run_of(2, jobs=20)])
+    for _ in range(60):
+        batch = simulators.observation()
+        simulators.step(batch.first_open_stages(), batch.num_executors)
+    batch = simulators.observation()
+    expected = [
+        (int(job["first_stage"]) + parent, int(job["first_stage"]) + child)
+        for job in batch.jobs
+        for child, stage in enumerate(TRACE.jobs[job["template"]].stages)
+        for parent in stage.parents
+    ]
+    assert len(batch.jobs) > 4
+    assert sorted(batch.edges.T.tolist()) == sorted(map(list, expected))
+    owner = np.searchsorted(batch.stage_ptr, batch.edges, side="right") - 1
+    place = np.searchsorted(batch.edge_ptr, np.arange(batch.edges.shape[1]), side="right") - 1
+    np.testing.assert_array_equal(owner, [place, place])
+
+
+@each_protocol
+def test_ended_simulations_have_no_rows(cluster: Cluster) -> None:
+    """Truncated or done, they keep their flags and earn nothing while the last goes on."""
+    runs = [run_of(1, time_limit_ms=20_000.0), run_of(3, jobs=1), run_of(2, jobs=20)]
+    simulators = VectorSimulator(ARRAYS, cluster, runs)
+    while simulators.alive[:2].any():
+        batch = simulators.observation()
+        simulators.step(batch.first_open_stages(), batch.num_executors)
+    batch = simulators.observation()
+    assert batch.alive.tolist() == [False, False, True]
+    assert batch.on_offer[:2].tolist() == [0, 0]
+    assert batch.source_job[:2].tolist() == [NONE, NONE]
+    assert batch.time_ms[0] == 20_000.0
+    for ends in (batch.job_ptr, batch.stage_ptr, batch.edge_ptr):
+        assert ends[:3].tolist() == [0, 0, 0]
+    result = simulators.step(batch.first_open_stages(), batch.num_executors)
+    assert result.reward_s[:2].tolist() == [0.0, 0.0]
+    assert result.done.tolist() == [False, True, False]
+    assert result.truncated.tolist() == [True, False, False]
+
+
+def test_room_for_a_batch_doubles_and_is_used_again() -> None:
+    """Once warm, batches are written into the same memory."""
+    simulator = Simulator(ARRAYS, Cluster(2), np.zeros(100), np.zeros(100, np.int32))
+    builder = BatchBuilder(1)
+    small = len(builder.room.jobs)
+    first = builder.of([simulator.state])
+    assert len(first.jobs) == 100 > small
+    assert len(builder.room.jobs) == 2 * small
+    again = builder.of([simulator.state])
+    assert all(np.shares_memory(old, new) for old, new in zip(first, again, strict=True))
+
+
+def test_own_stages_translates_rows_of_the_batch() -> None:
+    """A choice made in the batch can be given to the simulators themselves."""
+    runs = [run_of(1), run_of(2)]
+    pair = [Simulator(ARRAYS, Cluster(4), run.arrival_ms, run.job) for run in runs]
+    batch = batch_of([simulator.state for simulator in pair])
+    first = batch.first_open_stages()
+    assert batch.own_stages(np.array([NONE, NONE], np.int32)).tolist() == [NONE, NONE]
+    for simulator, stage in zip(pair, batch.own_stages(first), strict=True):
+        assert stage == simulator.observation().open_stages()[0]
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@each_protocol
+@pytest.mark.parametrize(
+    ("row", "limit", "rule"),
+    [
+        pytest.param("other", 8, "its rows of the batch are", id="another simulation's stage"),
+        pytest.param("beyond", 8, "its rows of the batch are", id="no row"),
+        pytest.param("negative", 8, "its rows of the batch are", id="below NONE"),
+        pytest.param("closed", 8, "may not be chosen now", id="closed stage"),
+        pytest.param("open", 0, "limit 0 must lie in 1..8", id="limit too low"),
+        pytest.param("open", 9, "limit 9 must lie in 1..8", id="limit too high"),
+    ],
+)
+def test_an_illegal_action_moves_no_simulation(
+    cluster: Cluster, row: str, limit: int, rule: str
+) -> None:
+    """The message names simulation, stage, limit and rule; the legal ones wait, too."""
+    simulators = VectorSimulator(ARRAYS, cluster, [run_of(1), run_of(2)])
+    batch = simulators.observation()
+    legal = batch.first_open_stages()
+    low, high = int(batch.stage_ptr[1]), int(batch.stage_ptr[2])
+    closed = low + int(np.flatnonzero(batch.stages["open"][low:high] == 0)[0])
+    rows = {"other": 0, "beyond": high, "negative": -2, "closed": closed, "open": int(legal[1])}
+    before = [simulators.state(index).clock.copy() for index in range(2)]
+    with pytest.raises(IllegalActionError, match=rule) as caught:
+        simulators.step(np.array([legal[0], rows[row]]), np.array([8, limit]))
+    assert f"simulation 1, batch row {rows[row]}, limit {limit}" in str(caught.value)
+    for index in range(2):
+        np.testing.assert_array_equal(simulators.state(index).clock, before[index])
+    simulators.step(legal, np.array([8, 8]))
+
+
+def test_only_a_pass_is_legal_once_a_run_is_over() -> None:
+    """An action for it is a mistake of the caller's."""
+    simulators = VectorSimulator(ARRAYS, Cluster(), [run_of(1, time_limit_ms=1e-3)])
+    assert not simulators.alive.any()
+    assert simulators.step(np.array([NONE]), np.array([0])).truncated.all()
+    with pytest.raises(IllegalActionError, match="only -1 is legal"):
+        simulators.step(np.array([0]), np.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("runs", "rule"),
+    [
+        pytest.param([], "no run", id="none"),
+        pytest.param(
+            [run_of(1), Run(np.zeros(1), np.array([99], np.int32))], "run 1: .*job 99", id="job"
+        ),
+    ],
+)
+def test_bad_runs_are_refused_by_number(runs: list[Run], rule: str) -> None:
+    """One line that names the run and the rule."""
+    with pytest.raises(SimulationError, match=rule):
+        VectorSimulator(ARRAYS, Cluster(), runs)
+
+
+@pytest.mark.parametrize("limit_ms", [0.0, -1.0, math.nan])
+def test_a_time_limit_is_positive(limit_ms: float) -> None:
+    """NaN would never be reached, so it is refused as well."""
+    with pytest.raises(SimulationError, match="time limit must be positive"):
+        Run(np.zeros(1), np.zeros(1, np.int32), time_limit_ms=limit_ms)
+
+
+def test_actions_come_one_for_each_simulation() -> None:
+    """Fewer or more are refused before anything moves."""
+    simulators = VectorSimulator(ARRAYS, Cluster(), [run_of(1), run_of(2)])
+    with pytest.raises(SimulationError, match=r"both must be \(2,\)"):
+        simulators.step(np.array([NONE]), np.array([0, 0]))
