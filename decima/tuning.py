@@ -26,6 +26,7 @@ FIRST_TRAINING_SEQUENCE = 1_000_000
 FORMAT = "decima-tuned"
 VERSION = 1
 _MAX_ROUNDS = 4
+_MAX_PARAMETER = 1e6
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
     """
     try:
         content = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigError(f"{path}: not a file of `decima tune`")
@@ -139,5 +140,7 @@ def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
     for label, value in parameters.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"{path}: parameter {label!r} is {value!r}, not a number")
+        if not abs(value) <= _MAX_PARAMETER:
+            raise ConfigError(f"{path}: parameter {label!r} must lie within {_MAX_PARAMETER:g}")
     Heuristic(policy, parameters)
     return policy, parameters

@@ -89,18 +89,3 @@ class Cluster:
                     f"executor classes count {total} executors, the cluster has "
                     f"{self.num_executors}"
                 )
-
-    def check_fits(self, stage: str, cpu: float | None, memory_mb: float | None) -> None:
-        """Refuse a stage whose tasks some executor could not hold.
-
-        The simulator does not yet match stages to classes, so every class must hold every task.
-
-        Raises:
-            SimulationError: a class is smaller than the demand.
-        """
-        for kind in self.classes or ():
-            if (cpu or 0.0) > kind.cpu or (memory_mb or 0.0) > kind.memory_mb:
-                raise SimulationError(
-                    f"stage {stage!r} needs cpu {cpu} and memory {memory_mb} MB, an executor "
-                    f"class has {kind.cpu} and {kind.memory_mb} MB; every class must fit"
-                )

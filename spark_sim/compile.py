@@ -31,6 +31,7 @@ KERNEL_SOURCES = (
     "spark_sim/tables.py",
     "spark_sim/kernels/*.py",
     "decima/heuristics/*.py",
+    "decima/replay/*.py",
 )
 """where compiled functions, and the constants and columns that they read, are written"""
 

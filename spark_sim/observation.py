@@ -53,7 +53,7 @@ class Observation(NamedTuple):
     def demand(self, stage: int) -> int:
         """Tasks of `stage` that no executor runs, moves to, waits for or is promised to."""
         row = self.stages[stage]
-        return int(row["num_tasks"] - row["covered"])
+        return max(0, int(row["num_tasks"] - row["covered"]))
 
     def legal_limits(self, stage: int) -> range:
         """The limits that `Action` accepts for `stage`: more than its job holds, at most all."""

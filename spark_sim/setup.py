@@ -61,6 +61,28 @@ def check_arrivals(arrival_ms: Floats, job: Ints, num_templates: int) -> None:
         )
 
 
+def check_demands(trace: TraceArrays, cluster: Cluster) -> None:
+    """Refuse stages whose tasks some executor could not hold.
+
+    The simulator does not match stages to executor classes yet, so every class must hold every
+    task; what a trace does not say fits everywhere.
+
+    Raises:
+        SimulationError: a class is smaller than the largest demand.
+    """
+    for kind in cluster.classes or ():
+        for label, demand, size in (
+            ("cpu", trace.cpu, kind.cpu),
+            ("memory_mb", trace.memory_mb, kind.memory_mb),
+        ):
+            largest = float(np.nanmax(demand, initial=0.0))
+            if largest > size:
+                raise SimulationError(
+                    f"a stage needs {label} {largest:g}, an executor class has {size:g}; "
+                    "every class must hold every task"
+                )
+
+
 def build_state(
     trace: TraceArrays,
     cluster: Cluster,
@@ -72,6 +94,7 @@ def build_state(
 ) -> State:
     """Tables at time zero, before the first event."""
     check_arrivals(arrival_ms, job, trace.num_jobs)
+    check_demands(trace, cluster)
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.

@@ -33,13 +33,13 @@ class Block:
             return [[sys.executable, "-c", self.code]]
         lines = [line.split("  #")[0].strip() for line in self.code.splitlines()]
         return [
-            ["make", "-C", str(ROOT), *line.split()[1:]] if line.startswith("make ") else _shell(line)
-            for line in lines
-            if line and not line.startswith(("#", *DONE_BY_CALLER))
+            _command(line) for line in lines if line and not line.startswith(("#", *DONE_BY_CALLER))
         ]
 
 
-def _shell(line: str) -> list[str]:
+def _command(line: str) -> list[str]:
+    if line.startswith("make "):
+        return ["make", "-C", str(ROOT), *line.split()[1:]]
     return ["bash", "-euc", line]
 
 

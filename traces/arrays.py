@@ -35,6 +35,8 @@ class TraceArrays(NamedTuple):
     mean_ms: NDArray[np.float64]  # (S,) mean of all samples: decima-sim's "rough duration"
     critical_path_ms: NDArray[np.float64]  # (S,) from the stage's start to the job's end
     num_parents: Int32  # (S,)
+    cpu: NDArray[np.float64]  # (S,) cores that a task needs; NaN where the trace does not say
+    memory_mb: NDArray[np.float64]  # (S,) likewise
     first_child: Int32  # (S + 1,)
     children: Int32  # (E,) stage index inside the job
     first_level: Int32  # (S + 1,)
@@ -62,6 +64,10 @@ def to_arrays(trace: Trace) -> TraceArrays:
         mean_ms=np.array([stage.mean_ms for stage in stages], np.float64),
         critical_path_ms=np.array([c for job in trace.jobs for c in job.critical_path_ms]),
         num_parents=np.array([len(stage.parents) for stage in stages], np.int32),
+        cpu=np.array([np.nan if stage.cpu is None else stage.cpu for stage in stages]),
+        memory_mb=np.array(
+            [np.nan if stage.memory_mb is None else stage.memory_mb for stage in stages]
+        ),
         first_child=_offsets([len(row) for row in children]),
         children=np.array([child for row in children for child in row], np.int32),
         first_level=_offsets([len(stage.durations) for stage in stages]),

@@ -60,13 +60,18 @@ def evaluate(
         check_timeline_path(timeline)
     for path in (json_path, timeline):
         check_folder(path)
-    announce_compilation()
     with progress_bar("simulating", config.sequences * len(config.policies)) as (bar, task):
+
+        def show(done: int, _total: int) -> None:
+            if done == 0:
+                announce_compilation()
+            bar.update(task, completed=done)
+
         report = run_evaluation(
             config,
             workers=workers,
             timelines=timeline is not None,
-            progress=lambda done, _: bar.update(task, completed=done),
+            progress=show,
         )
     _print(report)
     if json_path is not None:

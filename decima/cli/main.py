@@ -6,19 +6,23 @@ import click
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.evaluate import evaluate
+from decima.cli.replay import replay
 from decima.cli.traces import traces
 from decima.cli.tune import tune
+from decima.cli.whatif import whatif
 
 
 @click.group(cls=OneLineErrors)
 @click.version_option(package_name="decima-scheduler")
 def main() -> None:
-    """Schedulers for Spark-style DAG jobs: simulate, compare, tune."""
+    """Schedulers for Spark-style DAG jobs: import logs, simulate, compare, tune."""
 
 
 main.add_command(traces)
 main.add_command(evaluate)
 main.add_command(tune)
+main.add_command(replay)
+main.add_command(whatif)
 
 if __name__ == "__main__":
     main()

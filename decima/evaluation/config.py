@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decima.policies import HEURISTICS, Heuristic
+from decima.policies import Heuristic
 from spark_sim import Cluster, Protocol
 
 MS_PER_S = 1000.0
@@ -63,9 +63,9 @@ class EvaluationConfig:
             raise ConfigError(f"policy {twice[0]!r} is named twice")
         for name in self.policies:
             Heuristic(name, self.parameters.get(name))
-        unused = sorted(set(self.parameters) - set(HEURISTICS))
+        unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
-            raise ConfigError(f"parameters for {unused[0]!r}, which is not a policy")
+            raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
         if self.arrivals not in ARRIVALS and not Path(self.arrivals).exists():
             raise ConfigError(
                 f"arrivals {self.arrivals!r}: no such file, and none of {', '.join(ARRIVALS)}"

@@ -108,6 +108,7 @@ class Report:
                 "ci95_percent": difference.ci95,
             },
             **{label: report.executor_s(label) for label in shares},
+            "jobs": sum(len(run.metrics.jct_s) for run in report.runs),
             **{label: report.total(label) for label in counts},
             "cpu_s": {
                 "policy": sum(run.policy_cpu_s for run in report.runs),

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.policies import Heuristic
@@ -50,7 +50,7 @@ class Workload:
 
 
 Progress = Callable[[int, int], None]
-"""called with (runs finished, runs in all)"""
+"""called with (runs finished, runs in all): once with 0 when all input is accepted, then per run"""
 
 
 def evaluate(
@@ -66,7 +66,7 @@ def evaluate(
         config: what to compare on what.
         workers: processes; the result does not depend on their number (CPU times aside).
         timelines: keep the record of every task.
-        progress: told after each run.
+        progress: told before the first run and after each.
 
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
@@ -77,6 +77,8 @@ def evaluate(
     found: dict[tuple[str, int], Run] = {}
     workload = Workload.load(config.trace)
     draw_sequence(config, workload.trace, 0)  # faults show before any process starts
+    if progress is not None:
+        progress(0, len(pairs))
     for run in _runs(config, workload, pairs, min(workers, len(pairs)), timelines):
         found[run.policy, run.sequence] = run
         if progress is not None:
@@ -103,6 +105,10 @@ def simulate(
     """
     began = time.process_time()
     arrivals = draw_sequence(config, workload.trace, number)
+    if config.time_limit_s is not None and arrivals.arrival_ms[0] >= config.time_limit_s * MS_PER_S:
+        raise ConfigError(
+            f"time limit {config.time_limit_s} s: no job of sequence {number} has arrived by then"
+        )
     simulator = Simulator(
         workload.arrays,
         config.cluster(),

@@ -17,20 +17,20 @@ from spark_sim.tables import NONE
 def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
     """The job with the fewest executors, up to the level that all those on offer would fill."""
     level = water_level(seen)
+    if _needed(seen, level) < seen.on_offer:
+        # Slots left over by rounding go to the poorest jobs in turn, the oldest first.
+        level += 1
     best = NONE
     fewest = 0
     for job in seen.active:
         held = seen.jobs[job]["held"]
-        if held > level or (best != NONE and held >= fewest):
+        if held >= level or (best != NONE and held >= fewest):
             continue
         stage = on_critical_path(seen, job)
         if stage != NONE:
             best = stage
             fewest = held
-    if best == NONE:
-        return NONE, 0
-    # A job on the level already gets one of the slots left over by rounding down.
-    return best, min(seen.num_executors, max(level, fewest + 1))
+    return best, min(seen.num_executors, level)
 
 
 @kernel

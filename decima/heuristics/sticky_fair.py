@@ -17,21 +17,28 @@ from spark_sim.tables import NONE
 @kernel
 def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
     """What is on offer goes back to its own job first, then jobs are filled to their share."""
+    cap = _share(seen)
     source = seen.source_job
     if source != NONE and seen.jobs[source]["active"] == 1:
         stage = first_runnable(seen, source)
         if stage != NONE and seen.jobs[source]["local"] > 0:
-            return stage, seen.jobs[source]["held"] + seen.jobs[source]["local"]
+            return stage, _own_or_share(seen, source, cap)
     for job in seen.active:
         row = seen.jobs[job]
         if row["local"] > 0 and row["open_stages"] > 0:
-            return first_runnable(seen, job), row["held"] + row["local"]
-    cap = _share(seen)
+            return first_runnable(seen, job), _own_or_share(seen, job, cap)
     for job in seen.active:
         row = seen.jobs[job]
         if row["held"] < cap and row["open_stages"] > 0:
             return first_runnable(seen, job), cap
     return NONE, 0
+
+
+@kernel
+def _own_or_share(seen: Observation, job: int, cap: int) -> int:
+    """All executors on offer that are in the job already, even above its share."""
+    row = seen.jobs[job]
+    return int(min(seen.num_executors, max(cap, row["held"] + row["local"])))
 
 
 @kernel

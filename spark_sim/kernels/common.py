@@ -12,7 +12,7 @@ from spark_sim.kernels.durations import (
     task_hash,
 )
 from spark_sim.kernels.queue import push
-from spark_sim.tables import MOVING, RUNNING, TASK_DONE, State
+from spark_sim.tables import MOVING, NONE, RUNNING, TASK_DONE, State
 
 _DECIMA_SIM = 2
 """`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
@@ -89,6 +89,32 @@ def child_range(state: State, stage: int) -> tuple[int, int, int]:
     )
 
 
+@kernel
+def unlock_children(state: State, stage: int) -> bool:
+    """`stage` is complete. Returns whether that made any child runnable."""
+    state.jobs[state.stages[stage]["job"]]["stages_done"] += 1
+    unlocked = False
+    first, last, offset = child_range(state, stage)
+    for index in range(first, last):
+        child = offset + state.trace.children[index]
+        state.stages[child]["parents_running"] -= 1
+        if state.stages[child]["parents_running"] == 0:
+            unlocked = True
+            mark_runnable(state, child)
+    return unlocked
+
+
+@kernel
+def first_open(state: State) -> int:
+    """The first stage that may be chosen, jobs by arrival, stages by index; NONE: there is none."""
+    for index in range(state.clock[0]["num_active"]):
+        job = state.jobs[state.active[index]]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            if state.stages[stage]["open"] == 1:
+                return int(stage)
+    return NONE
+
+
 @inlined_kernel
 def start_task(state: State, executor: int, stage: int) -> None:
     """Run the next task of `stage` on `executor`, which is in the stage's job already."""
@@ -135,9 +161,15 @@ def count_finished(state: State, executor: int) -> None:
 
 @kernel
 def truncate(state: State) -> None:
-    """Stop at the time limit; what runs or moves counts up to now."""
+    """Stop at the time limit."""
+    advance_time(state, state.clock[0]["time_limit_ms"])
+    close_accounts(state)
+
+
+@kernel
+def close_accounts(state: State) -> None:
+    """The run ends here: what still runs, or moves to a job that has ended, counts up to now."""
     clock = state.clock[0]
-    advance_time(state, clock["time_limit_ms"])
     for executor in range(clock["num_executors"]):
         worker = state.executors[executor]
         spent_ms = clock["time_ms"] - worker["since_ms"]

@@ -17,14 +17,16 @@ from spark_sim.compile import kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
-    child_range,
+    close_accounts,
     count_finished,
-    mark_runnable,
+    first_open,
     next_arrival_ms,
     retire,
     start_task,
     truncate,
+    unlock_children,
 )
+from spark_sim.kernels.decima_sim_view import refresh
 from spark_sim.kernels.lists import (
     add_promise,
     append_idle,
@@ -59,8 +61,11 @@ def advance(state: State) -> int:
         event_ms = next_event_ms(state)
         arrival_ms = next_arrival_ms(state)
         time_ms = min(event_ms, arrival_ms)
+        if clock["num_active"] == 0 and arrival_ms == np.inf:
+            close_accounts(state)
+            return DONE
         if time_ms == np.inf:
-            return DONE if clock["num_active"] == 0 else DEADLOCK
+            return DEADLOCK
         if time_ms > clock["time_limit_ms"]:
             truncate(state)
             return TRUNCATED
@@ -102,7 +107,7 @@ def _task_done(state: State, executor: int) -> None:
     worker["state"] = IDLE
     grew = False
     if row["finished"] == row["num_tasks"]:
-        grew = _unlock_children(state, stage)
+        grew = unlock_children(state, stage)
     if row["launched"] < row["num_tasks"]:
         _launch(state, executor, stage)
     elif grew:
@@ -139,20 +144,6 @@ def _executor_arrived(state: State, executor: int) -> None:
             _start_or_park(state, executor, stage)
             return
     _fall_back(state, executor)
-
-
-@kernel
-def _unlock_children(state: State, stage: int) -> bool:
-    state.jobs[state.stages[stage]["job"]]["stages_done"] += 1
-    unlocked = False
-    first, last, offset = child_range(state, stage)
-    for index in range(first, last):
-        child = offset + state.trace.children[index]
-        state.stages[child]["parents_running"] -= 1
-        if state.stages[child]["parents_running"] == 0:
-            unlocked = True
-            mark_runnable(state, child)
-    return unlocked
 
 
 @kernel
@@ -297,7 +288,7 @@ def _fall_back(state: State, executor: int) -> None:
             _launch(state, executor, stage)
             return
     refresh(state)
-    stage = _first_open(state)
+    stage = first_open(state)
     if stage != NONE:
         _move(state, executor, stage)
     else:
@@ -317,16 +308,6 @@ def _first_unsaturated(state: State, job: int) -> int:
     return best
 
 
-@kernel
-def _first_open(state: State) -> int:
-    for index in range(state.clock[0]["num_active"]):
-        job = state.jobs[state.active[index]]
-        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-            if state.stages[stage]["open"] == 1:
-                return int(stage)
-    return NONE
-
-
 # --- rounds ------------------------------------------------------------------------------------
 
 
@@ -341,73 +322,6 @@ def _offer(state: State, job: int, stage: int, count: int, executor: int) -> Non
     clock["source_stage"] = stage
     clock["on_offer"] = count
     clock["dispatching"] = executor
-
-
-@kernel
-def refresh(state: State) -> None:
-    """Recompute which stages may be chosen and what each job holds.
-
-    A stage may be chosen if tasks of it are not covered, all its parents are covered, and it was
-    not chosen in this round. Parking uncovers a stage again, so this is not kept up event by event.
-    """
-    clock = state.clock[0]
-    clock["open_stages"] = 0
-    for index in range(clock["num_active"]):
-        job = state.jobs[state.active[index]]
-        job["open_stages"] = 0
-        job["held"] = job["attached"]
-        job["local"] = 0
-        first = job["first_stage"]
-        last = first + job["num_stages"]
-        for stage in range(first, last):
-            state.stages[stage]["open"] = 1
-        for stage in range(first, last):
-            row = state.stages[stage]
-            if row["covered"] < row["num_tasks"]:
-                begin, end, offset = child_range(state, stage)
-                for child in range(begin, end):
-                    state.stages[offset + state.trace.children[child]]["open"] = 0
-            else:
-                row["open"] = 0
-    for index in range(clock["num_chosen"]):
-        state.stages[state.chosen[index]]["open"] = 0
-    for index in range(clock["num_active"]):
-        job = state.jobs[state.active[index]]
-        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-            job["open_stages"] += state.stages[stage]["open"]
-        clock["open_stages"] += job["open_stages"]
-    _count_held(state)
-
-
-@kernel
-def _count_held(state: State) -> None:
-    """Add to `held` what moves to each job or is promised by others; leave out what is offered."""
-    clock = state.clock[0]
-    for executor in range(clock["num_executors"]):
-        worker = state.executors[executor]
-        if worker["state"] == MOVING:
-            state.jobs[state.stages[worker["stage"]]["job"]]["held"] += 1
-    _count_promised(state, clock["commit_head"], NONE)
-    for index in range(clock["num_active"]):
-        number = state.active[index]
-        job = state.jobs[number]
-        _count_promised(state, job["commit_head"], number)
-        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-            _count_promised(state, state.stages[stage]["commit_head"], number)
-    if clock["source_job"] != NONE:
-        state.jobs[clock["source_job"]]["held"] -= clock["on_offer"]
-        state.jobs[clock["source_job"]]["local"] = clock["on_offer"]
-
-
-@kernel
-def _count_promised(state: State, entry: int, owner: int) -> None:
-    while entry != NONE:
-        commit = state.commits[entry]
-        if commit["count"] > 0 and commit["stage"] != NONE:
-            job = state.stages[commit["stage"]]["job"]
-            if job != owner:
-                state.jobs[job]["held"] += commit["count"]
-        entry = commit["next"]
 
 
 @kernel

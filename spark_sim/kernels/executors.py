@@ -22,7 +22,9 @@ from spark_sim.kernels.common import (
     admit_next,
     advance_time,
     child_range,
+    close_accounts,
     count_finished,
+    first_open,
     mark_runnable,
     next_arrival_ms,
     retire,
@@ -31,21 +33,17 @@ from spark_sim.kernels.common import (
 )
 from spark_sim.kernels.lists import (
     add_promise,
-    append_idle,
     append_waiting,
     has_promise,
-    remove_idle,
     take_promise,
     take_waiting,
 )
-from spark_sim.kernels.queue import next_event_ms, push, take
+from spark_sim.kernels.placement import become_idle, become_unattached, leave_idle, move
+from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import (
     DECIDE,
     DONE,
-    EXECUTOR_ARRIVED,
-    IDLE,
     ILLEGAL,
-    MOVING,
     NONE,
     RUNNING,
     TRUNCATED,
@@ -62,7 +60,8 @@ def advance(state: State) -> int:
         event_ms = next_event_ms(state)
         arrival_ms = next_arrival_ms(state)
         time_ms = min(event_ms, arrival_ms)
-        if time_ms == np.inf and clock["num_active"] == 0:
+        if clock["num_active"] == 0 and arrival_ms == np.inf:
+            close_accounts(state)
             return DONE
         if time_ms == np.inf:
             _force_progress(state)
@@ -140,7 +139,7 @@ def _task_done(state: State, executor: int) -> int:
             source = max(source, NONE)
     else:
         state.jobs[row["job"]]["held"] -= 1
-        _become_idle(state, executor)
+        become_idle(state, executor)
     if row["finished"] == row["num_tasks"] and _complete_job(state, row["job"]):
         source = NONE
     return source
@@ -156,13 +155,13 @@ def _arrived(state: State, executor: int) -> int:
     job = state.jobs[row["job"]]
     clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
     if job["active"] == 0:
-        _become_unattached(state, executor)
+        become_unattached(state, executor)
         return NONE
     worker["job"] = row["job"]
     job["attached"] += 1
     if row["launched"] == row["num_tasks"]:
         job["held"] -= 1
-        _become_idle(state, executor)
+        become_idle(state, executor)
         return NONE
     _start_or_wait(state, executor, stage)
     return _NO_EVENT
@@ -209,68 +208,9 @@ def _complete_job(state: State, job: int) -> bool:
     retire(state, job)
     while row["idle_head"] != NONE:
         executor = row["idle_head"]
-        _leave_idle(state, executor)
-        _become_unattached(state, executor)
+        leave_idle(state, executor)
+        become_unattached(state, executor)
     return True
-
-
-# --- where executors are ---------------------------------------------------------------------
-
-
-@inlined_kernel
-def _become_idle(state: State, executor: int) -> None:
-    """`executor` has nothing to do and stays in its job, warm."""
-    worker = state.executors[executor]
-    job = state.jobs[worker["job"]]
-    worker["state"] = IDLE
-    worker["stage"] = NONE
-    append_idle(state, job, executor)
-    job["local"] += 1
-    state.clock[0]["idle_in_jobs"] += 1
-
-
-@inlined_kernel
-def _leave_idle(state: State, executor: int) -> None:
-    """Take `executor` from the idle ones of its job, or from those of no job."""
-    clock = state.clock[0]
-    worker = state.executors[executor]
-    if worker["job"] == NONE:
-        remove_idle(state, clock, executor)
-        clock["unattached"] -= 1
-    else:
-        job = state.jobs[worker["job"]]
-        remove_idle(state, job, executor)
-        job["local"] -= 1
-        clock["idle_in_jobs"] -= 1
-
-
-@inlined_kernel
-def _become_unattached(state: State, executor: int) -> None:
-    clock = state.clock[0]
-    worker = state.executors[executor]
-    if worker["job"] != NONE:
-        state.jobs[worker["job"]]["attached"] -= 1
-    worker["state"] = IDLE
-    worker["job"] = NONE
-    worker["stage"] = NONE
-    worker["last_stage"] = NONE
-    append_idle(state, clock, executor)
-    clock["unattached"] += 1
-
-
-@inlined_kernel
-def _move(state: State, executor: int, stage: int) -> None:
-    """Send `executor` to the job of `stage`, where its next task will be fresh."""
-    clock = state.clock[0]
-    worker = state.executors[executor]
-    if worker["job"] != NONE:
-        state.jobs[worker["job"]]["attached"] -= 1
-    worker["state"] = MOVING
-    worker["job"] = NONE
-    worker["stage"] = stage
-    worker["last_stage"] = NONE
-    worker["since_ms"] = clock["time_ms"]
-    push(state, executor, clock["time_ms"] + clock["moving_delay_ms"], EXECUTOR_ARRIVED)
 
 
 @inlined_kernel
@@ -279,12 +219,12 @@ def _deliver(state: State, executor: int, stage: int) -> bool:
     row = state.stages[stage]
     if row["launched"] == row["num_tasks"]:
         state.jobs[row["job"]]["held"] -= 1
-        _become_idle(state, executor)
+        become_idle(state, executor)
         return True
     if state.executors[executor]["job"] == row["job"]:
         _start_or_wait(state, executor, stage)
     else:
-        _move(state, executor, stage)
+        move(state, executor, stage)
     return False
 
 
@@ -410,23 +350,23 @@ def _give(state: State, stage: int, count: int) -> None:
     job = state.jobs[home]
     while count > 0 and job["idle_head"] != NONE:
         executor = job["idle_head"]
-        _leave_idle(state, executor)
+        leave_idle(state, executor)
         _start_or_wait(state, executor, stage)
         count -= 1
     if clock["source_job"] == home:
         count -= _promise(state, stage, count)
     while count > 0 and clock["idle_head"] != NONE:
         executor = clock["idle_head"]
-        _leave_idle(state, executor)
-        _move(state, executor, stage)
+        leave_idle(state, executor)
+        move(state, executor, stage)
         count -= 1
     index = 0
     while count > 0 and clock["idle_in_jobs"] > 0 and index < clock["num_active"]:
         other = state.jobs[state.active[index]]
         while count > 0 and other["idle_head"] != NONE:
             executor = other["idle_head"]
-            _leave_idle(state, executor)
-            _move(state, executor, stage)
+            leave_idle(state, executor)
+            move(state, executor, stage)
             count -= 1
         index += 1
     if count > 0:
@@ -454,14 +394,9 @@ def _force_progress(state: State) -> None:
     """
     clock = state.clock[0]
     _open_round(state, NONE)
-    index = 0
-    while state.jobs[state.active[index]]["open_stages"] == 0:
-        index += 1
-    job = state.jobs[state.active[index]]
-    stage = job["first_stage"]
-    while state.stages[stage]["open"] == 0:
-        stage += 1
+    stage = first_open(state)
+    held = state.jobs[state.stages[stage]["job"]]["held"]
     clock["forced"] += 1
     clock["decisions"] -= 1
-    if assign(state, stage, job["held"] + 1) == DECIDE:
+    if assign(state, stage, held + 1) == DECIDE:
         close_round(state)

@@ -20,6 +20,19 @@ def append_idle(state: State, owner: Table, executor: int) -> None:
 
 
 @inlined_kernel
+def prepend_idle(state: State, owner: Table, executor: int) -> None:
+    """Put `executor` at the head of the idle list of `owner`: it is the next to be used."""
+    row = state.executors[executor]
+    row["prev"] = NONE
+    row["next"] = owner["idle_head"]
+    if owner["idle_head"] == NONE:
+        owner["idle_tail"] = executor
+    else:
+        state.executors[owner["idle_head"]]["prev"] = executor
+    owner["idle_head"] = executor
+
+
+@inlined_kernel
 def remove_idle(state: State, owner: Table, executor: int) -> None:
     """Take `executor` out of the idle list of `owner`."""
     row = state.executors[executor]

@@ -15,15 +15,15 @@ from spark_sim.compile import kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
-    child_range,
     count_finished,
-    mark_runnable,
+    first_open,
     next_arrival_ms,
     retire,
     start_task,
     truncate,
+    unlock_children,
 )
-from spark_sim.kernels.lists import append_idle, remove_idle
+from spark_sim.kernels.lists import prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import DECIDE, DONE, IDLE, ILLEGAL, NONE, TRUNCATED, State
 
@@ -66,7 +66,7 @@ def _task_done(state: State, slot: int) -> bool:
     job["attached"] -= 1
     due = False
     if row["finished"] == row["num_tasks"]:
-        due = _unlock_children(state, worker["stage"])
+        due = unlock_children(state, worker["stage"])
         if job["stages_done"] == job["num_stages"]:
             retire(state, row["job"])
             due = True
@@ -75,26 +75,16 @@ def _task_done(state: State, slot: int) -> bool:
         due = True
     worker["state"] = IDLE
     worker["stage"] = NONE
-    append_idle(state, clock, slot)
+    # Spark offers the slot that has just become free, so it is the first to be used again.
+    prepend_idle(state, clock, slot)
     clock["unattached"] += 1
     if due:
         return True
+    if row["launched"] == row["num_tasks"]:
+        # Its slot was not on offer when the plan was made: the plan has no use for it.
+        clock["plan_stale"] = 1
     _follow_plan(state)
     return bool(clock["unattached"] > 0 and clock["plan_stale"] == 1)
-
-
-@kernel
-def _unlock_children(state: State, stage: int) -> bool:
-    state.jobs[state.stages[stage]["job"]]["stages_done"] += 1
-    unlocked = False
-    first, last, offset = child_range(state, stage)
-    for index in range(first, last):
-        child = offset + state.trace.children[index]
-        state.stages[child]["parents_running"] -= 1
-        if state.stages[child]["parents_running"] == 0:
-            unlocked = True
-            mark_runnable(state, child)
-    return unlocked
 
 
 @kernel
@@ -213,14 +203,9 @@ def _force_progress(state: State) -> None:
     """Every slot was left idle and nothing will arrive: run one task of the oldest job."""
     clock = state.clock[0]
     _open_round(state)
-    index = 0
-    while state.jobs[state.active[index]]["open_stages"] == 0:
-        index += 1
-    job = state.jobs[state.active[index]]
-    stage = job["first_stage"]
-    while state.stages[stage]["open"] == 0:
-        stage += 1
+    stage = first_open(state)
+    held = state.jobs[state.stages[stage]["job"]]["held"]
     clock["forced"] += 1
     clock["decisions"] -= 1
-    if assign(state, stage, job["held"] + 1) == DECIDE:
+    if assign(state, stage, held + 1) == DECIDE:
         _close_round(state)

@@ -73,24 +73,28 @@ def read_spark_logs(
         replace(recorded.job, name=job_name, arrival_ms=float(start_ms - origin_ms))
         for job_name, (start_ms, _, recorded) in zip(names, rows, strict=True)
     )
-    times = {
-        job_name: {
-            "application": position,
-            "start_ms": start_ms - origin_ms,
-            "end_ms": recorded.end_ms - origin_ms,
-            "spark_jobs": recorded.spark_jobs,
-        }
-        for job_name, (start_ms, position, recorded) in zip(names, rows, strict=True)
-    }
     metadata = {
         "format": FORMAT,
         "source": [path.name for path in paths],
         "group_by": group_by.value,
         "applications": [application.facts for application in applications],
-        "recorded": times,
+        "recorded": {
+            job_name: _times(position, recorded, origin_ms)
+            for job_name, (_, position, recorded) in zip(names, rows, strict=True)
+        },
         "summary": summary.as_metadata(),
     }
     return Trace(name if name is not None else paths[0].name, jobs, metadata), summary
+
+
+def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, Any]:
+    """When a job ran, as `metadata["recorded"]` keeps it."""
+    return {
+        "application": application,
+        "start_ms": job.start_ms - origin_ms,
+        "end_ms": job.end_ms - origin_ms,
+        "spark_jobs": job.spark_jobs,
+    }
 
 
 def _read_all(

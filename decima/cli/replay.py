@@ -1,0 +1,88 @@
+"""`decima replay`: how far the simulator is from what event logs recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.replay import ReplayReport, ReplaySettings, read_recording
+from decima.replay import replay as run_replay
+from decima.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
+from spark_sim.cluster import MAX_EXECUTORS
+from traces.atomic import written_whole
+from traces.spark_log import GroupBy
+
+LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+GROUP_BY = click.option(
+    "--group-by",
+    type=click.Choice([choice.value for choice in GroupBy]),
+    default=GroupBy.SQL.value,
+    show_default=True,
+    help="What makes one job: a SQL execution (outside SQL a Spark job), a Spark job, a job group.",
+)
+JSON = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all figures as JSON.",
+)
+
+
+@click.command()
+@LOGS
+@click.option(
+    "--slots",
+    type=click.IntRange(1, MAX_EXECUTORS),
+    help="Task slots of each application (default: as recorded).",
+)
+@click.option(
+    "--policy",
+    help="One of `decima evaluate`'s (default: fifo, or spark_fair where the log says FAIR).",
+)
+@GROUP_BY
+@click.option("--draws", default=20, show_default=True, help="Repetitions to average over.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--worst", default=10, show_default=True, help="Jobs to list.")
+@JSON
+def replay(
+    logs: tuple[Path, ...],
+    slots: int | None,
+    policy: str | None,
+    group_by: str,
+    draws: int,
+    seed: int,
+    worst: int,
+    json_path: Path | None,
+) -> None:
+    """Simulate the jobs of Spark event LOGS as they were recorded, and compare.
+
+    LOGS are files, rolled logs, or folders of either. Says how far simulated job durations are from
+    recorded ones: the error to expect of `decima whatif` on the same logs.
+    """
+    settings = ReplaySettings(slots, policy, draws, seed)
+    recording = read_recording(logs, group_by=GroupBy(group_by))
+    announce_compilation()
+    with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
+        report = run_replay(
+            recording, settings, progress=lambda done, _: bar.update(task, completed=done)
+        )
+    _print(report, worst)
+    if json_path is not None:
+        with written_whole(json_path) as partial:
+            partial.write_text(json.dumps(report.to_json(), indent=2) + "\n")
+
+
+def _print(report: ReplayReport, worst: int) -> None:
+    console = stdout()
+    for line in replay_lines(report):
+        console.print(line, markup=False)
+    console.print()
+    console.print(fidelity_table(report))
+    if worst > 0:
+        console.print("\nThe largest errors")
+        console.print(worst_jobs_table(report, worst))
+    console.print()
+    console.print(verdict(report))

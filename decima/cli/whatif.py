@@ -1,0 +1,188 @@
+"""`decima whatif`: what other policies and other numbers of executors would do to recorded jobs."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.options import parse_names
+from decima.cli.replay import GROUP_BY, JSON, LOGS
+from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
+from decima.replay import replay as run_replay
+from decima.replay.report import verdict
+from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif.advice import caveats, findings
+from decima.whatif.load import offered_load, recorded_reference, recorded_slots, span_s
+from decima.whatif.report import (
+    lengths_table,
+    policies_table,
+    sizes_table,
+    slots,
+    to_json,
+    tuned_lines,
+)
+from decima.whatif.settings import PROTOCOLS
+from decima.whatif.study import total_runs
+from spark_sim.cluster import MAX_EXECUTORS
+from traces.atomic import written_whole
+from traces.spark_log import GroupBy
+
+_COLUMNS = 100
+_CHECK_DRAWS = 5
+_DEFAULT = WhatIfSettings(executors=1)
+
+
+@click.command()
+@LOGS
+@click.option(
+    "--executors",
+    type=click.IntRange(1, MAX_EXECUTORS),
+    help="Task slots: executors x cores each, for one core a task (default: as recorded).",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(PROTOCOLS),
+    default=_DEFAULT.protocol,
+    show_default=True,
+    help="Jobs share the slots of one session, or each is an application with its own executors.",
+)
+@click.option(
+    "--policies",
+    help="Separated by commas; the first is the reference (default: the recorded one, then "
+    f"others of {', '.join(_DEFAULT.policies)}).",
+)
+@GROUP_BY
+@click.option(
+    "--draws", default=_DEFAULT.draws, show_default=True, help="Repetitions of the recording."
+)
+@click.option(
+    "--sequences",
+    default=_DEFAULT.sequences,
+    show_default=True,
+    help="Resampled arrival sequences.",
+)
+@click.option("--seed", default=_DEFAULT.seed, show_default=True)
+@click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
+@JSON
+def whatif(
+    logs: tuple[Path, ...],
+    executors: int | None,
+    protocol: str,
+    policies: str | None,
+    group_by: str,
+    draws: int,
+    sequences: int,
+    seed: int,
+    no_driver_times: bool,
+    json_path: Path | None,
+) -> None:
+    """What other schedulers, or more executors, would do to the jobs of Spark event LOGS.
+
+    LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
+    policies and on half and twice the executors, and says what would change most.
+    """
+    recording = read_recording(logs, group_by=GroupBy(group_by))
+    settings = WhatIfSettings(
+        recorded_slots(recording) if executors is None else executors,
+        _policies(recording, policies),
+        protocol,
+        draws,
+        sequences,
+        seed=seed,
+    )
+    announce_compilation()
+    check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
+    with progress_bar("replay check", check_runs + total_runs(settings)) as (bar, task):
+        check = run_replay(
+            recording,
+            ReplaySettings(draws=_CHECK_DRAWS, seed=seed),
+            progress=lambda done, _: bar.update(task, completed=done),
+        )
+        found = what_if(
+            recording,
+            settings,
+            driver_times=not no_driver_times,
+            progress=lambda words, runs: bar.update(task, advance=runs, description=words),
+        )
+    _print(found, check)
+    if json_path is not None:
+        content = {"replay": check.to_json()["fidelity"], **to_json(found)}
+        with written_whole(json_path) as partial:
+            partial.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _policies(recording: Recording, names: str | None) -> tuple[str, ...]:
+    if names is not None:
+        return parse_names(names)
+    reference = recorded_reference(recording)
+    return (reference, *(name for name in _DEFAULT.policies if name != reference))
+
+
+def _print(found: WhatIf, check: ReplayReport) -> None:
+    console = stdout()
+    for line in _facts(found):
+        _say(console, line)
+    _say(console, verdict(check))
+    console.print("\nIn short", style="bold")
+    _bullets(console, findings(found))
+    _bullets(console, (f"But: {words}" for words in caveats(found, check)))
+    settings = found.settings
+    where = slots(settings.executors)
+    console.print(f"\nRecorded arrivals, {where}, mean of {settings.draws} draws of task durations")
+    console.print(policies_table(found, "recorded"))
+    console.print(f"\nResampled arrivals, {where}, mean of {settings.sequences} sequences")
+    console.print(policies_table(found, "resampled"))
+    console.print("\nBy length, recorded arrivals (thirds of the jobs, by their time alone)")
+    console.print(lengths_table(found))
+    console.print("\nBy number of slots, recorded arrivals")
+    console.print(sizes_table(found))
+    console.print()
+    for line in tuned_lines(found):
+        _say(console, f"Tuned on {settings.training} other resampled sequences: {line}")
+    _say(
+        console,
+        f"JCT: job completion time. [95 % intervals]: over draws above, over sequences below. "
+        f"{settings.protocol} protocol. Negative differences are better.",
+    )
+
+
+def _facts(found: WhatIf) -> list[str]:
+    recording = found.recording
+    trace = recording.trace
+    tasks = sum(job.num_tasks for job in trace.jobs)
+    stages = sum(len(job.stages) for job in trace.jobs)
+    load = offered_load(recording, found.settings.executors)
+    return [
+        f"{len(trace.jobs):,} jobs ({stages:,} stages, {tasks:,} tasks) of "
+        f"{_applications(len(recording.slots))}, recorded over {_span(span_s(recording))} on "
+        f"{slots(recorded_slots(recording))}; they keep {slots(found.settings.executors)} busy "
+        f"{100 * load:.0f} % of that time.",
+        *(f"Skipped: {fault}" for fault in recording.summary.faults[:3]),
+    ]
+
+
+def _applications(count: int) -> str:
+    return "1 application" if count == 1 else f"{count:,} applications"
+
+
+def _span(span_s: float) -> str:
+    if span_s >= 2 * 3600:
+        return f"{span_s / 3600:,.1f} h"
+    return f"{span_s / 60:,.1f} min" if span_s >= 120 else f"{span_s:,.1f} s"
+
+
+def _bullets(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        _say(console, line, bullet="- ")
+
+
+def _say(console: Console, words: str, bullet: str = "") -> None:
+    width = min(_COLUMNS, console.width)
+    text = textwrap.fill(words, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
+    console.print(text, markup=False, no_wrap=True, overflow="ignore", crop=False)

@@ -1,0 +1,215 @@
+"""The replay check: how far simulated job durations are from recorded ones.
+
+Each application is simulated by itself, on the slots it had, its jobs submitted when they were,
+under the policy that its own Spark used. Every job draws from the task durations that were measured
+for it. Arrivals are fixed: a job that a driver submitted because another had ended is submitted at
+the recorded moment, whenever that other one ends in the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.policies import Heuristic
+from decima.replay.driver import Recording
+from decima.replay.workload import MS_PER_S, ReplayWorkload
+from spark_sim import Cluster, Protocol, Streams
+
+Floats = NDArray[np.float64]
+
+_FAIR = "FAIR"
+_SHORTEST_S = 1e-3
+# A job that begins and ends in one millisecond; errors are relative.
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """How to replay."""
+
+    slots: int | None = None
+    """of each application; None takes what it had"""
+    policy: str | None = None
+    """of `decima.policies.HEURISTICS`; None takes the one that the log's settings name"""
+    draws: int = 20
+    """repetitions with other task durations"""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.draws <= 100_000:
+            raise ValueError(f"draws must lie in 1..100,000, got {self.draws}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+        if self.policy is not None:
+            Heuristic(self.policy)
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How well a group of jobs is met."""
+
+    jobs: int
+    median_error_percent: float
+    """median over jobs of |simulated - recorded| / recorded"""
+    bias_percent: float
+    """mean over jobs of (simulated - recorded) / recorded"""
+
+    @classmethod
+    def of(cls, error: Floats) -> Fidelity | None:
+        """From (jobs,) relative errors; None without jobs."""
+        if len(error) == 0:
+            return None
+        return cls(len(error), float(np.median(np.abs(error))) * 100, float(error.mean()) * 100)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayReport:
+    """J jobs, recorded and simulated; arrays are (J,) in the order of the trace."""
+
+    recording: Recording
+    policies: tuple[str, ...]
+    """of each application"""
+    slots: tuple[int, ...]
+    """of each application"""
+    recorded_s: Floats
+    simulated_s: Floats
+    """mean over the draws"""
+    spread_s: Floats
+    """standard deviation over the draws"""
+    tasks_only_s: Floats
+    """as `simulated_s` if the driver took no time"""
+    overlapped: NDArray[np.bool_]
+    """whether another job of the application ran at the same time"""
+
+    @property
+    def error(self) -> Floats:
+        """Relative errors of `simulated_s`."""
+        return relative_error(self.simulated_s, self.recorded_s)
+
+    def fidelity(self, group: str, *, driver_times: bool = True) -> Fidelity | None:
+        """Of "all" jobs, those "alone" or those "overlapping"; None if there are none."""
+        rows = {
+            "all": np.ones(len(self.overlapped), np.bool_),
+            "alone": ~self.overlapped,
+            "overlapping": self.overlapped,
+        }[group]
+        simulated_s = self.simulated_s if driver_times else self.tasks_only_s
+        return Fidelity.of(relative_error(simulated_s, self.recorded_s)[rows])
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON form (`docs/whatif.md`)."""
+        names = [job.name for job in self.recording.trace.jobs]
+        return {
+            "applications": [
+                {"name": facts["name"], "policy": policy, "slots": slots}
+                for facts, policy, slots in zip(
+                    self.recording.trace.metadata["applications"],
+                    self.policies,
+                    self.slots,
+                    strict=True,
+                )
+            ],
+            "fidelity": {group: self._group_json(group) for group in GROUPS},
+            "jobs": [
+                {
+                    "name": name,
+                    "recorded_s": float(self.recorded_s[row]),
+                    "simulated_s": float(self.simulated_s[row]),
+                    "spread_s": float(self.spread_s[row]),
+                    "tasks_only_s": float(self.tasks_only_s[row]),
+                    "overlapped": bool(self.overlapped[row]),
+                }
+                for row, name in enumerate(names)
+            ],
+        }
+
+    def _group_json(self, group: str) -> Mapping[str, Any] | None:
+        with_driver = self.fidelity(group)
+        tasks_only = self.fidelity(group, driver_times=False)
+        if with_driver is None or tasks_only is None:
+            return None
+        return {**vars(with_driver), "tasks_only": vars(tasks_only)}
+
+
+GROUPS = ("alone", "overlapping", "all")
+Progress = Callable[[int, int], None]
+"""called with (runs finished, runs in all)"""
+
+
+def relative_error(simulated: Floats, recorded: Floats) -> Floats:
+    """(simulated - recorded) / recorded."""
+    found: Floats = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
+    return found
+
+
+def replay(
+    recording: Recording, settings: ReplaySettings, progress: Progress | None = None
+) -> ReplayReport:
+    """Simulate every application of `recording` as it ran.
+
+    Raises:
+        ValueError: (one line) the number of slots is impossible.
+    """
+    total = 2 * settings.draws * len(recording.slots)
+    done = 0
+    jobs = len(recording.trace.jobs)
+    with_driver = np.empty((settings.draws, jobs))
+    tasks_only = np.empty((settings.draws, jobs))
+    policies = tuple(_policy(recording, settings, a) for a in range(len(recording.slots)))
+    slots = tuple(settings.slots or found for found in recording.slots)
+    for application, policy in enumerate(policies):
+        rows = np.flatnonzero(recording.application == application)
+        cluster = session_cluster(slots[application])
+        for driver_times, found in ((True, with_driver), (False, tasks_only)):
+            workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=driver_times)
+            order = rows[workload.recorded.job]
+            for draw in range(settings.draws):
+                key = Streams(settings.seed, application, draw).duration_key()
+                found[draw, order] = workload.jct_s(cluster, policy, workload.recorded, key)
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+    return ReplayReport(
+        recording,
+        policies,
+        slots,
+        recording.recorded_ms / MS_PER_S,
+        with_driver.mean(axis=0),
+        with_driver.std(axis=0),
+        tasks_only.mean(axis=0),
+        overlapping(recording),
+    )
+
+
+def session_cluster(slots: int) -> Cluster:
+    """A shared session; what is fresh in a log was measured, so nothing is added for warming up."""
+    return Cluster(num_executors=slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
+
+
+def recorded_policy(settings: Mapping[str, str]) -> str:
+    """The policy that an application's settings name."""
+    return "spark_fair" if settings.get("spark.scheduler.mode", "").upper() == _FAIR else "fifo"
+
+
+def overlapping(recording: Recording) -> NDArray[np.bool_]:
+    """(J,) whether another job of the same application ran at some moment of the job."""
+    found = np.zeros(len(recording.trace.jobs), np.bool_)
+    for application in range(len(recording.slots)):
+        rows = np.flatnonzero(recording.application == application)
+        rows = rows[np.argsort(recording.arrival_ms[rows], kind="stable")]
+        start, end = recording.arrival_ms[rows], recording.end_ms[rows]
+        latest = np.maximum.accumulate(end)
+        met_earlier = np.concatenate([[False], start[1:] < latest[:-1]])
+        meets_later = np.concatenate([start[1:] < end[:-1], [False]])
+        found[rows] = met_earlier | meets_later
+    return found
+
+
+def _policy(recording: Recording, settings: ReplaySettings, application: int) -> str:
+    if settings.policy is not None:
+        return settings.policy
+    return recorded_policy(recording.trace.metadata["applications"][application]["settings"])

@@ -1,0 +1,84 @@
+"""The replay check in words and tables, at most 100 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from decima.replay.check import GROUPS, ReplayReport
+
+TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
+"""errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
+_NAME_WIDTH = 40
+
+
+def fidelity_table(report: ReplayReport) -> Table:
+    """One row for each group of jobs."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("jobs that ran", no_wrap=True)
+    for heading in ("jobs", "median |error|", "mean bias", "aim"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("without driver times", justify="right", no_wrap=True)
+    for group in GROUPS:
+        found, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
+        if found is None or tasks_only is None:
+            continue
+        aim = TARGET_PERCENT.get(group)
+        table.add_row(
+            group,
+            f"{found.jobs:,}",
+            f"{found.median_error_percent:.1f} %",
+            f"{found.bias_percent:+.1f} %",
+            "" if aim is None else f"{aim:.0f} %",
+            f"{tasks_only.median_error_percent:.1f} %, bias {tasks_only.bias_percent:+.1f} %",
+        )
+    return table
+
+
+def worst_jobs_table(report: ReplayReport, count: int) -> Table:
+    """The `count` jobs with the largest errors."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("job", no_wrap=True, max_width=_NAME_WIDTH)
+    for heading in ("recorded", "simulated", "error", "tasks alone"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("ran", no_wrap=True)
+    for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
+        table.add_row(
+            Text(report.recording.trace.jobs[row].name),  # a log's text is no markup
+            f"{report.recorded_s[row]:,.2f} s",
+            f"{report.simulated_s[row]:,.2f} \N{PLUS-MINUS SIGN} {report.spread_s[row]:.2f} s",
+            f"{100 * report.error[row]:+.0f} %",
+            f"{report.tasks_only_s[row]:,.2f} s",
+            "overlapping" if report.overlapped[row] else "alone",
+        )
+    return table
+
+
+def replay_lines(report: ReplayReport) -> Iterator[str]:
+    """What was replayed, one line for each application."""
+    jobs_of = np.bincount(report.recording.application, minlength=len(report.slots))
+    applications = report.recording.trace.metadata["applications"]
+    rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
+    for facts, jobs, slots, policy in rows:
+        version = facts["spark_version"] or "of unknown version"
+        yield f"{facts['name']}: {jobs:,} jobs, {slots:,} slots, Spark {version}, under {policy}"
+
+
+def verdict(report: ReplayReport) -> str:
+    """One sentence on how far to trust the simulator on these logs."""
+    found = report.fidelity("all")
+    if found is None:
+        return ""
+    error = found.median_error_percent
+    words = f"Simulated durations are typically {error:.1f} % off the recorded ones"
+    if error <= TARGET_PERCENT["overlapping"]:
+        return f"{words}: what the simulator says about these jobs can be relied on."
+    if error <= 2 * TARGET_PERCENT["overlapping"]:
+        return f"{words}: take smaller differences between policies for nothing."
+    return (
+        f"{words}: the simulator misses something that matters here. Look at the worst jobs, and "
+        "try --policy or --group-by."
+    )

@@ -1,0 +1,175 @@
+"""Spark's own order of stages, which goes by Spark jobs and not by queries.
+
+A query of several Spark jobs (a sampling before a sort, a broadcast) queues anew with each of them,
+behind the Spark jobs of queries that came meanwhile. The heuristics of `decima.heuristics` go by
+whole queries, and inside a query by the critical path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.heuristics.spark_fair import water_level
+from decima.replay.driver import SHORTEST_WAIT_MS, DriverRecord
+from spark_sim import Simulator, Status
+from spark_sim.compile import kernel
+from spark_sim.kernels.dispatch import step
+from spark_sim.observation import Observation
+from spark_sim.tables import DECIDE, NONE, State
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+FIFO, FAIR = "fifo", "spark_fair"
+ORDERS = (FIFO, FAIR)
+"""the policies that Spark itself has, by the names of their heuristics"""
+
+_NOT_SUBMITTED = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class SparkJobs:
+    """Which Spark job each stage of a recorded job belongs to."""
+
+    of_stage: Ints
+    """(stages,) counted from 0 in the order of Spark's numbers; waits belong to what waits"""
+    is_wait: Flags
+    """(stages,) whether it is no stage but a wait for the driver (`driver.with_waits`)"""
+
+    @classmethod
+    def of(cls, record: DriverRecord) -> SparkJobs:
+        """Of the job that `driver.with_waits` makes with `record`."""
+        _, of_stage = np.unique(np.array(record.spark_job), return_inverse=True)
+        waits = np.flatnonzero(np.array(record.wait_ms) >= SHORTEST_WAIT_MS)
+        is_wait = np.repeat([False, True], [len(of_stage), len(waits)])
+        return cls(np.concatenate([of_stage, of_stage[waits]]), is_wait)
+
+
+def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> None:
+    """Run `simulator`, a shared session, to its end as Spark's own scheduler would.
+
+    Args:
+        simulator: the run.
+        policy: one of `ORDERS`. FIFO: stages by the submission of their Spark job, then by number.
+            FAIR: a free slot goes to the job with the fewest running tasks (a pool for each job),
+            inside it by FIFO. Slots left over when all have the same number go to the jobs that
+            came first; Spark breaks this tie by the names of the pools, which no trace knows.
+        jobs: of every arriving job, in the order of arrival.
+    """
+    if simulator.status is not Status.DECIDE:
+        return
+    counts = [int(job.of_stage.max()) + 1 for job in jobs]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    spark_job = np.concatenate(
+        [job.of_stage + offset for job, offset in zip(jobs, offsets, strict=False)]
+    )
+    is_wait = np.concatenate([job.is_wait for job in jobs])
+    submitted = np.full(offsets[-1], _NOT_SUBMITTED)
+    status = _run(simulator.state, policy == FAIR, spark_job, is_wait, submitted)
+    simulator.finish(status)
+
+
+@kernel
+def _run(state: State, fair: bool, spark_job: Ints, is_wait: Flags, submitted: Ints) -> int:
+    clock = state.clock[0]
+    status = DECIDE
+    while status == DECIDE:
+        seen = Observation(
+            clock["time_ms"],
+            clock["num_executors"],
+            clock["on_offer"],
+            clock["source_job"],
+            state.active[: clock["num_active"]],
+            state.jobs,
+            state.stages,
+        )
+        stage = _submit(seen, spark_job, is_wait, submitted)
+        limit = seen.num_executors
+        if stage == NONE and fair:
+            job = _poorest(seen)
+            stage = _first_of(seen, job, spark_job, submitted)
+            limit = _fair_limit(seen, job)
+        elif stage == NONE:
+            stage = _first(seen, spark_job, submitted)
+        status = step(state, stage, limit)
+    return status
+
+
+@kernel
+def _submit(seen: Observation, spark_job: Ints, is_wait: Flags, submitted: Ints) -> int:
+    """Note when Spark jobs are submitted; returns an open wait, which queues nowhere, or NONE.
+
+    A Spark job is submitted when the first of its stages may run: its rank is that stage's.
+    """
+    wait = NONE
+    for job in seen.active:
+        row = seen.jobs[job]
+        if row["open_stages"] == 0:
+            continue
+        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+            if seen.stages[stage]["open"] == 1:
+                own = spark_job[stage]
+                submitted[own] = min(submitted[own], seen.stages[stage]["order"])
+                if is_wait[stage]:
+                    wait = stage
+    return wait
+
+
+@kernel
+def _first_of(seen: Observation, job: int, spark_job: Ints, submitted: Ints) -> int:
+    """The open stage of `job` whose Spark job was submitted first, then by number; else NONE."""
+    best = NONE
+    row = seen.jobs[job]
+    if row["open_stages"] == 0:
+        return best
+    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        if seen.stages[stage]["open"] == 1 and (
+            best == NONE or submitted[spark_job[stage]] < submitted[spark_job[best]]
+        ):
+            best = stage
+    return best
+
+
+@kernel
+def _first(seen: Observation, spark_job: Ints, submitted: Ints) -> int:
+    """As `_first_of`, over all jobs."""
+    best = NONE
+    for job in seen.active:
+        stage = _first_of(seen, job, spark_job, submitted)
+        if stage != NONE and (
+            best == NONE or submitted[spark_job[stage]] < submitted[spark_job[best]]
+        ):
+            best = stage
+    return best
+
+
+@kernel
+def _poorest(seen: Observation) -> int:
+    """The job with an open stage that has the fewest slots, the first such by arrival."""
+    best = NONE
+    for job in seen.active:
+        row = seen.jobs[job]
+        if row["open_stages"] > 0 and (best == NONE or row["held"] < seen.jobs[best]["held"]):
+            best = job
+    return best
+
+
+@kernel
+def _fair_limit(seen: Observation, job: int) -> int:
+    """The level to which all jobs can be raised, and one more while slots are left over."""
+    level = water_level(seen)
+    needed = 0
+    for other in seen.active:
+        row = seen.jobs[other]
+        usable = 0
+        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+            if seen.stages[stage]["open"] == 1:
+                usable += seen.stages[stage]["num_tasks"] - seen.stages[stage]["covered"]
+        needed += min(usable, max(0, level - row["held"]))
+    if needed < seen.on_offer:
+        level += 1
+    return int(min(seen.num_executors, max(level, seen.jobs[job]["held"] + 1)))

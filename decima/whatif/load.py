@@ -1,0 +1,71 @@
+"""Facts about a recording that decide how far a what-if can be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.replay import Recording
+from decima.replay.check import recorded_policy
+
+Floats = NDArray[np.float64]
+
+_SOON_MS = 1000.0
+"""a driver that submits within this time after an end seems to have waited for that end"""
+
+
+def recorded_slots(recording: Recording) -> int:
+    """The largest number of slots that applications with jobs under way had at once."""
+    application = recording.application
+    changes: list[tuple[float, int]] = []
+    for position, slots in enumerate(recording.slots):
+        rows = application == position
+        changes.append((float(recording.arrival_ms[rows].min()), slots))
+        changes.append((float(recording.end_ms[rows].max()), -slots))
+    changes.sort()
+    return max(1, int(np.cumsum([change for _, change in changes]).max()))
+
+
+def recorded_reference(recording: Recording) -> str:
+    """The policy that most of the recorded jobs ran under."""
+    applications = recording.trace.metadata["applications"]
+    policies = [recorded_policy(facts["settings"]) for facts in applications]
+    fair = sum(policies[position] == "spark_fair" for position in recording.application)
+    return "spark_fair" if 2 * fair > len(recording.application) else "fifo"
+
+
+def span_s(recording: Recording) -> float:
+    """From the first submission to the last end."""
+    return float(recording.end_ms.max() - recording.arrival_ms.min()) / 1000.0
+
+
+def offered_load(recording: Recording, executors: int) -> float:
+    """Work of all jobs divided by what `executors` could do while it was recorded."""
+    work_s = sum(job.work_ms for job in recording.trace.jobs) / 1000.0
+    return work_s / max(1e-9, span_s(recording) * executors)
+
+
+def chained_share(recording: Recording) -> float:
+    """Share of the jobs that were submitted right after another ended, while none else ran.
+
+    That is how a driver looks that runs its queries one after the other. The first job of an
+    application counts for nothing.
+    """
+    chained, others = 0, 0
+    for position in range(len(recording.slots)):
+        rows = np.flatnonzero(recording.application == position)
+        rows = rows[np.argsort(recording.arrival_ms[rows], kind="stable")]
+        latest_end = np.maximum.accumulate(recording.end_ms[rows])[:-1]
+        pause_ms = recording.arrival_ms[rows][1:] - latest_end
+        chained += int(((pause_ms >= 0) & (pause_ms <= _SOON_MS)).sum())
+        others += len(pause_ms)
+    return chained / others if others else 0.0
+
+
+def by_length(alone_s: Floats) -> dict[str, NDArray[np.int64]]:
+    """The jobs in three groups of about equal number, by how long they take alone."""
+    order = np.argsort(alone_s, kind="stable")
+    if len(order) < 3:
+        return {"all": order}
+    short, middle, long = np.array_split(order, 3)
+    return {"short": short, "middle": middle, "long": long}

@@ -1,0 +1,167 @@
+"""The what-if as tables (at most 100 columns wide) and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from decima.evaluation.statistics import Estimate, difference_percent, mean_of
+from decima.whatif.load import by_length, offered_load
+from decima.whatif.study import PolicyResult, WhatIf
+
+Floats = NDArray[np.float64]
+
+
+def seconds(value_s: float) -> str:
+    """Three digits, with the unit."""
+    digits = 2 if value_s < 9.995 else 1 if value_s < 99.95 else 0
+    return f"{value_s:,.{digits}f} s"
+
+
+def _figure(estimate: Estimate) -> str:
+    if estimate.ci95 is None:
+        return seconds(estimate.mean)
+    low, high = (seconds(value).removesuffix(" s") for value in estimate.ci95)
+    return f"{seconds(estimate.mean)} [{low}, {high}]"
+
+
+def percent(estimate: Estimate) -> str:
+    """A difference with its interval."""
+    if estimate.ci95 is None:
+        return f"{_whole(estimate.mean)} %"
+    low, high = estimate.ci95
+    return f"{_whole(estimate.mean)} % [{_whole(low)}, {_whole(high)}]"
+
+
+def _whole(value: float) -> str:
+    """A signed whole number; what rounds to nothing has no sign."""
+    return f"{value:+.0f}" if abs(value) >= 0.5 else "0"
+
+
+def signed(change: float) -> str:
+    """A relative change in whole percent."""
+    return f"{_whole(100 * change)} %"
+
+
+def slots(count: int) -> str:
+    """A number of slots."""
+    return "1 slot" if count == 1 else f"{count:,} slots"
+
+
+def _table(first: str, *headings: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def policies_table(found: WhatIf, arrivals: str) -> Table:
+    """Average and tail JCT of every policy, with "recorded" or "resampled" arrivals."""
+    reference = found.settings.reference
+    table = _table("policy", "average JCT", f"vs {reference}", "p95 JCT", f"vs {reference}")
+    first = _averages(found.main.policies[reference], arrivals)
+    for name, result in found.main.policies.items():
+        cells = []
+        for values, base in zip(_averages(result, arrivals), first, strict=True):
+            versus = "" if name == reference else percent(difference_percent(values, base))
+            cells += [_figure(mean_of(values)), versus]
+        table.add_row(name, *cells)
+    return table
+
+
+def _averages(result: PolicyResult, arrivals: str) -> tuple[Floats, Floats]:
+    """Average and 95th percentile, one for each draw or sequence."""
+    if arrivals == "recorded":
+        return result.avg_s, result.p95_s
+    return result.resampled_avg_s, result.resampled_p95_s
+
+
+def sizes_table(found: WhatIf) -> Table:
+    """Average JCT by number of executors, recorded arrivals."""
+    reference = found.settings.reference
+    headings = [
+        f"{slots(size)} ({100 * offered_load(found.recording, size):.0f} % load)"
+        for size in found.sizes
+    ]
+    table = _table("average JCT", *headings)
+    for name in found.settings.policies:
+        cells = []
+        for size in found.sizes.values():
+            mean_s = float(size.policies[name].avg_s.mean())
+            change = mean_s / float(size.policies[reference].avg_s.mean()) - 1
+            cells.append(seconds(mean_s) + ("" if name == reference else f" ({signed(change)})"))
+        table.add_row(name, *cells)
+    alone = [seconds(float(size.alone_s.mean())) for size in found.sizes.values()]
+    table.add_row("no other jobs", *alone)
+    return table
+
+
+def lengths_table(found: WhatIf) -> Table:
+    """Average JCT of short and long jobs, recorded arrivals."""
+    table = _table("jobs", "number", "no other jobs", *found.settings.policies)
+    for label, rows in by_length(found.main.alone_s).items():
+        means = [
+            seconds(float(result.recorded_jct_s[:, rows].mean()))
+            for result in found.main.policies.values()
+        ]
+        alone = seconds(float(found.main.alone_s[rows].mean()))
+        table.add_row(label, f"{len(rows):,}", alone, *means)
+    return table
+
+
+def tuned_lines(found: WhatIf) -> Iterator[str]:
+    """The parameters that were fitted."""
+    for name, parameters in found.main.tuned.items():
+        words = ", ".join(f"{label} {value:g}" for label, value in parameters.items())
+        yield f"{name}: {words}"
+
+
+def to_json(found: WhatIf) -> dict[str, Any]:
+    """All figures in the documented form (`docs/whatif.md`)."""
+    settings = found.settings
+    return {
+        "settings": {**vars(settings), "policies": list(settings.policies)},
+        "jobs": [job.name for job in found.recording.trace.jobs],
+        "sizes": {str(size): _size_json(found, size) for size in found.sizes},
+    }
+
+
+def _size_json(found: WhatIf, executors: int) -> dict[str, Any]:
+    size = found.sizes[executors]
+    reference = size.policies[found.settings.reference]
+    return {
+        "load": offered_load(found.recording, executors),
+        "alone_s": size.alone_s.tolist(),
+        "policies": {
+            name: {
+                "parameters": dict(size.tuned.get(name, {})),
+                "jct_s": result.recorded_jct_s.mean(axis=0).tolist(),
+                "recorded": _arrivals_json(result, reference, "recorded"),
+                "resampled": _arrivals_json(result, reference, "resampled"),
+            }
+            for name, result in size.policies.items()
+        },
+    }
+
+
+def _arrivals_json(
+    result: PolicyResult, reference: PolicyResult, arrivals: str
+) -> dict[str, Any] | None:
+    labels = ("avg_jct_s", "p95_jct_s")
+    rows = zip(labels, _averages(result, arrivals), _averages(reference, arrivals), strict=True)
+    figures: dict[str, Any] = {}
+    for label, values, base in rows:
+        if len(values) == 0:
+            return None
+        versus = difference_percent(values, base)
+        figures[label] = {
+            **vars(mean_of(values)),
+            "difference_percent": vars(versus),
+            "each": values.tolist(),
+        }
+    return figures

@@ -1,0 +1,82 @@
+"""What `decima whatif` compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from decima.policies import HEURISTICS, Heuristic
+from decima.replay.check import session_cluster
+from spark_sim import Cluster, Protocol
+from spark_sim.cluster import MAX_EXECUTORS
+
+MS_PER_S = 1000.0
+
+PROTOCOLS = (Protocol.SESSION.label, Protocol.EXECUTORS.label)
+"""one session that shares its slots, or one application for each job"""
+
+
+@dataclass(frozen=True)
+class WhatIfSettings:
+    """Settings of `study.what_if`. Times are seconds, as at the command line."""
+
+    executors: int
+    """executors of one slot each, 1 or more"""
+    policies: tuple[str, ...] = ("fifo", "spark_fair", "strict_fair", "tuned_weighted_fair")
+    """heuristics; the first is what the others are compared with"""
+    protocol: str = Protocol.SESSION.label
+    """one of `PROTOCOLS`"""
+    draws: int = 10
+    """repetitions of the recorded arrivals with other task durations"""
+    sequences: int = 20
+    """resampled arrival sequences to evaluate on"""
+    training: int = 3
+    """further resampled sequences to tune on"""
+    seed: int = 0
+    moving_delay_s: float = 2.0
+    """to start an executor in another application; none in a shared session"""
+    warmup_delay_s: float = 1.0
+    """of an executor's first task in an application; a shared session has it measured"""
+
+    def __post_init__(self) -> None:
+        if not self.policies:
+            raise ValueError("no policy to compare")
+        for name in self.policies:
+            Heuristic(name)
+        twice = [name for name in self.policies if self.policies.count(name) > 1]
+        if twice:
+            raise ValueError(f"policy {twice[0]!r} is named twice")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
+        for label in ("draws", "sequences", "training"):
+            if not 1 <= getattr(self, label) <= 10_000:
+                raise ValueError(f"{label} must lie in 1..10,000, got {getattr(self, label)}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+        self.cluster(self.executors)
+
+    @property
+    def reference(self) -> str:
+        """The policy that the others are compared with."""
+        return self.policies[0]
+
+    @property
+    def tuned(self) -> tuple[str, ...]:
+        """The policies that have parameters to fit."""
+        return tuple(name for name in self.policies if HEURISTICS[name].search)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of executors to look at: half, as many, twice."""
+        around = {self.executors // 2, self.executors, 2 * self.executors}
+        return tuple(sorted(size for size in around if 1 <= size <= MAX_EXECUTORS))
+
+    def cluster(self, executors: int) -> Cluster:
+        """The cluster with that many executors; refuses impossible settings."""
+        if self.protocol == Protocol.SESSION.label:
+            return session_cluster(executors)
+        return Cluster(
+            num_executors=executors,
+            moving_delay_ms=self.moving_delay_s * MS_PER_S,
+            warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
+            protocol=Protocol.EXECUTORS,
+        )

@@ -1,0 +1,35 @@
+"""Calling `decima evaluate` and `decima tune` on a small workload, and their complaints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from click.testing import Result
+
+from decima import EvaluationConfig
+
+Command = Callable[..., Result]
+"""called with further arguments, and `command` for another one than evaluate"""
+
+SMALL = ("--jobs", "6", "--sequences", "3", "--executors", "4", "--interarrival", "3")
+
+
+def small_config(trace_file: Path, **changes: Any) -> EvaluationConfig:
+    """The settings of `SMALL` in Python."""
+    small = EvaluationConfig(
+        trace=str(trace_file), jobs=6, sequences=3, executors=4, interarrival_s=3
+    )
+    return replace(small, **changes)
+
+
+def refused(result: Result, *parts: str) -> None:
+    """One line on stderr that holds `parts`, exit code 2, nothing else said."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr

@@ -1,0 +1,50 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from decima.cli import console
+from decima.cli.main import main
+from tests.commands import SMALL, Command
+from traces import Job, LevelDurations, Stage, Trace, write_trace
+from traces.synthetic import chain, fork_join
+
+SHARED = Path(__file__).parents[1].parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def golden_folder() -> Path:
+    """Recorded runs of decima-sim, which do not come with the project."""
+    folder = SHARED / "data" / "golden"
+    if not folder.is_dir():
+        pytest.skip(f"recorded runs of decima-sim are not at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of four small jobs, one of them with tasks of varied duration."""
+    path = tmp_path_factory.mktemp("trace") / "small.parquet"
+    samples = range(100, 4000, 100)
+    level = LevelDurations.of(1, fresh_ms=samples, first_ms=samples, rest_ms=samples)
+    varied = Job("varied", (Stage("only", 6, (), (level,)),))
+    jobs = (chain("chain", (4, 1, 3)), fork_join("fork", (2, 5)), chain("one", (1,)), varied)
+    write_trace(Trace("small", jobs), path)
+    return path
+
+
+@pytest.fixture
+def run(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`decima evaluate`, or another command, on that trace."""
+    # The note about the first compilation depends on the machine's history, not on the command.
+    monkeypatch.setattr(console, "is_compiled", lambda: True)
+
+    def invoke(*arguments: object, command: str = "evaluate") -> Result:
+        texts = [str(argument) for argument in arguments]
+        return CliRunner().invoke(main, [command, "--trace", str(trace_file), *SMALL, *texts])
+
+    return invoke

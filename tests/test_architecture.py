@@ -1,0 +1,113 @@
+"""The map of the project, checked: who imports whom, and how large things may grow."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "traces": {"traces"},
+    "spark_sim": {"traces", "spark_sim"},
+    "gnn": {"gnn"},
+    "decima": {"traces", "spark_sim", "gnn", "decima"},
+}
+OURS = {*MAY_IMPORT, "benchmarks", "tests"}
+MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 450
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def sources(package: str) -> list[Path]:
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found, f"no source in {package}"
+    return found
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and top-level package of every import, inside functions and type checks too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where things come from"
+            yield node.lineno, str(node.module).partition(".")[0]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_point_one_way(package: str) -> None:
+    """traces <- spark_sim <- decima -> gnn, and nothing ships that needs tests or benchmarks."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sources(package)
+        for line, name in imported(ast.parse(path.read_text()))
+        if name in OURS - MAY_IMPORT[package]
+    ]
+    assert wrong == []
+
+
+def test_the_check_sees_imports_wherever_they_stand() -> None:
+    """Inside functions, under TYPE_CHECKING, with and without `from`."""
+    text = "def f():\n    import decima.cli\nif x:\n    from spark_sim.tables import NONE\n"
+    assert list(imported(ast.parse(text))) == [(2, "decima"), (4, "spark_sim")]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_no_function_outgrows_a_screen(package: str) -> None:
+    """At most 60 lines, docstring included."""
+    too_long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {length} lines"
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, Function)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    ]
+    assert too_long == []
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_no_file_outgrows_its_subject(package: str) -> None:
+    """At most 450 lines."""
+    too_long = [
+        f"{path.relative_to(ROOT)} has {count} lines"
+        for path in sources(package)
+        if (count := len(path.read_text().splitlines())) > MAX_FILE_LINES
+    ]
+    assert too_long == []
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_every_module_says_what_it_is(package: str) -> None:
+    """A docstring at the top of each file."""
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in sources(package)
+        if ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_nothing_that_reads_a_file_can_run_it(package: str) -> None:
+    """No call of eval, exec, yaml.load or pickle's readers, and no allow_pickle=True."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and _executes(node)
+    ]
+    assert wrong == []
+
+
+def _executes(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    allows_pickle = any(
+        keyword.arg == "allow_pickle" and ast.unparse(keyword.value) != "False"
+        for keyword in call.keywords
+    )
+    readers = ("eval", "exec", "yaml.load", "pickle.load", "pickle.loads", "pickle.Unpickler")
+    return allows_pickle or name in readers

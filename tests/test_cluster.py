@@ -1,0 +1,150 @@
+"""Settings of the cluster and of a run: what is refused, and in which words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spark_sim import (
+    Cluster,
+    ExecutorClass,
+    Protocol,
+    SimulationError,
+    Simulator,
+    Status,
+    Streams,
+)
+from tests.stories import build, job, stage
+from traces import Trace, to_arrays
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_executors": 0}, "number of executors must lie in 1..100,000, got 0"),
+        ({"num_executors": 100_001}, "number of executors must lie in 1..100,000, got 100001"),
+        ({"moving_delay_ms": -1.0}, "moving delay must be finite and >= 0 ms, got -1.0"),
+        ({"moving_delay_ms": math.nan}, "moving delay must be finite and >= 0 ms, got nan"),
+        ({"warmup_delay_ms": math.inf}, "warm-up delay must be finite and >= 0 ms, got inf"),
+        ({"time_limit_ms": 0.0}, "time limit must be positive, got 0.0 ms"),
+        ({"time_limit_ms": math.nan}, "time limit must be positive, got nan ms"),
+        (
+            {"num_executors": 5, "classes": (ExecutorClass(2), ExecutorClass(2))},
+            "executor classes count 4 executors, the cluster has 5",
+        ),
+    ],
+)
+def test_impossible_clusters_are_refused(settings: dict[str, Any], message: str) -> None:
+    """One line with the value and the rule."""
+    with pytest.raises(SimulationError) as caught:
+        Cluster(**settings)
+    assert str(caught.value) == message
+
+
+def test_the_defaults_are_those_of_decima_sim() -> None:
+    """50 executors, 2 s to move, 1 s to warm up, the repaired rules, no limit."""
+    cluster = Cluster()
+    assert (cluster.num_executors, cluster.moving_delay_ms, cluster.warmup_delay_ms) == (
+        50,
+        2000.0,
+        1000.0,
+    )
+    assert (cluster.protocol, cluster.time_limit_ms) == (Protocol.EXECUTORS, None)
+
+
+def test_executor_classes_have_sizes() -> None:
+    """A class without executors, cores or memory is none."""
+    with pytest.raises(SimulationError, match="count of 1 or more, got 0"):
+        ExecutorClass(0)
+    with pytest.raises(SimulationError, match=r"cpu > 0 and memory > 0, got 0 and 1\.0"):
+        ExecutorClass(1, cpu=0, memory_mb=1.0)
+    with pytest.raises(SimulationError, match="cpu > 0 and memory > 0"):
+        ExecutorClass(1, memory_mb=-1.0)
+
+
+def test_a_task_must_fit_every_class() -> None:
+    """The smallest class decides; a stage without demand fits everywhere."""
+    classes = (ExecutorClass(2, memory_mb=1000.0), ExecutorClass(2, cpu=2.0, memory_mb=250.0))
+
+    def start(cpu: float | None, memory_mb: float | None, *, classed: bool = True) -> Status:
+        demanding = replace(stage("x", 1, 1000), cpu=cpu, memory_mb=memory_mb)
+        cluster = Cluster(num_executors=4, classes=classes if classed else None)
+        return build([job("a", stage("free", 1, 1000), demanding)], cluster).status
+
+    assert start(1.0, 250.0) is Status.DECIDE
+    assert start(None, None) is Status.DECIDE
+    assert start(64.0, 1e9, classed=False) is Status.DECIDE
+    with pytest.raises(SimulationError, match=r"needs memory_mb 251, an executor class has 250;"):
+        start(None, 251.0)
+    with pytest.raises(SimulationError, match=r"needs cpu 1\.5, an executor class has 1;"):
+        start(1.5, None)
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_protocols_are_named_as_at_the_command_line(protocol: Protocol) -> None:
+    """Label and name are inverse; an unknown one is refused with the list."""
+    assert Protocol.parse(protocol.label) is protocol
+    with pytest.raises(SimulationError) as caught:
+        Protocol.parse("yarn")
+    assert str(caught.value) == (
+        "unknown protocol 'yarn'; there are executors, session, decima-sim"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arrival_ms", "jobs", "message"),
+    [
+        ([], [], "no job arrives; a simulation needs at least one"),
+        ([0.0], [0, 0], "1 arrival times for 2 jobs"),
+        ([0.0, math.nan], [0, 0], "arrival 1 at nan ms; times must be finite and >= 0"),
+        ([0.0, math.inf], [0, 0], "arrival 1 at inf ms; times must be finite and >= 0"),
+        ([-1.0], [0], "arrival 0 at -1.0 ms; times must be finite and >= 0"),
+        (
+            [5.0, 4.0],
+            [0, 0],
+            "arrival 1 at 4.0 ms comes before its predecessor at 5.0 ms; times must not decrease",
+        ),
+        ([0.0], [1], "arrival 0 names job 1; the trace has jobs 0..0"),
+        ([0.0], [-1], "arrival 0 names job -1; the trace has jobs 0..0"),
+    ],
+)
+def test_impossible_arrivals_are_refused(
+    arrival_ms: list[float], jobs: list[int], message: str
+) -> None:
+    """Before the first event, in one line."""
+    arrays = to_arrays(Trace("t", (job("a", stage("x", 1, 1000)),)))
+    with pytest.raises(SimulationError) as caught:
+        Simulator(arrays, Cluster(), np.array(arrival_ms), np.array(jobs, np.int32))
+    assert str(caught.value) == message
+
+
+def test_one_job_may_arrive_many_times() -> None:
+    """Three instances of one row of the trace are three jobs."""
+    arrays = to_arrays(Trace("t", (job("a", stage("x", 2, 1000)),)))
+    simulator = Simulator(arrays, Cluster(), np.array([0.0, 0.0, 9.0]), np.zeros(3, np.int32))
+    assert simulator.state.stages["num_tasks"].tolist() == [2, 2, 2]
+    assert simulator.state.stages["job"].tolist() == [0, 1, 2]
+
+
+def test_streams_are_independent_and_named() -> None:
+    """Arrivals are shared by the repetitions of a sequence; durations and actions are not."""
+    one, again, other = Streams(7, 3), Streams(7, 3), Streams(7, 3, rollout=1)
+
+    assert one.arrivals().random() == again.arrivals().random() == other.arrivals().random()
+    assert one.duration_key() == again.duration_key() != other.duration_key()
+    assert one.actions().random() == again.actions().random() != other.actions().random()
+    keys = {Streams(seed, number).duration_key() for seed in range(3) for number in range(3)}
+    assert len(keys) == 9
+    assert len({one.arrivals().random(), one.actions().random(), one.duration_key()}) == 3
+    assert Streams(7, 4).arrivals().random() != one.arrivals().random()
+
+
+@pytest.mark.parametrize("setting", ["seed", "sequence", "rollout"])
+def test_streams_refuse_negative_numbers(setting: str) -> None:
+    """The message names which."""
+    with pytest.raises(ValueError, match=f"^{setting} must not be negative, got -1$"):
+        Streams(**{"seed": 0, "sequence": 0, setting: -1})

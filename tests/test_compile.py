@@ -1,0 +1,140 @@
+"""Compilation: what is compiled anew, where machine code is kept, what a kernel may not do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from spark_sim import compile as compiling
+from spark_sim.compile import KERNEL_SOURCES, cache_folder, fingerprint, kernel
+
+ROOT = Path(__file__).parents[1]
+
+TINY = """
+import numpy as np
+from spark_sim.compile import kernel
+
+@kernel
+def total(values):
+    found = 0.0
+    for value in values:
+        found += value
+    return found
+
+print(total(np.arange(4.0)), total.stats.cache_hits.total() if {counts} else "")
+"""
+
+
+@pytest.fixture
+def copied_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of all kernel sources, which the fingerprint then reads."""
+    for pattern in KERNEL_SOURCES:
+        for path in ROOT.glob(pattern):
+            copy = tmp_path / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+    monkeypatch.setattr(compiling, "_ROOT", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "traces/arrays.py",
+        "spark_sim/tables.py",
+        "spark_sim/observation.py",
+        "spark_sim/kernels/queue.py",
+        "decima/heuristics/fifo.py",
+    ],
+)
+def test_any_changed_kernel_source_changes_the_fingerprint(copied_sources: Path, name: str) -> None:
+    """Machine code that reads the changed file is never used again."""
+    before = fingerprint()
+    assert fingerprint() == before
+    path = copied_sources / name
+    path.write_text(path.read_text() + "\n")
+    assert fingerprint() != before
+
+
+def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
+    """A kernel written elsewhere would go on running old machine code."""
+    covered = {path for pattern in KERNEL_SOURCES for path in ROOT.glob(pattern)}
+    users = {
+        path
+        for package in ("traces", "spark_sim", "decima", "gnn")
+        for path in (ROOT / package).rglob("*.py")
+        if "import kernel" in path.read_text() or "inlined_kernel" in path.read_text()
+    }
+    assert len(users) > 10
+    assert users - covered == set()
+
+
+def test_the_version_of_the_compiler_is_in_the_fingerprint(
+    copied_sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade of numba compiles anew."""
+    before = fingerprint()
+    monkeypatch.setattr(numba, "__version__", "0.0")
+    assert fingerprint() != before
+    assert copied_sources.is_dir()
+
+
+def test_the_cache_folder_goes_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """NUMBA_CACHE_DIR before XDG_CACHE_HOME before the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    assert cache_folder().parent == tmp_path / "numba"
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    assert cache_folder().parent == tmp_path / "xdg" / "decima-scheduler"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder().parent == tmp_path / "home" / ".cache" / "decima-scheduler"
+    assert fingerprint() in cache_folder().name
+
+
+def run_tiny(tmp_path: Path, cache: Path) -> str:
+    """Compile and call one small kernel in a process of its own."""
+    script = tmp_path / "tiny.py"
+    script.write_text(TINY.replace("{counts}", "hasattr(total.stats, 'cache_hits')").replace(
+        "total.stats.cache_hits.total()", "sum(total.stats.cache_hits.values())"))  # fmt: skip
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_machine_code_is_kept_between_processes(tmp_path: Path) -> None:
+    """The second process finds what the first has compiled, below the folder that it was told."""
+    cache = tmp_path / "cache"
+    assert run_tiny(tmp_path, cache) == "6.0 0"
+    assert list(cache.rglob("*.nbi"))
+    assert run_tiny(tmp_path, cache) == "6.0 1"
+
+
+def test_a_home_that_cannot_be_written_only_costs_the_cache(tmp_path: Path) -> None:
+    """The cache folder lies below a file, so it cannot be made; the kernel compiles and runs."""
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    assert run_tiny(tmp_path, blocker / "cache").startswith("6.0")
+
+
+def test_a_kernel_that_allocates_is_refused() -> None:
+    """Without reference counting its arrays would never be freed."""
+
+    @kernel
+    def allocates(count: int) -> float:
+        return float(np.zeros(count).sum())
+
+    with pytest.raises(numba.core.errors.NumbaError):
+        allocates(3)

@@ -1,0 +1,401 @@
+"""Comparing policies: pairing, figures, intervals, files, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from decima import Policy, Report, evaluate
+from decima.evaluation import simulate
+from decima.evaluation.config import ConfigError
+from decima.evaluation.runner import Workload
+from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.statistics import difference_percent, mean_of
+from spark_sim import Action, IllegalActionError, Observation
+from tests.commands import Command, refused, small_config
+
+Json = dict[str, Any]
+
+
+# --- pairing -------------------------------------------------------------------------------------
+
+
+def test_policies_meet_the_same_sequences_and_the_same_tasks(trace_file: Path) -> None:
+    """Two names of one rule give the same runs; they differ between sequences."""
+    report = evaluate(
+        small_config(
+            trace_file,
+            policies=("strict_fair", "weighted_fair"),
+            parameters={"weighted_fair": {"alpha": 0.0}},
+        )
+    )
+    fair, weighted = (report.policies[name] for name in ("strict_fair", "weighted_fair"))
+    assert fair.avg_jct_s.tolist() == weighted.avg_jct_s.tolist()
+    assert report.difference("weighted_fair").mean == 0
+    assert report.difference("weighted_fair").ci95 == (0, 0)
+    assert len(set(fair.avg_jct_s)) == 3
+
+
+def test_a_policy_gives_the_same_whatever_stands_beside_it(trace_file: Path) -> None:
+    """Neither the other policies, nor their order, nor the number of sequences matter."""
+    alone = evaluate(small_config(trace_file, policies=("random",), sequences=2))
+    among = evaluate(small_config(trace_file, policies=("fifo", "random", "sjf_cp")))
+    assert (
+        alone.policies["random"].avg_jct_s.tolist()
+        == among.policies["random"].avg_jct_s[:2].tolist()
+    )
+
+
+def test_the_seed_decides_the_sequences(trace_file: Path) -> None:
+    """Another seed gives other arrivals, and every sequence has its own."""
+    settings = small_config(trace_file)
+    trace = Workload.load(settings.trace).trace
+    drawn = [
+        draw_sequence(replace(settings, seed=seed), trace, number).arrival_ms.tolist()
+        for seed in (0, 1)
+        for number in (0, 1)
+    ]
+    assert len({tuple(times) for times in drawn}) == 4
+    assert draw_sequence(settings, trace, 0).arrival_ms.tolist() == drawn[0]
+
+
+def without_cpu(report: Json) -> Json:
+    for policy in report["policies"].values():
+        del policy["cpu_s"]
+    return report
+
+
+def test_results_do_not_depend_on_the_number_of_workers(run: Command, tmp_path: Path) -> None:
+    """The JSON of one and of two processes is the same, CPU times aside."""
+    found = []
+    for workers in (1, 2):
+        path = tmp_path / f"{workers}.json"
+        result = run("--policies", "random,fifo", "--workers", workers, "--json", path)
+        assert result.exit_code == 0, result.output
+        found.append(without_cpu(json.loads(path.read_text())))
+    assert found[0] == found[1]
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+def test_the_json_has_the_documented_form(run: Command, tmp_path: Path) -> None:
+    """Settings, and for every policy the figures with mean, interval and one value a sequence."""
+    path = tmp_path / "out.json"
+    assert run("--policies", "strict_fair,fifo", "--json", path).exit_code == 0
+
+    content = json.loads(path.read_text())
+    assert set(content) == {"config", "policies"}
+    assert content["config"]["executors"] == 4
+    assert content["config"]["policies"] == ["strict_fair", "fifo"]
+    assert list(content["policies"]) == ["strict_fair", "fifo"]
+    for policy in content["policies"].values():
+        for figure in ("avg_jct_s", "p95_jct_s", "makespan_s"):
+            assert set(policy[figure]) == {"mean", "ci95", "per_sequence"}
+            values = policy[figure]["per_sequence"]
+            assert len(values) == 3
+            assert policy[figure]["mean"] == pytest.approx(np.mean(values))
+            low, high = policy[figure]["ci95"]
+            assert min(values) - 1e-9 <= low <= policy[figure]["mean"] <= high <= max(values) + 1e-9
+        assert set(policy["difference_to_first"]) == {"mean_percent", "ci95_percent"}
+        assert policy["task_events"] > 0
+        assert policy["decisions"] > 0
+        assert set(policy["cpu_s"]) == {"policy", "environment"}
+        assert policy["cpu_s"]["environment"] >= 0
+    first, other = content["policies"].values()
+    assert first["difference_to_first"] == {"mean_percent": 0, "ci95_percent": [0, 0]}
+    ratio = other["avg_jct_s"]["mean"] / first["avg_jct_s"]["mean"]
+    assert other["difference_to_first"]["mean_percent"] == pytest.approx(100 * (ratio - 1))
+
+
+def test_figures_agree_with_the_timeline(trace_file: Path) -> None:
+    """Average JCT and makespan, recomputed from the arrivals and the record of every task."""
+    settings = small_config(trace_file, policies=("sjf_cp",))
+    report = evaluate(settings, timelines=True)
+    found = report.policies["sjf_cp"]
+    for number, played in enumerate(found.runs):
+        assert played.timeline is not None
+        arrivals = draw_sequence(settings, report.trace, number)
+        ends_ms = [
+            played.timeline["finish_ms"][played.timeline["job"] == job].max()
+            for job in range(len(arrivals))
+        ]
+        assert found.avg_jct_s[number] == pytest.approx(
+            np.mean(ends_ms - arrivals.arrival_ms) / 1000
+        )
+        assert played.metrics.jct_s == pytest.approx((ends_ms - arrivals.arrival_ms) / 1000)
+
+
+def test_one_sequence_has_no_interval(run: Command, tmp_path: Path) -> None:
+    """With nothing to resample the interval is absent, not of width zero."""
+    path = tmp_path / "out.json"
+    assert run("--sequences", 1, "--policies", "fifo", "--json", path).exit_code == 0
+    assert json.loads(path.read_text())["policies"]["fifo"]["avg_jct_s"]["ci95"] is None
+
+
+def test_intervals_are_those_of_the_bootstrap() -> None:
+    """Against an independent bootstrap: a loop over resamples with the standard generator."""
+    import random
+
+    values = np.array([41.0, 52.0, 47.0, 60.0, 39.0, 55.0, 44.0, 49.0])
+    reference = np.array([40.0, 50.0, 49.0, 55.0, 41.0, 50.0, 45.0, 48.0])
+    draw = random.Random(4)  # noqa: S311 - no secret
+    means, differences = [], []
+    for _ in range(20_000):
+        rows = draw.choices(range(8), k=8)
+        mean, other = (sum(array[row] for row in rows) / 8 for array in (values, reference))
+        means.append(mean)
+        differences.append(100 * (mean / other - 1))
+    means.sort()
+    differences.sort()
+
+    found = mean_of(values)
+    assert found.mean == pytest.approx(values.mean())
+    assert found.ci95 == pytest.approx((means[500], means[19_500]), abs=0.15)
+    paired = difference_percent(values, reference)
+    assert paired.mean == pytest.approx(100 * (values.mean() / reference.mean() - 1))
+    assert paired.ci95 == pytest.approx((differences[500], differences[19_500]), abs=0.15)
+
+
+def test_pairing_narrows_the_interval_of_the_difference() -> None:
+    """Long and short sequences alike 10 % slower: the difference is certain, the means are not."""
+    reference = np.array([10.0, 100.0, 40.0, 70.0])
+    paired = difference_percent(1.1 * reference, reference)
+    assert paired.ci95 == pytest.approx((10.0, 10.0))
+    interval = mean_of(reference).ci95
+    assert interval is not None
+    assert interval[1] - interval[0] > 30
+
+
+def test_an_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
+    """Of 200 samples of 20 normal values, 90 to 99 % have the true mean in their interval."""
+    rng = np.random.default_rng(8)
+    covered = 0
+    for _ in range(200):
+        interval = mean_of(rng.normal(50, 10, 20)).ci95
+        assert interval is not None
+        covered += interval[0] <= 50 <= interval[1]
+    assert 180 <= covered <= 198
+
+
+# --- arrivals and files --------------------------------------------------------------------------
+
+
+def write_csv(path: Path, *rows: str) -> Path:
+    path.write_text("arrival_ms,job\n" + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+def test_arrivals_are_replayed_from_a_file(run: Command, trace_file: Path, tmp_path: Path) -> None:
+    """Two jobs at their times, each with 2 s of moving and 1 s of work, on four executors."""
+    arrivals = write_csv(tmp_path / "arrivals.csv", "500,one", "9000,one")
+    out, timeline = tmp_path / "out.json", tmp_path / "timeline.csv"
+
+    result = run("--policies", "fifo", "--arrivals", arrivals, "--json", out,
+                 "--timeline", timeline)  # fmt: skip
+
+    assert result.exit_code == 0, result.output
+    assert "3 sequences of 2 jobs" in result.stdout
+    figures = json.loads(out.read_text())["policies"]["fifo"]
+    assert figures["avg_jct_s"]["per_sequence"] == [3.0, 3.0, 3.0]
+    assert figures["makespan_s"]["per_sequence"] == [12.0, 12.0, 12.0]
+    rows = list(csv.DictReader(timeline.open()))
+    assert [(row["sequence"], row["job"], row["name"]) for row in rows[:2]] == [
+        ("0", "0", "one"),
+        ("0", "1", "one"),
+    ]
+    assert [float(row["start_ms"]) for row in rows[:2]] == [2500.0, 11000.0]
+    assert [float(row["finish_ms"]) for row in rows[:2]] == [3500.0, 12000.0]
+
+
+def test_batch_brings_all_jobs_at_0(run: Command, trace_file: Path, tmp_path: Path) -> None:
+    """The flag is the arrival pattern `batch`, and contradicts any other."""
+    settings = small_config(trace_file, arrivals="batch")
+    assert not draw_sequence(settings, Workload.load(settings.trace).trace, 0).arrival_ms.any()
+    flag, pattern = tmp_path / "flag.json", tmp_path / "pattern.json"
+    assert run("--policies", "fifo", "--batch", "--json", flag).exit_code == 0
+    assert run("--policies", "fifo", "--arrivals", "batch", "--json", pattern).exit_code == 0
+    one, other = (without_cpu(json.loads(path.read_text())) for path in (flag, pattern))
+    assert one == other
+    refused(run("--batch", "--arrivals", "bursty"), "--batch contradicts --arrivals bursty")
+
+
+def test_the_timeline_holds_every_task_of_every_run(run: Command, tmp_path: Path) -> None:
+    """Parquet and CSV hold the same rows; stages count within their job."""
+    parquet, table = tmp_path / "t.parquet", tmp_path / "t.csv"
+    out = tmp_path / "out.json"
+    assert run("--policies", "fifo,random", "--timeline", parquet, "--json", out).exit_code == 0
+    assert run("--policies", "fifo,random", "--timeline", table).exit_code == 0
+
+    rows = pq.read_table(parquet).to_pylist()
+    events = json.loads(out.read_text())["policies"]
+    assert list(rows[0]) == [
+        "policy", "sequence", "job", "name", "stage", "task", "executor", "start_ms", "finish_ms",
+    ]  # fmt: skip
+    for policy in ("fifo", "random"):
+        mine = [row for row in rows if row["policy"] == policy]
+        assert len(mine) == events[policy]["task_events"]
+        keys = {(row["sequence"], row["job"], row["stage"], row["task"]) for row in mine}
+        assert len(keys) == len(mine)
+    stages = dict.fromkeys(("chain", "fork", "one", "varied"), 0)
+    for row in rows:
+        stages[row["name"]] = max(stages[row["name"]], row["stage"])
+    assert {name: last for name, last in stages.items() if last} == {"chain": 2, "fork": 3}
+    read = list(csv.DictReader(table.open()))
+    assert [str(row["task"]) for row in rows] == [row["task"] for row in read]
+
+
+def test_a_limit_before_the_first_arrival_is_refused(run: Command, tmp_path: Path) -> None:
+    """No job would count, and an average over none is not a figure."""
+    out = tmp_path / "out.json"
+    result = run("--policies", "fifo,random", "--time-limit", 0.001, "--json", out)
+    refused(result, "no job of sequence 0 has arrived by then")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("protocol", ["executors", "session", "decima-sim"])
+def test_every_protocol_is_evaluated(run: Command, protocol: str) -> None:
+    """The table names it, and one row a policy follows the heading."""
+    result = run("--policies", "strict_fair,sticky_fair", "--protocol", protocol)
+    assert result.exit_code == 0, result.output
+    assert f"{protocol} protocol" in result.stdout
+    assert "strict_fair" in result.stdout
+    assert "sticky_fair" in result.stdout
+
+
+def test_progress_is_told_after_every_run(trace_file: Path) -> None:
+    """Two policies on three sequences: six runs."""
+    told: list[tuple[int, int]] = []
+    evaluate(
+        small_config(trace_file, policies=("fifo", "random")),
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == [(done, 6) for done in range(7)]
+
+
+# --- policies of one's own -----------------------------------------------------------------------
+
+
+class Greedy:
+    """The first open stage, with a limit that may be wrong."""
+
+    name = "my-greedy"
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def decide(self, observation: Observation) -> Action:
+        return Action(int(observation.open_stages()[0]), self._limit)
+
+
+def test_any_object_that_decides_is_a_policy(trace_file: Path) -> None:
+    """A few lines of Python are measured as the heuristics are."""
+    settings = small_config(trace_file)
+    policy: Policy = Greedy(settings.executors)
+    run = simulate(Workload.load(settings.trace), settings, policy, 0)
+    assert run.policy == "my-greedy"
+    assert run.metrics.unfinished == 0
+    assert run.policy_cpu_s >= 0
+
+
+def test_an_illegal_action_names_the_policy_and_the_rule(trace_file: Path) -> None:
+    """A limit beyond the cluster is refused in one line."""
+    settings = small_config(trace_file)
+    with pytest.raises(IllegalActionError, match=r"^policy 'my-greedy': stage 0: limit 5 must"):
+        simulate(Workload.load(settings.trace), settings, Greedy(5), 0)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--policies", "fifo,fifo"], ["policy 'fifo' is named twice"]),
+        (["--policies", "fastest"], ["unknown policy 'fastest'", "fifo"]),
+        (["--policies", ","], ["no policy"]),
+        (["--executors", "0"], ["executors", "1..100,000", "0"]),
+        (["--executors", "many"], ["many"]),
+        (["--jobs", "0"], ["jobs", "0"]),
+        (["--sequences", "-1"], ["sequences", "-1"]),
+        (["--interarrival", "0"], ["interarrival", "0"]),
+        (["--interarrival", "nan"], ["interarrival", "nan"]),
+        (["--seed", "-1"], ["seed", "-1"]),
+        (["--moving-delay", "-2"], ["moving delay", "-2"]),
+        (["--warmup-delay", "inf"], ["warm-up delay", "inf"]),
+        (["--time-limit", "0"], ["time limit", "0"]),
+        (["--protocol", "spark"], ["unknown protocol 'spark'", "decima-sim"]),
+        (["--arrivals", "weekly"], ["'weekly'", "poisson"]),
+        (["--arrivals", "recorded"], ["no recorded arrival"]),
+        (["--arrivals", "decima-sim"], ["no job '"]),
+        (["--workers", "0"], ["workers", "0"]),
+        (["--timeline", "tasks.txt"], ["tasks.txt", ".parquet"]),
+        (["--tuned", "missing.json"], ["missing.json"]),
+    ],
+)
+def test_bad_settings_are_one_line(
+    run: Command, tmp_path: Path, arguments: list[str], parts: list[str]
+) -> None:
+    """The value and the rule, exit code 2, and no file appears."""
+    out = tmp_path / "out.json"
+    refused(run(*arguments, "--json", out), *parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "part"),
+    [
+        (["0,nobody"], "nobody"),
+        (["5,one", "4,one"], "order of time"),
+        (["-5,one"], "-5"),
+        (["soon,one"], "soon"),
+        ([], "no arrival"),
+    ],
+)
+def test_bad_arrival_files_are_one_line(
+    run: Command, tmp_path: Path, rows: list[str], part: str
+) -> None:
+    """The message leads to the line of the file."""
+    arrivals = write_csv(tmp_path / "arrivals.csv", *rows)
+    refused(run("--arrivals", arrivals, "--json", tmp_path / "out.json"), "arrivals.csv", part)
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_a_result_that_cannot_be_written_leaves_nothing_behind(
+    run: Command, tmp_path: Path
+) -> None:
+    """The folder is missing: one line, no partial file."""
+    result = run("--policies", "fifo", "--json", tmp_path / "missing" / "out.json")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bad_result_leaves_the_old_file_alone(run: Command, tmp_path: Path) -> None:
+    """An evaluation that fails does not touch what an earlier one wrote."""
+    out = tmp_path / "out.json"
+    out.write_text("precious")
+    refused(run("--executors", "0", "--json", out))
+    assert out.read_text() == "precious"
+
+
+def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
+    """The same rules without the command line."""
+    with pytest.raises(ConfigError, match="parameters for 'fastest', which is not among"):
+        small_config(trace_file, parameters={"fastest": {"alpha": 1.0}})
+    with pytest.raises(ValueError, match="workers must be 1 or more, got 0"):
+        evaluate(small_config(trace_file), workers=0)
+
+
+def test_a_report_compares_with_its_first_policy(trace_file: Path) -> None:
+    """The reference is what was named first, whatever the order of the registry."""
+    report: Report = evaluate(small_config(trace_file, policies=("random", "fifo")))
+    assert report.reference is report.policies["random"]

@@ -1,0 +1,102 @@
+"""Recorded runs of decima-sim are repeated exactly, and a difference is not overlooked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.golden import check_file, main
+
+FILES = (
+    "syn_1jobs_batch.json",
+    "syn_5jobs_batch.json",
+    "syn_5jobs_stream.json",
+    "flat_1jobs_batch.json",
+    "flat_5jobs_batch.json",
+    "flat_5jobs_stream.json",
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_recorded_runs_are_repeated(golden_folder: Path, name: str) -> None:
+    """Every completion time, decision and task of every run of the file."""
+    runs, faults = check_file(golden_folder / name)
+    assert runs > 10
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"),
+    [
+        ("completion_ms", [1]),
+        ("num_decisions", 1),
+        ("decisions_sha256", "0" * 64),
+        ("tasks_sha256", "0" * 64),
+        ("total_reward", -1.0),
+        ("deadlock", True),
+    ],
+)
+def test_a_changed_figure_is_a_mismatch(
+    golden_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    figure: str,
+    value: object,
+) -> None:
+    """One figure of one run is altered: one line says which, and the exit code is 1."""
+    content = json.loads((golden_folder / "syn_1jobs_batch.json").read_text())
+    content["runs"] = content["runs"][:2]
+    content["runs"][1]["result"][figure] = value
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(content))
+
+    code = main([str(changed)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{changed}: 1 of 2 runs identical; first: ")
+    assert figure in lines[0]
+
+
+def test_a_changed_job_changes_the_run(golden_folder: Path, tmp_path: Path) -> None:
+    """A millisecond more in one stage is noticed."""
+    content = json.loads((golden_folder / "syn_1jobs_batch.json").read_text())
+    content["jobs"][0]["stages"][0]["rest_ms"] += 1
+    content["jobs"][0]["stages"][0]["first_ms"] += 1
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(content))
+
+    runs, faults = check_file(changed)
+
+    assert len(faults) > runs // 2
+
+
+def test_identical_files_exit_with_0(
+    golden_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line for each file, in the order given."""
+    names = [
+        str(golden_folder / name) for name in ("syn_1jobs_batch.json", "flat_1jobs_batch.json")
+    ]
+
+    assert main(names) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == names
+    assert all(line.endswith("identical") for line in lines)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"jobs": []}', '{"jobs": [], "runs": [{}]}'])
+def test_what_is_no_golden_file_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Exit code 2 and no traceback, also for a file that is not there."""
+    path = tmp_path / "file.json"
+    path.write_text(text)
+
+    assert main([str(path)]) == 2
+    assert main([str(tmp_path / "missing.json")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2

@@ -1,0 +1,282 @@
+"""What holds in every run: any jobs, any cluster, any protocol, any policy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from spark_sim import Protocol, Simulator, Status
+from spark_sim.kernels import dispatch
+from spark_sim.metrics import measure
+from spark_sim.tables import DECIDE, DONE, NONE, Table
+from tests.recount import check_executors_protocol, check_session_protocol
+from tests.workloads import Arbitrary, Workload, workloads
+
+PROPERTY = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+CHECKS = {
+    Protocol.EXECUTORS: check_executors_protocol,
+    Protocol.SESSION: check_session_protocol,
+}
+
+
+def played(workload: Workload, policy_seed: int = 0) -> Simulator:
+    """The run at its end, under an arbitrary policy."""
+    simulator = workload.simulator()
+    policy = Arbitrary(policy_seed)
+    while simulator.status is Status.DECIDE:
+        simulator.step(policy.decide(simulator.observation()))
+    return simulator
+
+
+def ended_whole(simulator: Simulator) -> bool:
+    """decima-sim's rules may end in a deadlock under a policy that passes; others never do."""
+    if simulator.cluster.protocol is not Protocol.DECIMA_SIM:
+        assert simulator.status is Status.DONE
+    return simulator.status is Status.DONE
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_every_task_runs_exactly_once(workload: Workload, seed: int) -> None:
+    """No task is lost and none runs twice; the jobs complete with their last task."""
+    simulator = played(workload, seed)
+    record = simulator.timeline()
+    started = sorted(zip(record["stage"].tolist(), record["task"].tolist(), strict=True))
+    assert len(set(started)) == len(started)
+    if not ended_whole(simulator):
+        return
+    tasks = simulator.state.stages["num_tasks"]
+    assert started == [(stage, task) for stage, count in enumerate(tasks) for task in range(count)]
+    for number, completion in enumerate(simulator.completion_ms()):
+        assert completion == record["finish_ms"][record["job"] == number].max()
+    assert measure(simulator.state).task_events == tasks.sum()
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_parents_complete_before_children_start(workload: Workload, seed: int) -> None:
+    """And no task starts before its job has arrived."""
+    simulator = played(workload, seed)
+    record, jobs = simulator.timeline(), simulator.state.jobs
+    assert (record["start_ms"] >= jobs["arrival_ms"][record["job"]]).all()
+    for number, job in enumerate(workload.trace.jobs):
+        first = int(jobs["first_stage"][number])
+        for index, stage in enumerate(job.stages):
+            starts = record["start_ms"][record["stage"] == first + index]
+            for parent in stage.parents:
+                ends = record["finish_ms"][record["stage"] == first + parent]
+                assert len(starts) == 0 or starts.min() >= ends.max()
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_an_executor_runs_one_task_at_a_time_and_moves_between_jobs(
+    workload: Workload, seed: int
+) -> None:
+    """Its tasks do not overlap, and a change of job costs the moving delay (not in a session)."""
+    simulator = played(workload, seed)
+    in_session = workload.cluster.protocol is Protocol.SESSION
+    delay_ms = 0.0 if in_session else workload.cluster.moving_delay_ms
+    before: dict[int, tuple[int, float]] = defaultdict(lambda: (NONE, 0.0))
+    for row in simulator.timeline():
+        job, free_ms = before[int(row["executor"])]
+        assert row["start_ms"] >= free_ms + (delay_ms if row["job"] != job else 0.0)
+        before[int(row["executor"])] = int(row["job"]), float(row["finish_ms"])
+    assert all(0 <= number < workload.cluster.num_executors for number in before)
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_durations_are_samples_of_the_stage_for_the_wave(workload: Workload, seed: int) -> None:
+    """Rest only after the same stage, first only in the same job; a warm-up only where fresh."""
+    simulator = played(workload, seed)
+    stages = [stage for job in workload.trace.jobs for stage in job.stages]
+    last: dict[int, tuple[int, int]] = {}
+    for row in simulator.timeline():
+        job, stage = last.get(int(row["executor"]), (NONE, NONE))
+        same_stage = stage == row["stage"]
+        warm = job == row["job"] or (workload.cluster.protocol is Protocol.SESSION and job != NONE)
+        allowed = set()
+        for level in stages[row["stage"]].durations:
+            fresh, first, rest = (values.tolist() for values in level.waves)
+            warmup = workload.cluster.warmup_delay_ms
+            # A warm one may have left the job and come back, which the timeline does not show.
+            allowed |= set(fresh) or {value + warmup for value in first}
+            if warm and not same_stage:
+                allowed |= set(first or fresh or rest)
+            if same_stage:
+                allowed |= set(rest or first or fresh)
+        assert row["finish_ms"] - row["start_ms"] in allowed
+        last[int(row["executor"])] = int(row["job"]), int(row["stage"])
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_executor_time_adds_up(workload: Workload, seed: int) -> None:
+    """Busy is the sum over the timeline; busy, moving and idle fill N x makespan; none is < 0."""
+    simulator = played(workload, seed)
+    record, metrics = simulator.timeline(), measure(simulator.state)
+    if not ended_whole(simulator):
+        return
+    total_s = workload.cluster.num_executors * metrics.makespan_s
+    spent = (metrics.busy_executor_s, metrics.moving_executor_s, metrics.idle_executor_s)
+    assert sum(spent) == pytest.approx(total_s)
+    assert min(spent) >= -1e-9
+    assert spent[0] == pytest.approx((record["finish_ms"] - record["start_ms"]).sum() / 1000)
+    assert 0 < metrics.utilisation <= 1
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_the_makespan_is_the_last_completion(workload: Workload, seed: int) -> None:
+    """Executors still on their way to a job that has ended do not prolong the run."""
+    simulator = played(workload, seed)
+    if ended_whole(simulator):
+        last_ms = simulator.completion_ms().max()
+        assert measure(simulator.state).makespan_s == pytest.approx(last_ms / 1000)
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_jobs_in_the_system_follow_little(workload: Workload, seed: int) -> None:
+    """The integral of the number of jobs is the sum of their times in the system."""
+    simulator = played(workload, seed)
+    metrics = measure(simulator.state)
+    integral = metrics.mean_jobs_in_system * metrics.makespan_s
+    assert integral == pytest.approx(metrics.jct_s.sum())
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_time_never_goes_back(workload: Workload, seed: int) -> None:
+    """Neither between decisions nor in the order in which tasks start."""
+    simulator = workload.simulator()
+    policy = Arbitrary(seed)
+    now_ms = 0.0
+    while simulator.status is Status.DECIDE:
+        assert simulator.time_ms >= now_ms
+        now_ms = simulator.time_ms
+        simulator.step(policy.decide(simulator.observation()))
+    assert simulator.time_ms >= now_ms
+    assert (np.diff(simulator.timeline()["start_ms"]) >= 0).all()
+
+
+@pytest.mark.parametrize("protocol", CHECKS, ids=lambda protocol: protocol.label)
+@given(data=st.data(), seed=st.integers(0, 9))
+@PROPERTY
+def test_what_a_policy_sees_agrees_with_a_recount(
+    protocol: Protocol, data: st.DataObject, seed: int
+) -> None:
+    """At every decision: held, covered, open, on offer; a choice gives what its limit allows."""
+    simulator = data.draw(workloads(protocol)).simulator()
+    policy = Arbitrary(seed)
+    state, status = simulator.state, int(simulator.status)
+    while status == DECIDE:
+        CHECKS[protocol](state)
+        seen = simulator.observation()
+        assert seen.on_offer > 0
+        assert len(seen.open_stages()) > 0
+        stage, limit = policy.decide(seen)
+        job = int(seen.stages["job"][stage])
+        before, held = int(seen.stages["covered"][stage]), int(seen.jobs["held"][job])
+        given_now = min(seen.demand(stage), limit - held, seen.on_offer)
+        left = seen.on_offer - given_now
+        status = dispatch.assign(state, stage, limit)
+        if stage != NONE:
+            assert given_now >= 1
+            assert state.stages[stage]["covered"] == before + given_now
+        if status == DECIDE:
+            assert stage != NONE
+            assert state.clock[0]["on_offer"] == left
+            assert state.jobs[job]["held"] == held + given_now <= limit
+            continue
+        assert status == DONE
+        if protocol is Protocol.EXECUTORS:
+            check_executors_protocol_closed(state.clock)
+        status = dispatch.advance(state)
+
+
+def check_executors_protocol_closed(clock: Table) -> None:
+    """Nothing of a round is left when it is over."""
+    for column in ("on_offer", "releasing", "num_chosen"):
+        assert clock[0][column] == 0
+    assert clock[0]["source_stage"] == NONE
+
+
+@given(workloads(Protocol.SESSION), st.integers(0, 9))
+@PROPERTY
+def test_a_plan_never_starts_tasks_beyond_its_limits(workload: Workload, seed: int) -> None:
+    """Between two rounds a job runs at most as many tasks as its limit, or as it ran before."""
+    simulator = workload.simulator()
+    policy = Arbitrary(seed)
+    state, status = simulator.state, int(simulator.status)
+    while status == DECIDE:
+        stage, limit = policy.decide(simulator.observation())
+        before = state.jobs["attached"].copy()
+        status = dispatch.assign(state, stage, limit)
+        if status == DECIDE:
+            assert (state.jobs["attached"] == before).all(), "a plan is followed when it is whole"
+            continue
+        grown = state.jobs["attached"] > before
+        assert (state.jobs["attached"] <= state.jobs["limit"])[grown].all()
+        status = dispatch.advance(state)
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_same_seed_same_run(workload: Workload, seed: int) -> None:
+    """The same jobs, key and choices give the same timeline, to the last bit."""
+    one, other = played(workload, seed), played(workload, seed)
+    assert one.timeline().tobytes() == other.timeline().tobytes()
+    assert one.state.clock.tobytes() == other.state.clock.tobytes()
+
+
+@given(workloads(), st.integers(0, 9), st.floats(0.05, 0.95))
+@PROPERTY
+def test_a_truncated_run_is_the_beginning_of_the_whole_one(
+    workload: Workload, seed: int, share: float
+) -> None:
+    """Same tasks up to the limit; accounts and ages run exactly to it."""
+    whole = played(workload, seed)
+    assume(whole.status is Status.DONE)
+    limit_ms = share * float(whole.completion_ms().max())
+    cluster = replace(workload.cluster, time_limit_ms=limit_ms)
+    cut = replace(workload, cluster=cluster)
+    simulator = played(cut, seed)
+    record, every = simulator.timeline(), whole.timeline()
+    metrics = measure(simulator.state)
+
+    assert simulator.status is Status.TRUNCATED
+    assert simulator.time_ms == limit_ms
+    assert record.tobytes() == every[: len(record)].tobytes()
+    assert len(record) == np.count_nonzero(every["start_ms"] <= limit_ms)
+    busy_ms = np.minimum(record["finish_ms"], limit_ms) - record["start_ms"]
+    assert metrics.busy_executor_s == pytest.approx(busy_ms.sum() / 1000)
+    assert metrics.moving_executor_s >= 0
+    assert metrics.idle_executor_s >= -1e-9
+    completion = whole.completion_ms()
+    ends_ms = np.where(completion <= limit_ms, completion, limit_ms)
+    ages_ms = np.maximum(0, ends_ms - np.array(workload.arrival_ms))
+    assert metrics.jct_s == pytest.approx(ages_ms / 1000)
+    assert metrics.unfinished == np.count_nonzero(completion > limit_ms)
+
+
+@given(workloads(), st.integers(0, 9))
+@PROPERTY
+def test_a_limit_beyond_the_end_changes_nothing(workload: Workload, seed: int) -> None:
+    """A run whose jobs are all complete before the limit is done, not truncated."""
+    whole = played(workload, seed)
+    assume(whole.status is Status.DONE)
+    limit_ms = float(whole.completion_ms().max())
+    cut = replace(workload, cluster=replace(workload.cluster, time_limit_ms=limit_ms))
+    assert played(cut, seed).status is Status.DONE

@@ -1,0 +1,131 @@
+"""Figures of a run, computed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_sim import Protocol
+from spark_sim.metrics import RunMetrics, jain_index, jobs_in_system, least_jct_s
+from tests.stories import Story, greedy, job, stage, tell
+from traces import LevelDurations, Stage
+
+
+def two_jobs() -> Story:
+    """Two executors; a (x: 2 s twice, then y: 1 s) at 0, b (z: 3 s) at 1 s; strict fair.
+
+    e0 and e1 move to a (0-2), run x (2-4); e0 runs y (4-5) warm; e1 moves to b (4-6), runs z (6-9).
+    """
+    a = job("a", stage("x", 2, 2000), stage("y", 1, 1000, [0]))
+    b = job("b", stage("z", 1, 3000))
+    return tell([a, b], "strict_fair", executors=2, arrival_ms=[0, 1000])
+
+
+def test_a_run_of_two_jobs_by_hand() -> None:
+    """Times, accounts and counts of the story above."""
+    story = two_jobs()
+    found = story.metrics
+
+    assert story.completed == {"a": 5000.0, "b": 9000.0}
+    assert found.jct_s.tolist() == [5.0, 8.0]
+    assert found.avg_jct_s == 6.5
+    assert found.makespan_s == 9.0
+    assert found.busy_executor_s == 2 + 2 + 1 + 3
+    assert found.moving_executor_s == 2 + 2 + 2
+    assert found.idle_executor_s == 2 * 9 - 8 - 6
+    assert found.utilisation == pytest.approx(8 / 18)
+    assert found.task_events == 4
+    assert (found.unfinished, found.forced) == (0, 0)
+    assert found.decisions == len(story.decisions) == 3
+
+
+def test_slowdown_is_against_the_path_or_the_spread_work() -> None:
+    """a: path 3 s beats 5 s of work on two executors; b: path 3 s; JCT 5 s and 8 s."""
+    story = two_jobs()
+    assert least_jct_s(story.simulator.state).tolist() == [3.0, 3.0]
+    assert story.metrics.slowdown == pytest.approx([5 / 3, 8 / 3])
+
+    wide = tell([job("wide", stage("x", 10, 1000))], "fifo", executors=2)
+    assert least_jct_s(wide.simulator.state).tolist() == [5.0], "10 s of work on two executors"
+    assert wide.metrics.slowdown.tolist() == [7 / 5]
+
+
+def test_jobs_in_system_over_time() -> None:
+    """One from 0, two from 1 s, one from 5 s, none from 9 s: 13 job-seconds in 9 s."""
+    story = two_jobs()
+    times_s, count = jobs_in_system(story.simulator.state)
+    assert times_s.tolist() == [0.0, 1.0, 5.0, 9.0]
+    assert count.tolist() == [1, 2, 1, 0]
+    assert story.metrics.mean_jobs_in_system == pytest.approx(13 / 9)
+
+
+def test_jobs_that_come_and_go_at_one_instant_are_one_step() -> None:
+    """b arrives when a completes: the number stays at one, and the step is listed once."""
+    jobs = [job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 1000))]
+    story = tell(jobs, "fifo", arrival_ms=[0, 1000], protocol=Protocol.SESSION)
+    times_s, count = jobs_in_system(story.simulator.state)
+    assert times_s.tolist() == [0.0, 1.0, 2.0]
+    assert count.tolist() == [1, 1, 0]
+
+
+def test_the_makespan_ends_with_the_last_job_although_an_executor_is_on_its_way() -> None:
+    """e0, freed at 2.45 s, moves to b, which ends at 2.6 s: the run is over then.
+
+    Busy 450 + 400 + 100 + 100 ms; moving 2 x 2 s at the start and 0.15 s in vain; idle nothing.
+    """
+    a = job("a", stage("x", 1, 450))
+    b = job("b", stage("x", 1, 400), stage("y", 2, 100, [0]))
+    for protocol in (Protocol.EXECUTORS, Protocol.DECIMA_SIM):
+        story = tell([a, b], "strict_fair", executors=2, protocol=protocol)
+        found = story.metrics
+        assert story.completed == {"a": 2450.0, "b": 2600.0}
+        assert found.makespan_s == 2.6
+        assert found.busy_executor_s == pytest.approx(1.05)
+        assert found.moving_executor_s == pytest.approx(4.15)
+        assert found.idle_executor_s == pytest.approx(0.0)
+
+
+def test_inflation_is_busy_time_above_the_lowest_level() -> None:
+    """Two executors in one job: levels 1 and 2, 1 s and 1.5 s; half a second for the second."""
+    levels = tuple(LevelDurations.of(count, rest_ms=[ms]) for count, ms in ((1, 1000), (2, 1500)))
+    inflated = tell([job("a", Stage("x", 2, (), levels))], greedy, executors=2, warmup_delay_ms=0)
+    alone = tell([job("a", Stage("x", 2, (), levels))], greedy, executors=1, warmup_delay_ms=0)
+
+    assert inflated.metrics.busy_executor_s == 2.5
+    assert inflated.metrics.inflation_executor_s == 0.5
+    assert alone.metrics.inflation_executor_s == 0.0
+
+
+def test_percentiles_interpolate_between_jobs() -> None:
+    """Five jobs of 1 to 5 s: the median is 3 s, the 95th percentile 4.8 s."""
+    found = metrics(jct_s=np.arange(1.0, 6.0))
+    assert found.jct_percentile_s(50) == 3.0
+    assert found.jct_percentile_s(95) == pytest.approx(4.8)
+    assert found.avg_jct_s == 3.0
+
+
+def test_fairness_is_jains_index_of_the_slowdowns() -> None:
+    """Equal slowdowns give 1; 1, 1, 4 give 36 / (3 * 18)."""
+    assert metrics(slowdown=np.full(4, 2.5)).fairness == pytest.approx(1.0)
+    assert metrics(slowdown=np.array([1.0, 1.0, 4.0])).fairness == pytest.approx(36 / 54)
+    assert jain_index(np.array([0.0, 0.0, 0.0, 7.0])) == pytest.approx(1 / 4)
+
+
+def metrics(
+    jct_s: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None,
+    slowdown: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None,
+) -> RunMetrics:
+    return RunMetrics(
+        jct_s=np.ones(1) if jct_s is None else jct_s,
+        slowdown=np.ones(1) if slowdown is None else slowdown,
+        unfinished=0,
+        makespan_s=10.0,
+        busy_executor_s=5.0,
+        moving_executor_s=2.0,
+        idle_executor_s=3.0,
+        inflation_executor_s=0.0,
+        mean_jobs_in_system=1.0,
+        task_events=1,
+        decisions=1,
+        forced=0,
+    )

@@ -1,0 +1,247 @@
+"""Replaying short logs written here, whose every millisecond is known by hand, and real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decima.replay import (
+    DriverRecord,
+    Recording,
+    ReplaySettings,
+    ReplayWorkload,
+    read_recording,
+    replay,
+)
+from decima.replay.check import overlapping, session_cluster
+from decima.replay.driver import with_waits
+from decima.replay.report import verdict
+from tests.stories import job as story_job
+from tests.stories import stage as story_stage
+from tests.test_spark_log_rules import (
+    Event,
+    end,
+    event,
+    executor,
+    query,
+    query_end,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    write,
+)
+from traces import Job, Trace, TraceError
+from traces.spark_log import ImportSummary
+
+REAL = Path(__file__).parent / "data" / "spark_logs"
+
+
+def environment(**settings: str) -> Event:
+    properties = {key.replace("_", "."): value for key, value in settings.items()}
+    return event("EnvironmentUpdate", **{"Spark Properties": properties})
+
+
+def record(path: Path, *events: Event) -> Recording:
+    """What is read of a log with one executor of two cores."""
+    closing = event("ApplicationEnd", Timestamp=0)
+    return read_recording([write(path, [*started(), executor(cores=2), *events, closing])])
+
+
+def recording_of(*jobs: Job, slots: int = 2) -> Recording:
+    """Jobs submitted at time 0 as if they had been read, of a driver that takes no time."""
+    recorded = {job.name: {"application": 0, "start_ms": 0, "end_ms": 1} for job in jobs}
+    application = {"name": "app", "slots": slots, "settings": {}, "spark_version": None}
+    trace = Trace("made", jobs, {"recorded": recorded, "applications": [application]})
+    return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for job in jobs))
+
+
+def two_stages(
+    job: int, at: int, *, first: int = 10, between: int = 30, last: int = 5
+) -> list[Event]:
+    """Two tasks of 100 ms, then two of 200 ms, with the driver's times around them."""
+    one, two = 2 * job, 2 * job + 1
+    scan = at + first
+    total = scan + 100 + between
+    return [
+        start(job, at, [stage(one, 2), stage(two, 2, [one])]),
+        submitted(one, 2),
+        task(one, 0, scan, scan + 100),
+        task(one, 1, scan, scan + 100),
+        submitted(two, 2),
+        task(two, 0, total, total + 200),
+        task(two, 1, total, total + 200),
+        end(job, total + 200 + last),
+    ]
+
+
+def test_the_drivers_times_are_measured(tmp_path: Path) -> None:
+    """10 ms before the first task, 30 ms between the stages, 5 ms after the last task."""
+    recording = record(tmp_path / "log", *two_stages(0, 0))
+    (found,) = recording.driver
+    assert (found.before_ms, found.wait_ms, found.after_ms) == (10.0, (0.0, 30.0), 5.0)
+    assert recording.recorded_ms.tolist() == [345.0]
+
+
+def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
+    """Job 1 waits 190 ms for job 0; taken for it are the 10 ms that job 0 took on free slots."""
+    blocked = [
+        start(1, 20, [stage(7, 1)]),
+        submitted(7, 1),
+        task(7, 0, 210, 260),
+        end(1, 260),
+    ]
+    long_job = [
+        start(0, 0, [stage(3, 2)]),
+        submitted(3, 2),
+        task(3, 0, 10, 210),
+        task(3, 1, 10, 210),
+        end(0, 210),
+    ]
+    recording = record(tmp_path / "log", *long_job, *blocked)
+    assert [found.before_ms for found in recording.driver] == [10.0, 10.0]
+    report = replay(recording, ReplaySettings(draws=1))
+    assert report.simulated_s.tolist() == report.recorded_s.tolist() == [0.21, 0.24]
+
+
+def test_a_wait_becomes_a_stage_of_its_own() -> None:
+    """What waited for the parents now waits for the wait, which waits for the parents."""
+    plain = story_job("j", story_stage("a", 2, 100), story_stage("b", 1, 50, parents=[0]))
+    waiting = with_waits(plain, DriverRecord(9.0, (0.0, 30.0), 4.0, (0, 0)))
+    assert [(found.name, found.parents) for found in waiting.stages] == [
+        ("a", ()),
+        ("b", (2,)),
+        ("driver before b", (0,)),
+    ]
+    assert waiting.stages[2].mean_ms == 30.0
+
+
+def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
+    """With the driver's times no error is left; without them each job is 45 ms of 345 too fast."""
+    recording = record(tmp_path / "log", *two_stages(0, 0), *two_stages(1, 1000))
+    report = replay(recording, ReplaySettings(draws=3))
+    found, tasks_only = report.fidelity("alone"), report.fidelity("alone", driver_times=False)
+    assert found is not None
+    assert tasks_only is not None
+    assert (found.jobs, found.median_error_percent, found.bias_percent) == (2, 0.0, 0.0)
+    assert tasks_only.bias_percent == pytest.approx(-100 * 45 / 345)
+    assert report.fidelity("overlapping") is None
+    assert "can be relied on" in verdict(report)
+
+
+def test_a_query_queues_anew_with_each_spark_job(tmp_path: Path) -> None:
+    """Spark's FIFO runs query B before the second Spark job of query A, which came before B."""
+    of_a, of_b = {"spark_sql_execution_id": "0"}, {"spark_sql_execution_id": "1"}
+    recording = record(
+        tmp_path / "log",
+        query(0, "A"),
+        start(0, 0, [stage(0, 2)], **of_a),
+        submitted(0, 2),
+        task(0, 0, 0, 100),
+        task(0, 1, 0, 100),
+        query(1, "B"),
+        start(1, 50, [stage(1, 4)], **of_b),
+        submitted(1, 4),
+        end(0, 100),
+        start(2, 100, [stage(2, 2)], **of_a),
+        submitted(2, 2),
+        *(task(1, part, 100 + 200 * (part // 2), 300 + 200 * (part // 2)) for part in range(4)),
+        task(2, 0, 500, 600),
+        task(2, 1, 500, 600),
+        end(1, 500),
+        end(2, 600),
+        query_end(0),
+        query_end(1),
+    )
+    report = replay(recording, ReplaySettings(draws=1))
+    assert report.policies == ("fifo",)
+    assert report.recorded_s.tolist() == [0.6, 0.45]
+    assert report.simulated_s.tolist() == report.recorded_s.tolist()
+
+
+def test_fair_is_taken_from_the_settings_and_shares_slots(tmp_path: Path) -> None:
+    """One slot each from 50 ms on: the short job ends after two of its tasks, at 300."""
+    recording = record(
+        tmp_path / "log",
+        environment(spark_scheduler_mode="FAIR"),
+        start(0, 0, [stage(0, 6)]),
+        submitted(0, 6),
+        start(1, 50, [stage(1, 2)]),
+        submitted(1, 2),
+        *(task(0, part, 0, 100) for part in range(2)),
+        *(task(0, 2 + part, 100 * part + 100, 100 * part + 200) for part in range(2)),
+        *(task(1, part, 100 * part + 100, 100 * part + 200) for part in range(2)),
+        end(1, 300),
+        *(task(0, 4 + part, 300, 400) for part in range(2)),
+        end(0, 400),
+    )
+    report = replay(recording, ReplaySettings(draws=1))
+    assert report.policies == ("spark_fair",)
+    assert report.simulated_s.tolist() == report.recorded_s.tolist() == [0.4, 0.25]
+    as_fifo = replay(recording, ReplaySettings(policy="fifo", draws=1))
+    assert as_fifo.simulated_s.tolist() == [0.3, 0.35]
+
+
+@pytest.mark.parametrize(("slots", "ends_s"), [(2, [0.4, 0.4]), (3, [0.2, 0.3])])
+def test_a_slot_left_over_goes_to_the_first_job(slots: int, ends_s: Sequence[float]) -> None:
+    """Two jobs of four tasks of 100 ms: with three slots the first job gets two of them."""
+    recording = recording_of(*(story_job(name, story_stage("s", 4, 100)) for name in "ab"))
+    workload = ReplayWorkload.of(recording)
+    jct_s = workload.jct_s(session_cluster(slots), "spark_fair", workload.recorded, 0)
+    assert jct_s.tolist() == ends_s
+
+
+def test_overlap_is_told_from_the_recorded_times(tmp_path: Path) -> None:
+    """The second job begins while the first runs; the third begins when all have ended."""
+    events = [*two_stages(0, 0), *two_stages(1, 200), *two_stages(2, 5000)]
+    assert overlapping(record(tmp_path / "log", *events)).tolist() == [True, True, False]
+
+
+def test_two_applications_are_replayed_apart(tmp_path: Path) -> None:
+    """Each has its own slots, so jobs of two applications at one time do not slow each other."""
+    for name in ("a", "b"):
+        record(tmp_path / name, *two_stages(0, 0))
+    report = replay(read_recording([tmp_path]), ReplaySettings(draws=1))
+    assert report.slots == (2, 2)
+    assert report.simulated_s.tolist() == report.recorded_s.tolist()
+    assert not report.overlapped.any()
+
+
+@pytest.mark.parametrize("name", ["spark-3.3-lz4", "spark-4.0-default", "spark-4.3-default"])
+def test_real_logs_are_met(name: str) -> None:
+    """Small real logs of cold JVMs, one to four jobs each: every job within a quarter."""
+    report = replay(read_recording([REAL / name]), ReplaySettings())
+    found = report.fidelity("all")
+    assert found is not None
+    assert found.median_error_percent < 25
+    assert np.abs(report.error).max() < 0.5
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in REAL.iterdir()))
+def test_every_real_log_replays(name: str) -> None:
+    """Failures, lost executors, speculation, truncation: all give figures for all jobs."""
+    recording = read_recording([REAL / name])
+    report = replay(recording, ReplaySettings(draws=2))
+    assert np.isfinite(report.simulated_s).all()
+    assert (report.simulated_s > 0).all()
+    for found, job in zip(recording.driver, recording.trace.jobs, strict=True):
+        assert len(found.wait_ms) == len(found.spark_job) == len(job.stages)
+        assert min(found.before_ms, found.after_ms, *found.wait_ms) >= 0
+
+
+def test_a_log_without_jobs_is_refused(tmp_path: Path) -> None:
+    """One line that names the log."""
+    with pytest.raises(TraceError, match="the log has no job"):
+        record(tmp_path / "log")
+
+
+@pytest.mark.parametrize("wrong", [{"draws": 0}, {"seed": -1}])
+def test_settings_are_checked(wrong: dict[str, int]) -> None:
+    """Impossible settings are refused before anything runs."""
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        ReplaySettings(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,176 @@
+"""Stories of the shared session: one set of slots, a plan, and nobody who moves."""
+
+from __future__ import annotations
+
+from spark_sim import Protocol
+from tests.stories import Story, always_pass, greedy, job, stage, waves
+from tests.stories import tell as tell_any
+from traces import LevelDurations, Stage
+
+
+def tell(*args: object, **settings: object) -> Story:
+    return tell_any(*args, protocol=Protocol.SESSION, **settings)  # type: ignore[arg-type]
+
+
+def test_nothing_moves_between_jobs() -> None:
+    """One slot serves two jobs without a pause, although the cluster has a moving delay."""
+    story = tell([job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 100))], "fifo")
+
+    assert story.tasks == ["e0 a.x 0-1000", "e0 b.z 1000-1100"]
+    assert story.metrics.moving_executor_s == 0.0
+
+
+def test_only_the_first_task_ever_of_a_slot_is_fresh() -> None:
+    """The slot stays warm from one job to the next; rest follows a task of the same stage."""
+    x = waves("x", 2, fresh=900, first=200, rest=10)
+    z = waves("z", 2, fresh=9000, first=300, rest=30)
+
+    story = tell([job("a", x), job("b", z)], "fifo")
+
+    assert story.tasks == ["e0 a.x 0-900", "e0 a.x 900-910", "e0 b.z 910-1210", "e0 b.z 1210-1240"]
+
+
+def test_a_slot_that_was_idle_stays_warm() -> None:
+    """Between two jobs the only slot idles for 5 s."""
+    x = waves("x", 1, fresh=900, first=200, rest=10)
+    z = waves("z", 1, fresh=9000, first=300, rest=30)
+
+    story = tell([job("a", x), job("b", z)], "fifo", arrival_ms=[0, 5900])
+
+    assert story.tasks[1] == "e0 b.z 5900-6200"
+
+
+def test_a_slot_is_offered_again_after_every_task_under_the_plan() -> None:
+    """Limits 1 and 1: each job has one slot throughout, and nobody is asked in between."""
+    a, b = job("a", stage("x", 3, 100)), job("b", stage("z", 3, 150))
+
+    story = tell([a, b], {0: ["a.x 1", "b.z 1"]}, executors=2, time_limit_ms=299)
+
+    assert story.decisions == ["0: 2 for a.x b.z -> a.x 1", "0: 1 for b.z -> b.z 1"]
+    assert story.tasks_of("e0") == ["e0 a.x 0-100", "e0 a.x 100-200", "e0 a.x 200-300"]
+    assert story.tasks_of("e1") == ["e1 b.z 0-150", "e1 b.z 150-300"]
+
+
+def test_a_free_slot_goes_to_the_first_stage_of_the_plan_with_room_under_its_limit() -> None:
+    """The slot of b.z, done at 100, is taken by a.x: first in the plan, limit 3, two running."""
+    a, b = job("a", stage("x", 5, 1000)), job("b", stage("z", 1, 100))
+
+    story = tell(
+        [a, b],
+        {0: ["b.z 1", "a.x 3"], 100: ["a.x 3"]},
+        executors=3,
+        time_limit_ms=900,
+    )
+
+    assert story.tasks == ["e0 b.z 0-100", "e1 a.x 0-1000", "e2 a.x 0-1000", "e0 a.x 100-1100"]
+
+
+def test_the_order_of_the_plan_is_the_order_of_choices() -> None:
+    """Two slots, plan z then x with no limits that bind: z is served until it has no task."""
+    a, b = job("a", stage("x", 2, 100)), job("b", stage("z", 3, 100))
+
+    story = tell([a, b], {0: ["b.z 2"]}, executors=2, time_limit_ms=150)
+    assert story.tasks == ["e0 b.z 0-100", "e1 b.z 0-100", "e0 b.z 100-200"]
+
+
+def test_a_job_that_the_plan_does_not_name_gets_no_slot() -> None:
+    """b is not named at 0; its limit is 0 and the second slot stays idle until a's next event."""
+    a, b = job("a", stage("x", 3, 100)), job("b", stage("z", 1, 100))
+
+    story = tell([a, b], {0: ["a.x 1"]}, executors=2, time_limit_ms=290)
+
+    assert story.decisions[:2] == ["0: 2 for a.x b.z -> a.x 1", "0: 1 for b.z -> pass"]
+    assert all("b.z" not in line for line in story.tasks)
+
+
+def test_a_new_plan_forgets_the_limits_of_the_old_one() -> None:
+    """At 150 c arrives and only c is chosen: a keeps its running task and gets no further one."""
+    a = job("a", stage("x", 4, 100))
+    c = job("c", stage("z", 1, 1000))
+
+    story = tell(
+        [a, c],
+        {0: ["a.x 1"], 150: ["c.z 1"]},
+        arrival_ms=[0, 150],
+        executors=2,
+        time_limit_ms=900,
+    )
+
+    assert [line[3:] for line in story.tasks] == ["a.x 0-100", "a.x 100-200", "c.z 150-1150"]
+
+
+def test_only_runnable_stages_are_open() -> None:
+    """y does not open while x runs, although x wants no more slots."""
+    a = job("a", stage("x", 1, 100), stage("y", 1, 100, [0]))
+
+    story = tell([a], greedy, executors=2)
+
+    assert story.decisions == ["0: 2 for a.x -> a.x 2", "100: 2 for a.y -> a.y 2"]
+
+
+def test_slots_that_run_the_last_tasks_of_a_stage_are_not_on_offer() -> None:
+    """At 300 b arrives: two of three slots run the last tasks of x, one runs w and comes back."""
+    a = job("a", stage("x", 2, 1000), stage("w", 2, 500))
+    b = job("b", stage("z", 1, 100))
+
+    story = tell([a, b], {0: ["a.x 2", "a.w 3"], 300: ["b.z 1"]}, arrival_ms=[0, 300], executors=3)
+
+    assert story.decisions[2] == "300: 1 for a.w b.z -> b.z 1"
+    assert "e2 b.z 500-600" in story.tasks
+
+
+def test_a_plan_that_runs_dry_is_made_anew() -> None:
+    """The last task of x starts at 100; a slot is free then, and no stage is left in the plan."""
+    levels = tuple(LevelDurations.of(count, rest_ms=[100 * count]) for count in (1, 2))
+    a, b = job("a", Stage("x", 3, (), levels)), job("b", stage("z", 9, 1000))
+
+    story = tell(
+        [a, b],
+        {0: ["a.x 2"], 100: ["b.z 1"]},
+        executors=3,
+        warmup_delay_ms=0,
+        time_limit_ms=150,
+    )
+
+    assert story.decisions == [
+        "0: 3 for a.x b.z -> a.x 2",
+        "0: 1 for b.z -> pass",
+        "100: 1 for b.z -> b.z 1",
+    ]
+    assert [line[3:] for line in story.tasks[2:]] == ["a.x 100-300", "b.z 100-1100"]
+
+
+def test_a_pass_leaves_slots_idle_until_the_next_event_and_never_for_ever() -> None:
+    """Nothing is chosen at 0; b comes at 500, is passed over too, and both run by force."""
+    a, b = job("a", stage("x", 1, 100)), job("b", stage("z", 1, 100))
+
+    story = tell([a, b], always_pass, arrival_ms=[0, 500])
+
+    assert story.tasks == ["e0 a.x 500-600", "e0 b.z 600-700"]
+    assert story.metrics.forced == 2
+
+
+def test_the_level_is_the_number_of_running_tasks_of_the_job() -> None:
+    """Two jobs share four slots: a task starts at level 1 or 2, never at 4."""
+    levels = tuple(LevelDurations.of(count, rest_ms=[100 * count]) for count in (1, 2, 3, 4))
+    jobs = [job(name, Stage("x", 3, (), levels)) for name in "ab"]
+
+    story = tell(jobs, {0: ["a.x 2", "b.x 2"]}, executors=4, warmup_delay_ms=0)
+
+    assert story.tasks == [
+        "e0 a.x 0-100",
+        "e1 a.x 0-200",
+        "e2 b.x 0-100",
+        "e3 b.x 0-200",
+        "e0 a.x 100-300",
+        "e2 b.x 100-300",
+    ]
+
+
+def test_the_slot_that_ends_a_task_is_the_one_that_goes_on() -> None:
+    """Spark offers the freed executor, and only that: e0 stays warm, the idle e1 stays idle."""
+    x = waves("x", 3, fresh=900, first=200, rest=10)
+
+    story = tell([job("a", x)], {0: ["a.x 1"]}, executors=2)
+
+    assert story.tasks == ["e0 a.x 0-900", "e0 a.x 900-910", "e0 a.x 910-920"]

@@ -1,0 +1,205 @@
+"""The simulator against what is known without it: queueing theory and scheduling bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from decima import HEURISTICS, Heuristic
+from spark_sim import Cluster, Protocol, Simulator, Status
+from tests.stories import build, job, tell
+from traces import Job, LevelDurations, Stage, Trace, to_arrays
+from traces.synthetic import KNOWN_OPTIMA, chain, fork_join, layered_job
+
+SERVICE_S = 1.0
+
+
+def exponential_job() -> Job:
+    """One task whose duration takes the 4,000 mid-quantiles of the exponential, mean 1 s."""
+    quantiles = -np.log1p(-(np.arange(4_000) + 0.5) / 4_000)
+    quantiles *= 1000 * SERVICE_S / quantiles.mean()
+    samples = LevelDurations.of(1, fresh_ms=quantiles, first_ms=quantiles, rest_ms=quantiles)
+    return job("exponential", Stage("only", 1, (), (samples,)))
+
+
+def mean_time_in_system_s(servers: int, load: float, protocol: Protocol, jobs: int) -> float:
+    """Poisson arrivals at `load` x servers jobs per second, first come first served."""
+    gaps_ms = np.random.default_rng(5).exponential(1000 * SERVICE_S / (load * servers), jobs)
+    arrival_ms = gaps_ms.cumsum()
+    cluster = Cluster(servers, moving_delay_ms=0, warmup_delay_ms=0, protocol=protocol)
+    arrays = to_arrays(Trace("queue", (exponential_job(),)))
+    simulator = Simulator(arrays, cluster, arrival_ms, np.zeros(jobs, np.int32), duration_key=3)
+    Heuristic("fifo").play(simulator)
+    assert simulator.status is Status.DONE
+    return float((simulator.completion_ms() - arrival_ms).mean() / 1000)
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """Probability that a job has to wait in M/M/c."""
+    offered = servers * load
+    terms = [offered**k / math.factorial(k) for k in range(servers + 1)]
+    waiting = terms[servers] / (1 - load)
+    return waiting / (sum(terms[:servers]) + waiting)
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
+def test_single_server_queue_matches_the_textbook(protocol: Protocol) -> None:
+    """M/M/1 at load 0.7: mean time in system is 1 / (mu - lambda)."""
+    found_s = mean_time_in_system_s(1, 0.7, protocol, jobs=100_000)
+    assert found_s == pytest.approx(SERVICE_S / (1 - 0.7), rel=0.04)
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
+@pytest.mark.parametrize(("servers", "load"), [(2, 0.6), (5, 0.8)])
+def test_several_servers_match_erlang(protocol: Protocol, servers: int, load: float) -> None:
+    """M/M/c: mean time in system is C(c, a) / (c mu - lambda) + 1 / mu."""
+    wait_s = erlang_c(servers, load) / (servers / SERVICE_S * (1 - load))
+    found_s = mean_time_in_system_s(servers, load, protocol, jobs=100_000)
+    assert found_s == pytest.approx(wait_s + SERVICE_S, rel=0.03)
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
+@pytest.mark.parametrize("policy", HEURISTICS)
+@pytest.mark.parametrize("shape", ["chain", "fork-join"])
+def test_known_makespans_are_reached_by_every_policy(
+    shape: str, policy: str, protocol: Protocol
+) -> None:
+    """A chain of 4, 1, 3 tasks on 2 executors takes 5 s; the fork-join of 1, 2, 3 on 3 takes 4 s.
+
+    Any policy that keeps executors busy reaches them. `random` does not, and cannot beat them.
+    """
+    known = KNOWN_OPTIMA[shape]()
+    story = tell(
+        known.trace.jobs,
+        policy,
+        executors=known.executors,
+        moving_delay_ms=0,
+        warmup_delay_ms=0,
+        protocol=protocol,
+    )
+    found_ms = max(story.completed.values())
+    if policy == "random":
+        assert found_ms >= known.makespan_ms
+    else:
+        assert found_ms == known.makespan_ms
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
+def test_the_critical_path_first_solves_the_diamond(protocol: Protocol) -> None:
+    """SJF-CP starts the long branch first and reaches the 6 s of the chain top, left, bottom."""
+    known = KNOWN_OPTIMA["diamond"]()
+
+    best = tell(known.trace.jobs, "sjf_cp", executors=2, moving_delay_ms=0, protocol=protocol)
+
+    assert best.completed == {"diamond": known.makespan_ms}
+
+
+def test_the_wide_branch_first_costs_the_diamond_a_third() -> None:
+    """Both executors on the four short tasks first: 1 + 2 + 4 + 1 = 8 s instead of 6 s."""
+    known = KNOWN_OPTIMA["diamond"]()
+    plan = {
+        0: ["diamond.top 1"],
+        1000: ["diamond.right 2"],
+        3000: ["diamond.left 1"],
+        7000: ["diamond.bottom 1"],
+    }
+    story = tell(known.trace.jobs, plan, executors=2, moving_delay_ms=0)
+    assert story.completed == {"diamond": 8000.0}
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
+def test_the_shortest_job_first_is_best_on_two_jobs(protocol: Protocol) -> None:
+    """5.5 s on average against 9.5 s in the order of arrival."""
+    known = KNOWN_OPTIMA["two-jobs"]()
+
+    shortest, remaining, in_order = (
+        tell(known.trace.jobs, policy, moving_delay_ms=0, protocol=protocol)
+        for policy in ("sjf_cp", "tuned_srw", "fifo")
+    )
+
+    assert np.mean(list(shortest.completed.values())) == known.average_jct_ms
+    assert np.mean(list(remaining.completed.values())) == known.average_jct_ms
+    assert np.mean(list(in_order.completed.values())) == 9_500.0
+
+
+@pytest.mark.parametrize("executors", [1, 2, 3, 7])
+def test_a_chain_takes_its_rounds_and_one_move(executors: int) -> None:
+    """Stages of n tasks take ceil(n / N) rounds each; moving happens once, at the start."""
+    counts = (4, 1, 3, 6)
+    story = tell([chain("c", counts)], "fifo", executors=executors, moving_delay_ms=1500)
+
+    rounds = sum(math.ceil(count / executors) for count in counts)
+    assert story.completed == {"c": 1500.0 + 1000 * rounds}
+
+
+def test_a_wide_fork_join_is_as_long_as_its_path() -> None:
+    """With an executor for every task: three tasks one after the other, and one move."""
+    story = tell([fork_join("f", (3, 4))], "fifo", executors=7)
+    assert story.completed == {"f": 2000.0 + 3 * 1000}
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    executors=st.integers(1, 12),
+    jobs=st.integers(1, 4),
+    policy=st.sampled_from(list(HEURISTICS)),
+    protocol=st.sampled_from(list(Protocol)),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_nobody_beats_the_work_or_the_critical_path(
+    seed: int, executors: int, jobs: int, policy: str, protocol: Protocol
+) -> None:
+    """Makespan >= work / N, and every job takes its critical path at least."""
+    rng = np.random.default_rng(seed)
+    made = [layered_job(f"j{index}", rng) for index in range(jobs)]
+    cluster = Cluster(executors, moving_delay_ms=0, warmup_delay_ms=0, protocol=protocol)
+    simulator = build(made, cluster)
+    Heuristic(policy, key=seed).play(simulator)
+
+    completion_ms = simulator.completion_ms()
+    assert not np.isnan(completion_ms).any()
+    assert completion_ms.max() >= sum(one.work_ms for one in made) / executors - 1e-6
+    for one, end_ms in zip(made, completion_ms, strict=True):
+        assert end_ms >= max(one.critical_path_ms) - 1e-3
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    executors=st.integers(1, 12),
+    jobs=st.integers(1, 4),
+    policy=st.sampled_from(["fifo", "sjf_cp", "spark_fair"]),
+)
+@example(seed=127, executors=5, jobs=2, policy="spark_fair")  # slots freed one by one
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_work_conserving_policies_keep_grahams_bound(
+    seed: int, executors: int, jobs: int, policy: str
+) -> None:
+    r"""List scheduling: makespan <= work / N + (1 - 1 / N) longest path (Graham 1966)."""
+    rng = np.random.default_rng(seed)
+    made = [layered_job(f"j{index}", rng) for index in range(jobs)]
+    simulator = build(made, Cluster(executors, warmup_delay_ms=0, protocol=Protocol.SESSION))
+    Heuristic(policy).play(simulator)
+
+    work_ms = sum(one.work_ms for one in made)
+    path_ms = max(max(one.critical_path_ms) for one in made)
+    bound_ms = work_ms / executors + (1 - 1 / executors) * path_ms
+    assert simulator.completion_ms().max() <= bound_ms * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
+def test_with_an_executor_for_every_task_each_job_takes_its_critical_path(
+    protocol: Protocol,
+) -> None:
+    """Chains of two and of three one-second stages on twenty executors: 2 s and 3 s."""
+    story = tell(
+        [chain("a", (2, 2)), chain("b", (1, 1, 1))],
+        "fifo",
+        executors=20,
+        moving_delay_ms=0,
+        protocol=protocol,
+    )
+    assert story.completed == {"a": 2000.0, "b": 3000.0}

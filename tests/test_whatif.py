@@ -1,0 +1,235 @@
+"""What a what-if computes and says, on workloads whose best policy is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decima.policies import HEURISTICS, Parameters
+from decima.replay import DriverRecord, Recording, ReplaySettings, replay
+from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif.advice import best_policy, caveats, findings
+from decima.whatif.fit import fit, max_trials
+from decima.whatif.load import by_length, chained_share, recorded_reference, recorded_slots
+from decima.whatif.report import seconds, to_json
+from decima.whatif.resample import far_apart, resampled
+from decima.whatif.study import total_runs
+from spark_sim import SimulationError
+from tests.stories import job, stage
+from traces import Job, Trace
+from traces.arrivals import Arrivals
+from traces.spark_log import ImportSummary
+
+FAST = WhatIfSettings(4, draws=3, sequences=8, training=2)
+
+
+def recording(*jobs: Job, slots: int = 4, ends_ms: float = 0.0, mode: str = "FIFO") -> Recording:
+    """Jobs as if they had been read from one log, each recorded as `ends_ms` long."""
+    recorded = {
+        job.name: {
+            "application": 0,
+            "start_ms": job.arrival_ms,
+            "end_ms": (job.arrival_ms or 0.0) + (ends_ms or job.work_ms / slots),
+        }
+        for job in jobs
+    }
+    settings = {"spark.scheduler.mode": mode}
+    application = {"name": "app", "slots": slots, "settings": settings, "spark_version": "4.0.0"}
+    trace = Trace("made", jobs, {"recorded": recorded, "applications": [application]})
+    return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for job in jobs))
+
+
+def short_behind_long(count: int = 24) -> Recording:
+    """Every fourth job has 40 tasks of 1 s, the others have 4 of 0.2 s; one each 3 s."""
+    jobs = [
+        job(f"long {k}", stage("s", 40, 1000.0))
+        if k % 4 == 0
+        else job(f"short {k}", stage("s", 4, 200.0))
+        for k in range(count)
+    ]
+    return recording(*(replace(found, arrival_ms=3000.0 * k) for k, found in enumerate(jobs)))
+
+
+def never_meeting(count: int = 6) -> Recording:
+    """Jobs of one second, a minute apart."""
+    jobs = [
+        Job(f"job {k}", (stage("s", 4, 1000.0),), arrival_ms=60_000.0 * k) for k in range(count)
+    ]
+    return recording(*jobs)
+
+
+@pytest.fixture(scope="module")
+def contended() -> WhatIf:
+    return what_if(short_behind_long(), FAST)
+
+
+def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None:
+    """FIFO lets a short job wait for a long one's 10 s, fair sharing for one task's 1 s."""
+    groups = by_length(contended.main.alone_s)
+    fifo = contended.main.policies["fifo"].recorded_jct_s.mean(axis=0)
+    fair = contended.main.policies["spark_fair"].recorded_jct_s.mean(axis=0)
+    assert contended.main.alone_s[groups["short"]].tolist() == pytest.approx([0.2] * 8)
+    assert fifo[groups["short"]].mean() > 2.0
+    assert fair[groups["short"]].max() < 1.5
+    assert best_policy(contended) in ("spark_fair", "tuned_weighted_fair")
+
+
+def test_the_summary_names_the_best_policy_and_who_wins(contended: WhatIf) -> None:
+    """It says how much waiting there is, what to change, for whom, and what slots would do."""
+    words = " ".join(findings(contended))
+    assert "Waiting for others is" in words
+    assert f"What would change most: {best_policy(contended)} instead of fifo" in words
+    assert "short jobs -" in words
+    assert "on 2 (" in words
+    assert "on 8 (" in words
+
+
+def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
+    """The time without other jobs is a bound: tasks take the same time under every policy."""
+    for size in contended.sizes.values():
+        for result in size.policies.values():
+            assert (result.recorded_jct_s.mean(axis=0) >= size.alone_s - 1e-9).all()
+
+
+def test_where_jobs_never_meet_there_is_nothing_to_gain() -> None:
+    """The summary says so, names no policy, and warns of how few jobs there are."""
+    found = what_if(never_meeting(), FAST)
+    words = " ".join(findings(found))
+    assert "next to nothing to gain" in words
+    assert "What would change most" not in words
+    check = replay(found.recording, ReplaySettings(draws=1))
+    assert any("6 jobs are few" in line for line in caveats(found, check))
+
+
+def test_equal_seeds_give_equal_results() -> None:
+    """All randomness comes from the seed."""
+    found = [to_json(what_if(short_behind_long(8), FAST)) for _ in range(2)]
+    assert found[0] == found[1]
+
+
+def test_progress_counts_every_run() -> None:
+    """The runs told add up to the total announced, so that a bar ends full."""
+    told: list[int] = []
+    what_if(never_meeting(3), FAST, progress=lambda _, runs: told.append(runs))
+    assert sum(told) == total_runs(FAST)
+
+
+def test_one_application_for_each_job_pays_for_moving() -> None:
+    """The executors protocol adds 2 s before the first tasks, and 1 s to them."""
+    settings = replace(FAST, protocol="executors", policies=("fifo",), draws=1)
+    found = what_if(never_meeting(3), settings)
+    shared = what_if(never_meeting(3), replace(settings, protocol="session"))
+    assert shared.main.alone_s.tolist() == pytest.approx([1.0] * 3)
+    assert (found.main.alone_s > 2.9).all()
+
+
+def test_resampled_arrivals_are_reproducible_and_differ_by_stream() -> None:
+    """The same generator state gives the same sequence, another one another."""
+    recorded = Arrivals(np.array([0.0, 10.0, 50.0, 55.0]), np.arange(4, dtype=np.int32))
+    first, again, other = (resampled(recorded, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert first.arrival_ms.tolist() == again.arrival_ms.tolist()
+    assert first.job.tolist() == again.job.tolist()
+    assert (first.job.tolist(), first.arrival_ms.tolist()) != (
+        other.job.tolist(),
+        other.arrival_ms.tolist(),
+    )
+
+
+@given(gaps=st.lists(st.floats(0, 1e7), min_size=1, max_size=40), seed=st.integers(0, 2**32 - 1))
+def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], seed: int) -> None:
+    """As many arrivals, from time 0 on, with gaps that were recorded (or their mean)."""
+    times = np.cumsum(gaps)
+    times -= times[0]
+    recorded = Arrivals(times, np.arange(len(gaps), dtype=np.int32))
+    found = resampled(recorded, np.random.default_rng(seed))
+    assert len(found) == len(recorded)
+    assert found.arrival_ms[0] == 0.0
+    seen = np.diff(times)
+    allowed = np.append(seen, seen.mean() if len(seen) else 0.0)
+    for gap in np.diff(found.arrival_ms):
+        assert np.abs(allowed - gap).min() <= 1e-6 * max(1.0, times[-1])
+
+
+def test_jobs_far_apart_cannot_meet() -> None:
+    """Each gap is longer than the work of the job before it."""
+    recorded = Arrivals(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
+    work_ms = np.array([1e6, 5e9, 10.0])
+    found = far_apart(recorded, work_ms)
+    assert found.job.tolist() == recorded.job.tolist()
+    assert (np.diff(found.arrival_ms) > work_ms[found.job[:-1]]).all()
+
+
+@pytest.mark.parametrize("policy", [name for name, spec in HEURISTICS.items() if spec.search])
+def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> None:
+    """A sum of distances to listed values has its least there, and few scores are needed."""
+    search = HEURISTICS[policy].search
+    goal = {label: values[len(values) // 3] for label, values in search.items()}
+    scored: list[Parameters] = []
+
+    def score(parameters: Parameters) -> float:
+        scored.append(parameters)
+        return sum(abs(parameters[label] - value) for label, value in goal.items())
+
+    assert fit(policy, score) == goal
+    assert len(scored) <= max_trials(policy) <= 80
+
+
+def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:
+    """Jobs a second long, each submitted 100 ms after the last ended; a minute apart they are not.
+
+    The same jobs submitted while others run do not count.
+    """
+    jobs = [Job(f"job {k}", (stage("s", 4, 1000.0),), arrival_ms=1100.0 * k) for k in range(5)]
+    assert chained_share(recording(*jobs)) == 1.0
+    assert chained_share(never_meeting()) == 0.0
+    assert chained_share(recording(*jobs, ends_ms=3000.0)) == 0.0
+
+
+def test_facts_of_a_recording() -> None:
+    """Slots and policy are those of the applications that ran."""
+    assert recorded_slots(never_meeting()) == 4
+    assert recorded_reference(never_meeting()) == "fifo"
+    one = Job("j", (stage("s", 1, 1000.0),), arrival_ms=0.0)
+    assert recorded_reference(recording(one, mode="FAIR")) == "spark_fair"
+
+
+def test_sizes_are_half_as_many_and_twice() -> None:
+    """One executor has no half."""
+    assert WhatIfSettings(8).sizes == (4, 8, 16)
+    assert WhatIfSettings(1).sizes == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"policies": ()},
+        {"policies": ("fifo", "fifo")},
+        {"policies": ("best",)},
+        {"protocol": "decima-sim"},
+        {"draws": 0},
+        {"sequences": 10**9},
+        {"seed": -1},
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+    """One line, before anything runs."""
+    with pytest.raises(ValueError, match=r"^.*(polic|protocol|draws|sequences|seed).*$"):
+        replace(FAST, **wrong)  # type: ignore[arg-type]
+
+
+def test_no_executors_are_refused() -> None:
+    """The cluster's own rule holds."""
+    with pytest.raises(SimulationError, match="executors"):
+        WhatIfSettings(0)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.1234, "0.12 s"), (12.34, "12.3 s"), (1234.5, "1,234 s")]
+)
+def test_seconds_have_three_digits(value: float, words: str) -> None:
+    """Enough to compare, short enough for a table."""
+    assert seconds(value) == words

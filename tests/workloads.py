@@ -1,0 +1,91 @@
+"""Random small workloads for property tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator
+from traces import Job, LevelDurations, Stage, Trace, to_arrays
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs with their arrivals, and the cluster they meet."""
+
+    trace: Trace
+    arrival_ms: tuple[float, ...]
+    cluster: Cluster
+    seed: int
+
+    def simulator(self, cluster: Cluster | None = None) -> Simulator:
+        """A new run, with a timeline."""
+        return Simulator(
+            to_arrays(self.trace),
+            self.cluster if cluster is None else cluster,
+            np.array(self.arrival_ms, np.float64),
+            np.arange(len(self.arrival_ms), dtype=np.int32),
+            duration_key=self.seed,
+            timeline=True,
+        )
+
+
+class Arbitrary:
+    """Any legal action, now and then a pass: nothing that a policy may do is left out."""
+
+    name = "arbitrary"
+
+    def __init__(self, seed: int, pass_share: float = 0.15) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._pass_share = pass_share
+
+    def decide(self, observation: Observation) -> Action:
+        open_stages = observation.open_stages()
+        if len(open_stages) == 0 or self._rng.random() < self._pass_share:
+            return PASS
+        stage = int(self._rng.choice(open_stages))
+        limits = observation.legal_limits(stage)
+        return Action(stage, int(self._rng.integers(limits.start, limits.stop)))
+
+
+# Few distinct values, all multiples of one another: events often coincide, which is where order
+# matters and where faults hide.
+DURATIONS_MS = st.sampled_from([250.0, 500.0, 1000.0, 2000.0])
+
+
+@st.composite
+def stages(draw: st.DrawFn, index: int, count: int) -> Stage:
+    """Stage `index` of `count`; its parents have larger or smaller numbers, never both ways."""
+    executors = draw(st.sampled_from([(1,), (2, 4)]))
+    levels = []
+    for level in executors:
+        fresh = draw(st.lists(DURATIONS_MS, max_size=2))
+        first = draw(st.lists(DURATIONS_MS, min_size=0 if fresh else 1, max_size=2))
+        rest = draw(st.lists(DURATIONS_MS, max_size=2))
+        levels.append(LevelDurations.of(level, fresh_ms=fresh, first_ms=first, rest_ms=rest))
+    # Parents come later in the list: the order of stages is not a topological one.
+    parents = [later for later in range(index + 1, count) if draw(st.booleans())]
+    return Stage(f"s{index}", draw(st.integers(1, 5)), tuple(parents), tuple(levels))
+
+
+@st.composite
+def jobs(draw: st.DrawFn, name: str) -> Job:
+    count = draw(st.integers(1, 5))
+    return Job(name, tuple(draw(stages(index, count)) for index in range(count)))
+
+
+@st.composite
+def workloads(draw: st.DrawFn, protocol: Protocol | None = None) -> Workload:
+    """Up to four jobs on up to six executors."""
+    count = draw(st.integers(1, 4))
+    trace = Trace("random", tuple(draw(jobs(f"j{index}")) for index in range(count)))
+    gaps = draw(st.lists(st.sampled_from([0.0, 250.0, 2000.0]), min_size=count, max_size=count))
+    cluster = Cluster(
+        num_executors=draw(st.integers(1, 6)),
+        moving_delay_ms=draw(st.sampled_from([0.0, 500.0, 2000.0])),
+        warmup_delay_ms=draw(st.sampled_from([0.0, 1000.0])),
+        protocol=draw(st.sampled_from(list(Protocol))) if protocol is None else protocol,
+    )
+    return Workload(trace, tuple(np.cumsum(gaps).tolist()), cluster, draw(st.integers(0, 2**32)))
