@@ -22,7 +22,7 @@ lint: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark,record]'
 	touch $@
 
 clean:

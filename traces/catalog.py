@@ -6,12 +6,14 @@ Built-in are the generated ones in `_GENERATED` and every ``traces/data/NAME.par
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from traces.decima_sim import read_decima_sim
 from traces.errors import TraceError
+from traces.inflation import with_model
 from traces.model import Trace
 from traces.parquet import read_trace
 from traces.plain import read_csv, read_json
@@ -19,6 +21,9 @@ from traces.synthetic import layered_trace
 from traces.tpch_model import tpch_like
 
 DATA_FOLDER = Path(__file__).parent / "data"
+
+MEASURED = "-measured"
+"""suffix of a recorded built-in trace without the model"""
 
 _SEED = 20_190_819
 """any constant: a built-in trace is the same everywhere"""
@@ -36,14 +41,18 @@ _READERS: dict[str, Callable[[Path], Trace]] = {
 
 def list_builtin() -> dict[str, str]:
     """Name of every built-in trace, with a few words about it."""
-    recorded = {path.stem: "recorded" for path in sorted(DATA_FOLDER.glob("*.parquet"))}
+    recorded: dict[str, str] = {}
+    for path in sorted(DATA_FOLDER.glob("*.parquet")):
+        recorded[path.stem] = "recorded by the project, with a model of many executors on top"
+        recorded[path.stem + MEASURED] = "the same as it was measured, without the model"
     return recorded | {name: words for name, (_, words) in _GENERATED.items()}
 
 
 def load_trace(name_or_path: str | Path) -> Trace:
     """Load a built-in trace by name, else a file by its suffix, else a folder of decima-sim's.
 
-    A file that bears the name of a built-in trace is reached as ``./NAME``.
+    A file that bears the name of a built-in trace is reached as ``./NAME``. A trace file whose
+    metadata ask for the executor model (`traces.inflation`) gets it here; `read_trace` leaves it.
 
     Raises:
         TraceError: it is neither of these, or the file breaks a rule of its format.
@@ -62,12 +71,14 @@ def load_trace(name_or_path: str | Path) -> Trace:
             f"{path}: suffix {path.suffix!r} is none of {', '.join(_READERS)}; "
             "other formats have an importer"
         )
-    return _READERS[path.suffix.lower()](path)
+    return with_model(_READERS[path.suffix.lower()](path))
 
 
 def _builtin(name: str) -> Trace:
-    recorded = DATA_FOLDER / f"{name}.parquet"
-    if recorded.exists():
-        return read_trace(recorded)
-    generate, _ = _GENERATED[name]
-    return generate(np.random.default_rng(_SEED))
+    if name in _GENERATED:
+        generate, _ = _GENERATED[name]
+        return generate(np.random.default_rng(_SEED))
+    if name.endswith(MEASURED):
+        measured = read_trace(DATA_FOLDER / f"{name.removesuffix(MEASURED)}.parquet")
+        return replace(measured, name=name)
+    return with_model(read_trace(DATA_FOLDER / f"{name}.parquet"))

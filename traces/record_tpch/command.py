@@ -1,0 +1,154 @@
+"""The command, for `decima traces record tpch` and `python -m traces.record_tpch` alike."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from traces.errors import TraceError
+from traces.model import Trace
+from traces.parquet import write_trace
+from traces.record_tpch.plan import QUERIES, RecordingPlan, Variant
+from traces.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
+
+_PLAN = RecordingPlan()
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command("tpch")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("tpch.parquet"),
+    show_default=True,
+    help="Trace file to write (.parquet).",
+)
+@click.option(
+    "--scale-factors",
+    default=",".join(f"{factor:g}" for factor in _PLAN.scale_factors),
+    show_default=True,
+    help="TPC-H sizes; 1 is 0.4 GB of Parquet.",
+)
+@click.option("--queries", help="Such as 1,6,21 (default: all 22).")
+@click.option(
+    "--variant",
+    type=click.Choice([variant.value for variant in Variant]),
+    default=_PLAN.variant.value,
+    show_default=True,
+    help="cluster: many tasks a stage, no broadcasts, not adaptive; defaults: Spark's own.",
+)
+@click.option(
+    "--repetitions",
+    type=int,
+    default=_PLAN.repetitions,
+    show_default=True,
+    help="Runs of each job; the one with the least work is kept.",
+)
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=float,
+    default=_PLAN.time_limit_s,
+    show_default=True,
+    help="Seconds after which no further repetition begins.",
+)
+@click.option("--cores", type=int, default=_PLAN.cores, show_default=True, help="Spark's slots.")
+@click.option("--driver-memory", default=_PLAN.driver_memory, show_default=True)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=DEFAULT_SAMPLES,
+    show_default=True,
+    help="Most samples of a wave in the file.",
+)
+@click.option("--no-model", is_flag=True, help="Do not ask for the model of many executors.")
+@click.option("--keep-logs", type=_FOLDER, help="New folder for the event log and the facts.")
+@click.option("--from-logs", type=_FOLDER, help="Record nothing: read what --keep-logs kept.")
+def tpch(
+    output: Path,
+    samples: int,
+    no_model: bool,
+    keep_logs: Path | None,
+    from_logs: Path | None,
+    **choices: Any,
+) -> None:
+    """Record the 22 TPC-H queries on real Spark as a trace (needs PySpark, Java, tpchgen-cli).
+
+    The defaults are those of the built-in trace tpch and take about half an hour on two cores.
+    """
+    _check_output(output)
+    if from_logs is not None:
+        trace = read_recording(from_logs, name=output.stem, samples=samples, model=not no_model)
+    else:
+        trace = record_tpch(
+            _plan(**choices),
+            name=output.stem,
+            samples=samples,
+            model=not no_model,
+            keep_logs=keep_logs,
+            progress=lambda line: click.echo(line, err=True),
+        )
+    write_trace(trace, output)
+    click.echo(_words(trace))
+    click.echo(f"wrote {output}")
+
+
+def _plan(
+    *,
+    scale_factors: str,
+    queries: str | None,
+    variant: str,
+    repetitions: int,
+    time_limit_s: float,
+    cores: int,
+    driver_memory: str,
+) -> RecordingPlan:
+    return RecordingPlan(
+        scale_factors=tuple(_numbers("--scale-factors", scale_factors)),
+        queries=QUERIES
+        if queries is None
+        else tuple(_whole("--queries", number) for number in _numbers("--queries", queries)),
+        variant=Variant(variant),
+        repetitions=repetitions,
+        time_limit_s=time_limit_s,
+        cores=cores,
+        driver_memory=driver_memory,
+    )
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise TraceError(f"{option} {text!r}: numbers with commas between them") from None
+
+
+def _whole(option: str, number: float) -> int:
+    if not number.is_integer():
+        raise TraceError(f"{option} {number:g}: not a whole number")
+    return int(number)
+
+
+def _check_output(output: Path) -> None:
+    """Find out now what would else be found out after half an hour."""
+    if output.suffix.lower() != ".parquet":
+        raise TraceError(f"{output}: a trace file ends in .parquet")
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise TraceError(f"{output}: cannot write: {folder} is no folder")
+    if not os.access(folder, os.W_OK):
+        raise TraceError(f"{output}: cannot write: no permission in {folder}")
+
+
+def _words(trace: Trace) -> str:
+    stages = sum(len(job.stages) for job in trace.jobs)
+    tasks = sum(job.num_tasks for job in trace.jobs)
+    work_s = sum(job.work_ms for job in trace.jobs) / 1e3
+    return (
+        f"{len(trace.jobs):,} jobs, {stages:,} stages, {tasks:,} tasks, "
+        f"{work_s:,.1f} executor-seconds measured"
+    )

@@ -1,0 +1,164 @@
+"""From a plan to a trace, and from the logs of an earlier recording to the same trace."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from traces.errors import TraceError
+from traces.inflation import MODEL, ExecutorModel
+from traces.model import Job, Trace
+from traces.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan
+from traces.record_tpch.session import EVENTS, FACTS, Progress, record_logs
+from traces.spark_log import read_spark_logs
+from traces.thinning import thinned
+
+DEFAULT_SAMPLES = 128
+"""samples that the file keeps of each wave"""
+
+NOTE = "derived from TPC-H; not comparable with TPC-H results, and not a TPC benchmark result"
+
+_RUN = re.compile(rf"{APPLICATION}/(?P<job>sf[^/]+/q\d+)/run\d+")
+
+
+def record_tpch(
+    plan: RecordingPlan,
+    *,
+    name: str = "tpch",
+    samples: int = DEFAULT_SAMPLES,
+    model: bool = True,
+    keep_logs: Path | None = None,
+    progress: Progress = lambda line: None,
+) -> Trace:
+    """Record `plan` on this machine.
+
+    Args:
+        plan: what to run.
+        name: of the trace.
+        samples: most samples of a wave, see `traces.thinning`.
+        model: whether the metadata ask for the executor model, see `traces.inflation`.
+        keep_logs: folder for the event log and the facts; None removes them.
+        progress: called with a line as each step ends.
+
+    Raises:
+        TraceError: something that recording needs is missing, or a step failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="tpch-logs-") as scratch:
+        folder = keep_logs if keep_logs is not None else Path(scratch)
+        record_logs(plan, folder, progress)
+        return read_recording(folder, name=name, samples=samples, model=model)
+
+
+def read_recording(
+    folder: Path, *, name: str = "tpch", samples: int = DEFAULT_SAMPLES, model: bool = True
+) -> Trace:
+    """The trace of the logs that `record_tpch` kept in `folder`; arguments as there.
+
+    Raises:
+        TraceError: the folder holds no recording.
+    """
+    facts = _read_facts(folder / FACTS)
+    imported, summary = read_spark_logs([folder / EVENTS], executors=facts["slots"], name=name)
+    runs = _runs(imported)
+    if not runs:
+        raise TraceError(f"{folder}: no run of a query is in the log")
+    kept = {job: min(found, key=lambda run: run.work_ms) for job, found in runs.items()}
+    ordered = sorted(kept, key=_order)
+    origin_ms = min(job.arrival_ms or 0.0 for job in kept.values())
+    jobs = tuple(
+        thinned(replace(kept[job], name=job, arrival_ms=_since(kept[job], origin_ms)), samples)
+        for job in ordered
+    )
+    recorded = imported.metadata["recorded"]
+    metadata: dict[str, Any] = {
+        "note": NOTE,
+        "recipe": _recipe(facts, samples, {_order(job)[1] for job in ordered}),
+        "format": imported.metadata["format"],
+        "group_by": imported.metadata["group_by"],
+        "applications": [_without_settings(facts) for facts in imported.metadata["applications"]],
+        "recorded": {job: _shifted(recorded[kept[job].name], origin_ms) for job in ordered},
+        "skipped": {"lines": summary.lines_skipped, "tasks without an end": summary.tasks_missing},
+    }
+    trace = Trace(name, jobs, metadata)
+    if not model:
+        return trace
+    return replace(
+        trace, metadata={**metadata, MODEL: ExecutorModel.calibrated(trace).as_metadata()}
+    )
+
+
+def _read_facts(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise TraceError(f"{path}: no facts of a recording: {error}") from error
+    if not isinstance(facts, dict) or not isinstance(facts.get("slots"), int):
+        raise TraceError(f"{path}: no facts of a recording: the number of slots is missing")
+    return facts
+
+
+def _runs(imported: Trace) -> dict[str, list[Job]]:
+    """The runs of each job. Warm-up and the reading of schemas have other names."""
+    found: dict[str, list[Job]] = {}
+    for job in imported.jobs:
+        matched = _RUN.fullmatch(job.name)
+        if matched is not None:
+            found.setdefault(matched["job"], []).append(job)
+    return found
+
+
+def _order(job: str) -> tuple[float, int]:
+    """Scale factor, query."""
+    size, _, query = job.partition("/")
+    return float(size.removeprefix("sf")), int(query.removeprefix("q"))
+
+
+def _since(job: Job, origin_ms: float) -> float:
+    return (job.arrival_ms or 0.0) - origin_ms
+
+
+def _shifted(times: Mapping[str, Any], origin_ms: float) -> dict[str, Any]:
+    moved = {key: times[key] - round(origin_ms) for key in ("start_ms", "end_ms")}
+    return {**times, **moved}
+
+
+def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[str, str]:
+    """What it takes to record the trace again, for people; a line a fact."""
+    layout = facts["layout"].items()
+    parts = ", ".join(f"{key}={value}" for key, value in layout if value is not None)
+    sizes = facts["size_settings"].items()
+    numbers = "all 22" if queries == set(QUERIES) else ", ".join(map(str, sorted(queries)))
+    return {
+        "recorded by": "decima traces record tpch",
+        "data": f"{facts['generator']}, Parquet ({parts or 'one file a table'})",
+        "scale factors": ", ".join(f"{factor:g}" for factor in facts["scale_factors"]),
+        "queries": f"{numbers} of TPC-H, with the parameters of its validation run",
+        "variant": facts["variant"],
+        "spark": f"{facts['spark']}, {facts['master']}, driver memory {facts['driver_memory']}",
+        "java": facts["java"],
+        "machine": f"{facts['cpu']}, {facts['system']}",
+        "settings": _pairs(facts["settings"]),
+        "by scale factor": "; ".join(f"{size}: {_pairs(own)}" for size, own in sizes if own),
+        "runs": (
+            f"{facts['runs']}: all queries once on the smallest data to warm up, then at most "
+            f"{facts['repetitions']} of each job, of which the one with the least work is kept"
+        ),
+        "time": f"{facts['wall_s']:,.0f} s in queries, mean load average {facts['mean_load']:.1f}",
+        "samples": f"at most {samples} of each wave: means of equal shares of the sorted durations",
+    }
+
+
+def _without_settings(application: Mapping[str, Any]) -> dict[str, Any]:
+    """The importer's facts, less what the recipe tells already."""
+    return {key: value for key, value in application.items() if key != "settings"}
+
+
+def _pairs(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())

@@ -1,0 +1,182 @@
+"""From a plan to event logs: generates the tables, runs the queries, keeps what was logged."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from traces.errors import TraceError
+from traces.record_tpch.failures import last_line
+from traces.record_tpch.java import Java, driver_command, find_java
+from traces.record_tpch.plan import APPLICATION, LAYOUTS, RecordingPlan
+from traces.record_tpch.sql import query_text
+from traces.record_tpch.tables import (
+    PROGRAM,
+    check_space,
+    find_generator,
+    generate_tables,
+    generator_version,
+)
+
+EVENTS, FACTS = "events", "facts.json"
+"""in the folder of a recording: the event log, and how it came about"""
+
+Progress = Callable[[str], None]
+"""called with one line as each step ends"""
+
+
+class Spark(NamedTuple):
+    """An installed PySpark."""
+
+    home: Path
+    major: int
+
+
+def record_logs(plan: RecordingPlan, folder: Path, progress: Progress) -> None:
+    """Run `plan`; `EVENTS` and `FACTS` go to `folder`. The tables are removed at the end.
+
+    Raises:
+        TraceError: PySpark, Java or the generator is missing, the disk too small, or a step failed.
+    """
+    generator, spark = find_generator(), find_spark()
+    java = find_java(spark.major, os.environ)
+    events = folder / EVENTS
+    events.mkdir(parents=True, exist_ok=True)
+    if any(events.iterdir()):
+        raise TraceError(f"{events}: holds files already; give a new folder")
+    with tempfile.TemporaryDirectory(prefix="tpch-") as scratch:
+        check_space(Path(scratch), plan.scale_factors)
+        for factor in plan.scale_factors:
+            generate_tables(generator, factor, _tables(scratch, factor), LAYOUTS[plan.variant])
+            progress(f"scale factor {factor:g}: tables written")
+        settings = {**plan.launch_settings(), "spark.eventLog.dir": events.resolve().as_uri()}
+        settings["spark.local.dir"] = settings["spark.sql.warehouse.dir"] = scratch
+        command = driver_command(java, spark.home, settings, os.environ)
+        told = _run_worker(_orders(plan, Path(scratch), command), Path(scratch), progress)
+    facts = _facts(plan, java, generator_version(generator), told)
+    (folder / FACTS).write_text(json.dumps(facts, indent=1), "utf-8")
+
+
+def find_spark() -> Spark:
+    """The PySpark of this Python.
+
+    Raises:
+        TraceError: it is not installed.
+    """
+    try:
+        package = importlib.import_module("pyspark")
+    except ImportError:
+        raise TraceError(
+            "pyspark: not found; install it with pip install 'decima-scheduler[spark]'"
+        ) from None
+    return Spark(Path(str(package.__file__)).parent, int(package.__version__.partition(".")[0]))
+
+
+def _tables(scratch: str | Path, scale_factor: float) -> Path:
+    return Path(scratch) / f"sf{scale_factor:g}"
+
+
+def _orders(plan: RecordingPlan, scratch: Path, command: list[str]) -> dict[str, Any]:
+    """What the worker is told to do."""
+    return {
+        "command": command,
+        "master": plan.master,
+        "name": APPLICATION,
+        "time_limit_s": plan.time_limit_s,
+        "runs": [
+            {
+                "repetition": run.repetition,
+                "description": run.description,
+                "tables": str(_tables(scratch, run.scale_factor)),
+                "settings": plan.size_settings(run.scale_factor),
+                "sql": query_text(run.query, run.scale_factor),
+            }
+            for run in plan.runs()
+        ],
+    }
+
+
+def _run_worker(
+    orders: Mapping[str, Any], scratch: Path, progress: Progress
+) -> list[dict[str, Any]]:
+    """Run the queries in a process of their own; what it told, line by line."""
+    written = scratch / "orders.json"
+    written.write_text(json.dumps(orders), "utf-8")
+    home = str(Path(__file__).parents[2])
+    path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "traces.record_tpch.worker", str(written)]
+    told: list[dict[str, Any]] = []
+    with (scratch / "spark.txt").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        try:
+            assert process.stdout is not None  # noqa: S101 - for mypy; it is a pipe
+            for line in process.stdout:
+                told.append(json.loads(line))
+                if "run" in told[-1]:
+                    progress(_words(told, len(orders["runs"])))
+        except BaseException:  # an interrupt, too: nothing may go on running unseen
+            process.terminate()
+            process.wait()
+            raise
+        code = process.wait()
+        if code != 0:
+            said.seek(0)
+            reason = f"signal {-code}" if code < 0 else last_line(said.read())
+            raise TraceError(f"the Spark session failed: {reason}")
+    return told
+
+
+def _words(told: list[dict[str, Any]], total: int) -> str:
+    last = told[-1]
+    return f"{last['run']}: {last['wall_s']:.1f} s, {len(told) - 1} of {total}"
+
+
+def _facts(
+    plan: RecordingPlan, java: Java, generator: str, told: list[dict[str, Any]]
+) -> dict[str, Any]:
+    session, runs = told[0], told[1:]
+    settings = plan.launch_settings()
+    sizes = {f"{factor:g}": plan.size_settings(factor) for factor in plan.scale_factors}
+    return {
+        "spark": session["spark"],
+        "java": f"{session['java']}, from {java.origin}",
+        "generator": f"{PROGRAM} {generator}",
+        "layout": LAYOUTS[plan.variant]._asdict(),
+        "variant": plan.variant.value,
+        "scale_factors": list(plan.scale_factors),
+        "repetitions": plan.repetitions,
+        "slots": plan.cores,
+        "master": plan.master,
+        "settings": {key: value for key, value in settings.items() if "driver." not in key},
+        "driver_memory": plan.driver_memory,
+        "size_settings": sizes,
+        "cpu": f"{cpu_model()}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.machine()}",
+        "runs": len(runs),
+        "wall_s": sum(run["wall_s"] for run in runs),
+        "mean_load": sum(run["load"] for run in runs) / len(runs),
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

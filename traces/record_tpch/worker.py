@@ -1,0 +1,108 @@
+"""The process that runs the queries: `python -m traces.record_tpch.worker ORDERS.json`.
+
+It is a process of its own because PySpark holds one driver for the whole life of a process, and
+because whatever Spark prints then stays out of the caller's output. On standard output it writes
+one JSON object a line: first the facts of the session, then each run as it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+START_TIMEOUT_S = 180.0
+
+
+def main() -> None:
+    orders = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    with driver(orders["command"]):
+        spark = SparkSession.builder.master(orders["master"]).appName(orders["name"]).getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        tell(session_facts(spark))
+        run_all(spark, orders["runs"], orders["time_limit_s"])
+        spark.stop()
+
+
+@contextlib.contextmanager
+def driver(command: Sequence[str]) -> Iterator[None]:
+    """Start the driver and tell PySpark where it listens; it ends when its input closes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        told = Path(scratch) / "connection"
+        environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=sys.stderr, env=environment
+        )
+        try:
+            wait_for(told, process)
+            connection = told.read_bytes()
+            port, length = struct.unpack_from(">ii", connection)
+            os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+            os.environ["PYSPARK_GATEWAY_SECRET"] = connection[8 : 8 + length].decode()
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until `file` is there; the driver writes it whole."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not file.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit("Spark's driver did not start")
+        time.sleep(0.05)
+
+
+def session_facts(spark: SparkSession) -> dict[str, Any]:
+    """Versions, as the driver tells them."""
+    system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
+    return {
+        "spark": spark.version,
+        "java": f"{system.getProperty('java.version')} ({system.getProperty('java.vendor')})",
+    }
+
+
+def run_all(spark: SparkSession, runs: Sequence[Mapping[str, Any]], time_limit_s: float) -> None:
+    """Run query after query; views follow the size of the data."""
+    folder, begun = None, time.monotonic()
+    for run in runs:
+        if run["repetition"] > 1 and time.monotonic() - begun > time_limit_s:
+            break
+        if run["tables"] != folder:
+            folder = run["tables"]
+            spark.sparkContext.setJobDescription("schemas")
+            for table in sorted(Path(folder).iterdir()):
+                spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
+        for key, value in run["settings"].items():
+            spark.conf.set(key, value)
+        spark.sparkContext.setJobDescription(run["description"])
+        started = time.monotonic()
+        rows = len(spark.sql(run["sql"]).collect())
+        tell(
+            {
+                "run": run["description"],
+                "rows": rows,
+                "wall_s": time.monotonic() - started,
+                "load": os.getloadavg()[0],
+            }
+        )
+
+
+def tell(fact: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(fact) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
