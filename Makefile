@@ -8,7 +8,7 @@ BIN := .venv/bin
 .PHONY: run test lint clean
 
 run: .venv/installed
-	$(BIN)/decima evaluate --trace tpch-like --policies strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,random --sequences 10
+	$(BIN)/decima evaluate --trace tpch --policies strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,random --sequences 10
 
 test: .venv/installed
 	$(BIN)/pytest

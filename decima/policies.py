@@ -61,7 +61,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
     "tuned_weighted_fair": HeuristicSpec(
         compiled.WEIGHTED_FAIR,
         "share proportional to total work to a tuned power",
-        {"alpha": 0.0, "limit_factor": 1.0},
+        {"alpha": -0.1, "limit_factor": 0.9},
         {"alpha": _ALPHAS, "limit_factor": _FACTORS},
     ),
     "tuned_srw": HeuristicSpec(

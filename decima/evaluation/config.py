@@ -25,7 +25,7 @@ class ConfigError(ValueError):
 class EvaluationConfig:
     """Settings of `evaluate`. Times are seconds, as at the command line."""
 
-    trace: str = "tpch-like"
+    trace: str = "tpch"
     """a built-in trace by name, or a file"""
     policies: tuple[str, ...] = ("strict_fair", "fifo")
     """names from `decima.policies.HEURISTICS`; the first is what the others are compared with"""
