@@ -12,6 +12,7 @@ import argparse
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,8 @@ from traces.parquet import read_trace
 
 LARGEST_SHARE = 0.23
 """the share of jobs for which Decima's paper gives the share of work"""
-BASE_LEVELS = (5, 2)
-"""levels to which work at 50 executors is compared: the public one, else the recorded one"""
+BASE_LEVEL = 5
+"""executors to which work at more of them is compared"""
 
 
 def columns(arguments: argparse.Namespace) -> dict[str, Trace]:
@@ -85,16 +86,34 @@ def median_of_stages(trace: Trace, figure: Callable[[LevelDurations], float | No
     return f"{statistics.median(known):.2f}" if known else "not measured"
 
 
+def start_ms(trace: Trace, executors: int) -> float:
+    """Cost of starting an executor: fresh less rest wave, median over stages without parents."""
+    found = [
+        float(level.fresh_ms.mean() - level.rest_ms.mean())
+        for stage in stages_of(trace)
+        if not stage.parents
+        for level in stage.durations
+        if level.executors == executors and len(level.fresh_ms) and len(level.rest_ms)
+    ]
+    return statistics.median(found) if found else 0.0
+
+
 def inflation_at(trace: Trace, executors: int) -> str:
-    """Median over jobs of the work at `executors` relative to the base level."""
+    """Total work at `executors` relative to `BASE_LEVEL`: warm tasks, and a start an executor."""
+    starts = {n: start_ms(trace, n) for n in (BASE_LEVEL, executors)}
     ratios: list[float] = []
     for job in trace.jobs:
-        work = {n: work_at(job, n) for n in (*BASE_LEVELS, executors)}
-        base = next((work[n] for n in BASE_LEVELS if work[n] is not None), None)
-        above = work[executors]
-        if base is not None and above is not None:
-            ratios.append(above / base)
-    return f"{statistics.median(ratios):.2f}" if ratios else "not measured"
+        warm = {n: work_at(job, n) for n in starts}
+        total = {
+            n: work + starts[n] * min(n, job.num_tasks)
+            for n, work in warm.items()
+            if work is not None
+        }
+        if len(total) == len(starts):
+            ratios.append(total[executors] / total[BASE_LEVEL])
+    if not ratios:
+        return "not measured"
+    return f"{statistics.median(ratios):.2f} / {np.quantile(ratios, 0.9):.2f}"
 
 
 def work_at(job: Job, executors: int) -> float | None:
@@ -139,7 +158,10 @@ FIGURES: dict[str, Callable[[Trace], str]] = {
     "fresh / rest wave, all stages": lambda trace: median_of_stages(
         trace, lambda level: wave_ratio(level, "fresh")
     ),
-    "work at 50 executors / at fewest": lambda trace: inflation_at(trace, 50),
+    **{
+        f"work at {n} executors / at {BASE_LEVEL}: median, p90": partial(inflation_at, executors=n)
+        for n in (10, 20, 50, 100)
+    },
 }
 
 

@@ -126,6 +126,29 @@ def test_calibration_meets_the_public_figures() -> None:
     assert dict(PUBLIC_INFLATION) == PUBLISHED
 
 
+def test_calibration_meets_the_public_total_work() -> None:
+    """Three jobs; the middle one's total work, a start for each executor included, is published."""
+    jobs = tuple(
+        Job(f"j{count}", (replace(measured(), num_tasks=count),)) for count in (200, 1_000, 9_000)
+    )
+    model = ExecutorModel.calibrated(Trace("recorded", jobs))
+    work_ms = model.time_scale * jobs[1].work_ms
+    for executors, target in PUBLISHED.items():
+        total_ms = model.inflation[executors] * work_ms + executors * model.start_ms
+        assert total_ms / (work_ms + 5 * model.start_ms) == pytest.approx(target, rel=5e-3)
+
+
+def test_calibration_never_makes_tasks_faster() -> None:
+    """Where starts alone exceed the public work of tiny jobs, the factor is 1."""
+    level = LevelDurations.of(2, rest_ms=[1.0])
+    tiny = Stage("s", 100, (), (level,))
+    jobs = (Job("a", (tiny,)), Job("b", (tiny,)), Job("c", (replace(tiny, num_tasks=10**6),)))
+    model = ExecutorModel.calibrated(Trace("recorded", jobs))
+    factors = [model.inflation[level] for level in sorted(model.inflation)]
+    assert factors[0] == 1.0
+    assert all(low <= high for low, high in itertools.pairwise(factors))
+
+
 def test_calibration_can_leave_the_clock_alone() -> None:
     """`scaled=False` keeps recorded times; only the start is fitted."""
     model = ExecutorModel.calibrated(trace_of(measured()), scaled=False)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.cli.record import record
-from traces import Trace, TraceError, read_trace
+from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
 from traces.catalog import DATA_FOLDER
 from traces.graph import depth
 from traces.inflation import PUBLIC_WORK_MS, with_model
@@ -28,7 +28,7 @@ from traces.record_tpch.java import Java, find_java, java_major, parse_command
 from traces.record_tpch.plan import QUERIES
 from traces.record_tpch.sql import query_text
 from traces.record_tpch.tables import TABLE_BYTES, check_space, find_generator, num_files
-from traces.thinning import quantile_means
+from traces.thinning import quantile_means, thinned
 
 SHIPPED = DATA_FOLDER / "tpch.parquet"
 
@@ -88,6 +88,7 @@ def test_shuffles_are_as_wide_as_the_data_are_large(factor: float, partitions: s
         ({"queries": ()}, "queries []"),
         ({"repetitions": 0}, "repetitions 0"),
         ({"cores": 0}, "cores 0"),
+        ({"driver_memory": "much"}, "driver memory 'much'"),
         ({"time_limit_s": float("nan")}, "time limit nan s"),
     ],
 )
@@ -264,6 +265,17 @@ def test_thinning_keeps_the_mean_the_order_and_the_range(values: list[float], mo
         assert np.all(np.diff(after) >= -1e-6 * after[1:])
         assert before.min() * (1 - 1e-6) <= after[0]
         assert after[-1] <= before.max() * (1 + 1e-6)
+
+
+def test_waves_keep_their_weights() -> None:
+    """20 first tasks of 1,000 ms and 180 later ones of 10 ms, in 20 samples: work stays."""
+    level = LevelDurations.of(2, first_ms=[1_000.0] * 20, rest_ms=[10.0] * 180)
+    job = thinned(Job("j", (Stage("s", 200, (), (level,)),)), 20)
+    (kept,) = job.stages[0].durations
+    assert (kept.first_ms.tolist(), kept.rest_ms.tolist()) == ([1_000.0] * 2, [10.0] * 18)
+    assert thinned(job, 20) == job
+    with pytest.raises(TraceError, match="samples 0"):
+        thinned(job, 0)
 
 
 # What is kept of a recording
@@ -496,12 +508,12 @@ def test_the_shipped_trace_has_the_documented_shape(shipped: Trace) -> None:
     assert levels == {2}
 
 
-def test_a_query_has_the_same_graph_at_every_size_or_nearly(shipped: Trace) -> None:
-    """The planner may turn a join round as tables grow, but adds no stage."""
-    counts: dict[str, set[int]] = {}
+def test_a_query_has_nearly_the_same_graph_at_every_size(shipped: Trace) -> None:
+    """The planner may turn a join round or split one stage off as tables grow, not more."""
+    counts: dict[str, list[int]] = {}
     for job in shipped.jobs:
-        counts.setdefault(job.name.partition("/")[2], set()).add(len(job.stages))
-    assert all(len(found) == 1 for found in counts.values())
+        counts.setdefault(job.name.partition("/")[2], []).append(len(job.stages))
+    assert all(max(found) - min(found) <= 1 for found in counts.values())
 
 
 def test_the_shipped_trace_asks_for_the_model_and_holds_none(shipped: Trace) -> None:

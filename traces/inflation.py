@@ -12,9 +12,11 @@ only. This model adds to the measured durations, in this order:
 3. *Work inflation*: further executor levels, whose measured durations are all multiplied by the
    level's factor; the constant of the start is not.
 
-Both figures are those of decima-sim's public TPC-H traces, whose jobs are Decima's (SIGCOMM 2019).
-The factors are medians over jobs, and every job gets the same: the public p90 at 100 executors is
-6.2, the median 2.9. Nothing below 5 executors is public: there the factor is 1.
+`ExecutorModel.calibrated` chooses the parameters so that a trace meets figures of decima-sim's
+public TPC-H traces, whose jobs are Decima's (SIGCOMM 2019). The public inflation is of a job's
+*total* work, with one start for each executor in it; the factors on durations are therefore
+smaller, and small jobs lose more by many executors than large ones, as the public ones do. Nothing
+below 5 executors is public: there the factor is 1.
 
 A trace file that asks for the model holds its parameters as ``metadata["model"]``; `with_model`
 applies them. The measurements in the file stay as they are.
@@ -30,6 +32,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traces.errors import TraceError
 from traces.model import MAX_EXECUTORS, FloatArray, Job, LevelDurations, Stage, Trace
@@ -53,6 +56,8 @@ gap of 25 s, rounded"""
 WARM_PER_FRESH = 32
 """the model adds one fresh sample for so many warm ones, at least one"""
 
+_BISECTIONS = 40
+
 MAX_LEVELS = 64
 MAX_TIME_SCALE = 1e6
 
@@ -67,7 +72,7 @@ class ExecutorModel:
     """what the first task of a fresh executor takes on top, after scaling"""
     time_scale: float = 1.0
     inflation: Mapping[int, float] = field(default_factory=lambda: PUBLIC_INFLATION)
-    """executor level -> factor on task durations"""
+    """executor level -> factor on the durations of warm tasks"""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.start_ms) and self.start_ms >= 0):
@@ -88,18 +93,20 @@ class ExecutorModel:
         """The model whose public figures `trace` meets: mean work (if `scaled`), cost of a start.
 
         The ratio of the first task on a fresh executor to a later one is met at the median over
-        stages without parents, where executors mostly start in the public traces, too.
+        stages without parents, where executors mostly start in the public traces, too; the growth
+        of a job's total work with its executors at the median over jobs.
         """
-        mean_work_ms = statistics.fmean(job.work_ms for job in trace.jobs)
-        time_scale = _rounded(PUBLIC_WORK_MS / mean_work_ms) if scaled else 1.0
+        work_ms = np.array([job.work_ms for job in trace.jobs])
+        time_scale = _rounded(PUBLIC_WORK_MS / float(work_ms.mean())) if scaled else 1.0
         typical_ms = statistics.median(
             float(_warm(stage.durations[0]).mean(dtype=np.float64))
             for job in trace.jobs
             for stage in job.stages
             if not stage.parents
         )
-        start_ms = (PUBLIC_FRESH_RATIO - 1) * typical_ms * time_scale
-        return cls(_rounded(start_ms), time_scale)
+        start_ms = _rounded((PUBLIC_FRESH_RATIO - 1) * typical_ms * time_scale)
+        tasks = np.array([job.num_tasks for job in trace.jobs])
+        return cls(start_ms, time_scale, _factors(time_scale * work_ms, tasks, start_ms))
 
     @classmethod
     def from_metadata(cls, stored: object) -> ExecutorModel:
@@ -190,6 +197,29 @@ def with_model(trace: Trace) -> Trace:
         return ExecutorModel.from_metadata(stored).apply(trace)
     except TraceError as error:
         raise TraceError(f"trace {trace.name!r}: {error}") from error
+
+
+def _factors(
+    work_ms: NDArray[np.float64], tasks: NDArray[np.int64], start_ms: float
+) -> dict[int, float]:
+    """For each public level the factor on durations that gives the public total work.
+
+    Total work of a job at n executors: its warm work times the factor, and one start for each
+    executor that finds a task. It grows with the factor, so bisection finds the median's.
+    """
+    lowest = min(PUBLIC_INFLATION)
+    base_ms = work_ms + start_ms * np.minimum(tasks, lowest)
+    found: dict[int, float] = {}
+    least = 1.0  # more executors never make tasks faster
+    for level, target in sorted(PUBLIC_INFLATION.items()):
+        starts_ms = start_ms * np.minimum(tasks, level)
+        low, high = least, max(least, target)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            is_less = np.median((middle * work_ms + starts_ms) / base_ms) < target
+            low, high = (middle, high) if is_less else (low, middle)
+        least = found[level] = max(least, _rounded(high))
+    return found
 
 
 def _warm(level: LevelDurations) -> FloatArray:

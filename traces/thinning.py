@@ -11,18 +11,26 @@ from traces.model import FloatArray, Job, LevelDurations, Stage
 
 
 def thinned(job: Job, most: int) -> Job:
-    """`job` with at most `most` samples in each wave of each level."""
+    """`job` with about `most` samples in each level of a stage that has more.
+
+    Each wave keeps the same fraction, at least one sample, so that waves keep their weights in the
+    means over all samples, up to the rounding of that fraction to whole samples.
+    """
     if most < 1:
-        raise TraceError(f"samples {most}: a wave keeps at least 1")
+        raise TraceError(f"samples {most}: a stage keeps at least 1")
     return replace(job, stages=tuple(_stage(stage, most) for stage in job.stages))
 
 
 def _stage(stage: Stage, most: int) -> Stage:
-    levels = tuple(
-        LevelDurations(level.executors, *(quantile_means(wave, most) for wave in level.waves))
-        for level in stage.durations
-    )
-    return replace(stage, durations=levels)
+    return replace(stage, durations=tuple(_level(level, most) for level in stage.durations))
+
+
+def _level(level: LevelDurations, most: int) -> LevelDurations:
+    fraction = most / sum(len(wave) for wave in level.waves)
+    if fraction >= 1:
+        return level
+    waves = (quantile_means(wave, max(1, round(fraction * len(wave)))) for wave in level.waves)
+    return LevelDurations(level.executors, *waves)
 
 
 def quantile_means(values: FloatArray, most: int) -> FloatArray:

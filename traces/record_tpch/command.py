@@ -63,7 +63,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     type=click.IntRange(min=1),
     default=DEFAULT_SAMPLES,
     show_default=True,
-    help="Most samples of a wave in the file.",
+    help="About the most samples of a stage in the file.",
 )
 @click.option("--no-model", is_flag=True, help="Do not ask for the model of many executors.")
 @click.option("--keep-logs", type=_FOLDER, help="New folder for the event log and the facts.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -115,6 +116,8 @@ class RecordingPlan:
             raise TraceError(
                 f"repetitions {self.repetitions} and cores {self.cores} must be at least 1"
             )
+        if re.fullmatch(r"\d+[mg]", self.driver_memory) is None:
+            raise TraceError(f"driver memory {self.driver_memory!r}: a number and m or g, as in 4g")
         if not self.time_limit_s >= 0:
             raise TraceError(f"time limit {self.time_limit_s:g} s must not be negative")
 

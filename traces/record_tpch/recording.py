@@ -18,8 +18,8 @@ from traces.record_tpch.session import EVENTS, FACTS, Progress, record_logs
 from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
 
-DEFAULT_SAMPLES = 128
-"""samples that the file keeps of each wave"""
+DEFAULT_SAMPLES = 1024
+"""samples that the file keeps of each stage: all, up to TPC-H scale factor 3"""
 
 NOTE = "derived from TPC-H; not comparable with TPC-H results, and not a TPC benchmark result"
 
@@ -40,7 +40,7 @@ def record_tpch(
     Args:
         plan: what to run.
         name: of the trace.
-        samples: most samples of a wave, see `traces.thinning`.
+        samples: about the most of a stage, see `traces.thinning`.
         model: whether the metadata ask for the executor model, see `traces.inflation`.
         keep_logs: folder for the event log and the facts; None removes them.
         progress: called with a line as each step ends.
@@ -151,7 +151,7 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
             f"{facts['repetitions']} of each job, of which the one with the least work is kept"
         ),
         "time": f"{facts['wall_s']:,.0f} s in queries, mean load average {facts['mean_load']:.1f}",
-        "samples": f"at most {samples} of each wave: means of equal shares of the sorted durations",
+        "samples": f"all durations of a stage of up to {samples} tasks; else shares' means",
     }
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 START_TIMEOUT_S = 180.0
@@ -27,11 +28,19 @@ START_TIMEOUT_S = 180.0
 def main() -> None:
     orders = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     with driver(orders["command"]):
-        spark = SparkSession.builder.master(orders["master"]).appName(orders["name"]).getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-        tell(session_facts(spark))
-        run_all(spark, orders["runs"], orders["time_limit_s"])
-        spark.stop()
+        try:
+            record(orders)
+        except Py4JJavaError as error:  # its text is the driver's, which is about to go
+            raise SystemExit(str(error.java_exception.toString()).splitlines()[0]) from None
+
+
+def record(orders: Mapping[str, Any]) -> None:
+    """Run what was ordered in one session."""
+    spark = SparkSession.builder.master(orders["master"]).appName(orders["name"]).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    tell(session_facts(spark))
+    run_all(spark, orders["runs"], orders["time_limit_s"])
+    spark.stop()
 
 
 @contextlib.contextmanager
