@@ -74,7 +74,20 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
 }
 """every baseline, in the order of lists; multi-resource `tetris` and `graphene` join here"""
 
+SHIPPED_MODEL = "decima"
+"""the name of the model in the package"""
+LEARNED_SUFFIX = ".safetensors"
+"""other learned policies go by the path of their model file"""
+SAMPLED_SUFFIX = ":sampled"
+"""behind a learned policy's name: draw actions instead of taking the likeliest"""
+
 Parameters = Mapping[str, float]
+
+
+def is_learned(name: str) -> bool:
+    """Whether `name` is that of a learned policy (`decima.learned`), whatever its file holds."""
+    plain = name.removesuffix(SAMPLED_SUFFIX)
+    return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
 
 
 class Heuristic:

@@ -114,6 +114,11 @@ class VectorSimulator:
             chosen=padded.chosen[:stages],
         )
 
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Rows of jobs and of stages that each simulation has room for; a reset may add some."""
+        return self._stacked.jobs.shape[1], self._stacked.stages.shape[1]
+
     def observation(self) -> ObservationBatch:
         """All due decisions; the arrays change with the next step or reset."""
         if self._seen is None:

@@ -8,6 +8,7 @@ from decima.cli.errors import OneLineErrors
 from decima.cli.evaluate import evaluate
 from decima.cli.replay import replay
 from decima.cli.traces import traces
+from decima.cli.train import train
 from decima.cli.tune import tune
 from decima.cli.whatif import whatif
 
@@ -15,12 +16,13 @@ from decima.cli.whatif import whatif
 @click.group(cls=OneLineErrors)
 @click.version_option(package_name="decima-scheduler")
 def main() -> None:
-    """Schedulers for Spark-style DAG jobs: import logs, simulate, compare, tune."""
+    """Schedulers for Spark-style DAG jobs: import logs, simulate, compare, tune, train."""
 
 
 main.add_command(traces)
 main.add_command(evaluate)
 main.add_command(tune)
+main.add_command(train)
 main.add_command(replay)
 main.add_command(whatif)
 

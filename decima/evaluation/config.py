@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decima.policies import Heuristic
+from decima.policies import Heuristic, is_learned
 from spark_sim import Cluster, Protocol
 
 MS_PER_S = 1000.0
@@ -28,7 +28,8 @@ class EvaluationConfig:
     trace: str = "tpch"
     """a built-in trace by name, or a file"""
     policies: tuple[str, ...] = ("strict_fair", "fifo")
-    """names from `decima.policies.HEURISTICS`; the first is what the others are compared with"""
+    """names from `decima.policies.HEURISTICS`, "decima", or model files; the first is what the
+    others are compared with"""
     executors: int = 50
     jobs: int = 200
     """jobs in each sequence (decima-sim's generator adds the one present at the start)"""
@@ -62,7 +63,7 @@ class EvaluationConfig:
         if twice:
             raise ConfigError(f"policy {twice[0]!r} is named twice")
         for name in self.policies:
-            Heuristic(name, self.parameters.get(name))
+            self._check_policy(name)
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
@@ -71,6 +72,12 @@ class EvaluationConfig:
                 f"arrivals {self.arrivals!r}: no such file, and none of {', '.join(ARRIVALS)}"
             )
         self.cluster()
+
+    def _check_policy(self, name: str) -> None:
+        if not is_learned(name):
+            Heuristic(name, self.parameters.get(name))
+        elif self.parameters.get(name):
+            raise ConfigError(f"policy {name!r} is learned and has no parameters to set")
 
     def cluster(self) -> Cluster:
         """The cluster that every run gets; refuses impossible settings."""

@@ -12,7 +12,7 @@ from functools import partial
 from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.policies import Heuristic
+from decima.policies import Heuristic, is_learned
 from decima.policy import Policy
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
@@ -77,6 +77,8 @@ def evaluate(
     found: dict[tuple[str, int], Run] = {}
     workload = Workload.load(config.trace)
     draw_sequence(config, workload.trace, 0)  # faults show before any process starts
+    for name in config.policies:
+        _policy(workload, config, name, 0)
     if progress is not None:
         progress(0, len(pairs))
     for run in _runs(config, workload, pairs, min(workers, len(pairs)), timelines):
@@ -146,8 +148,12 @@ def play(simulator: Simulator, policy: Policy) -> float:
     return spent_s
 
 
-def _heuristic(config: EvaluationConfig, name: str, number: int) -> Heuristic:
+def _policy(workload: Workload, config: EvaluationConfig, name: str, number: int) -> Policy:
     key = int(Streams(config.seed, number).actions().integers(2**63))
+    if is_learned(name):
+        from decima.learned import learned_policy
+
+        return learned_policy(name, workload.arrays, key)
     return Heuristic(name, config.parameters.get(name), key)
 
 
@@ -160,7 +166,7 @@ def _runs(
 ) -> Iterator[Run]:
     if workers == 1:
         for name, number in pairs:
-            policy = _heuristic(config, name, number)
+            policy = _policy(workload, config, name, number)
             yield simulate(workload, config, policy, number, timeline=timelines)
         return
     # "spawn": forking a process that has started threads may hang.
@@ -181,5 +187,5 @@ def _start_worker(config: EvaluationConfig) -> None:
 def _work(timelines: bool, pair: tuple[str, int]) -> Run:
     workload, config = _worker
     name, number = pair
-    policy = _heuristic(config, name, number)
+    policy = _policy(workload, config, name, number)
     return simulate(workload, config, policy, number, timeline=timelines)

@@ -1,0 +1,65 @@
+"""What the network is told, column by column. A model card names this version.
+
+A change of any column, its scale or its place is a new `FEATURE_VERSION`: a model trained on other
+columns is refused. N is the number of executors, J that of jobs in the system, tau and W the
+workload's mean task duration and mean work of a job (`decima.agent.scales.Scales`).
+
+The paper's five features (Decima 5.1) are `left`, `duration`, `working` (in the messages),
+`on_offer` and `local` (at the heads): the last two are the same for all nodes of an observation
+or of a job, so a job's embedding stays what it was until the job itself changes.
+"""
+
+from __future__ import annotations
+
+FEATURE_VERSION = 1
+
+NODE = (
+    "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two
+    "duration",  # log2(mean task duration / tau) / 4
+    "working",  # executors that run, move to or wait for it / N
+    "work",  # log(1 + 8 L x duration / W)
+    "runnable",  # all parents complete
+)
+"""of each stage, for the messages"""
+
+JOB = (
+    "held",  # executors of the job / N
+    "share",  # log2((held + 1/2) / (N / J)) / 4
+    "idle",  # 1 if it holds none
+    "local",  # executors on offer that are in the job already / all on offer
+    "source",  # 1 if the executors on offer were freed by the job
+    "remaining",  # log2(work not launched / W) / 4
+    "relative",  # log2(work not launched / its mean over jobs) / 4
+    "shorter",  # share of the other jobs that have less work left
+    "undone",  # work not launched / work at arrival
+    "age",  # log(1 + time in the system x N / W) / 4
+    "wanted",  # log(1 + tasks of open stages without an executor / N)
+)
+"""of each job, at the heads"""
+
+STAGE = (
+    "demand",  # log(1 + 4 D / N), D: tasks without an executor
+    "covering",  # D / executors on offer, at most 1
+    "runnable",
+    "duration",  # as in NODE
+    "path",  # log(1 + critical path from here / (4 tau)) / 4
+    "part",  # D x duration / work of the job not launched
+)
+"""of each stage that may be chosen, at the stage head"""
+
+CLUSTER = (
+    "on_offer",  # / N
+    "jobs",  # log2(J / N) / 4 + 1/2
+    "count",  # log2(J) / 4
+    "load",  # log2(1/16 + work not launched in all jobs / W) / 4
+    "working",  # executors held by jobs / N
+)
+"""of the cluster, at the heads"""
+
+LIMIT = (
+    "limit",  # l / N
+    "share",  # log2(l / (N / J)) / 4
+    "added",  # (l - held) / N
+    "moved",  # share of the executors added that come from elsewhere
+)
+"""of each parallelism limit l that may be chosen, at the limit head"""

@@ -1,0 +1,37 @@
+"""`Scales`: the units in which a policy sees a workload: a model then fits any cluster size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from traces.arrays import TraceArrays
+
+
+@dataclass(frozen=True)
+class Scales:
+    """What is typical of the workload; durations and work are seen relative to it.
+
+    Numbers of executors are seen relative to the cluster's, which every observation tells.
+    """
+
+    task_ms: float
+    """mean duration of a task"""
+    work_ms: float
+    """mean work of a job, executor-milliseconds"""
+
+    def __post_init__(self) -> None:
+        for label, value in vars(self).items():
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{label} must be positive, got {value}")
+
+    @classmethod
+    def of(cls, trace: TraceArrays) -> Scales:
+        """The scales of a workload that draws the trace's jobs with equal frequency."""
+        work_ms = float(np.sum(trace.num_tasks * trace.mean_ms, dtype=np.float64))
+        num_tasks = int(trace.num_tasks.sum(dtype=np.int64))
+        return cls(
+            task_ms=max(work_ms / num_tasks, 1e-3), work_ms=max(work_ms / trace.num_jobs, 1e-3)
+        )

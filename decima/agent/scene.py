@@ -1,0 +1,68 @@
+"""`Scene`: what one or many simulations (or a live cluster) show, in one form for the features."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.batch import ObservationBatch
+from spark_sim.observation import Observation
+from spark_sim.tables import Table
+
+Int64 = NDArray[np.int64]
+
+
+class Scene(NamedTuple):
+    """B decisions that are due, with J jobs in their systems.
+
+    `memory_job` and `memory_stage` say where a job and its first stage are remembered from one
+    decision to the next (`decima.agent.memory`).
+    """
+
+    jobs: Table  # JOB
+    stages: Table  # STAGE
+    rows: Int64  # (J,) rows of `jobs`, by decision, then by arrival
+    job_ptr: Int64  # (B + 1,) decision b owns rows[job_ptr[b]:job_ptr[b + 1]]
+    time_ms: NDArray[np.float64]  # (B,)
+    num_executors: NDArray[np.int32]  # (B,)
+    on_offer: NDArray[np.int32]  # (B,)
+    source: NDArray[np.int32]  # (B,) row of `jobs`, NONE if no single one
+    memory_job: Int64  # (J,)
+    memory_stage: Int64  # (J,)
+
+
+def scene_of(seen: Observation) -> Scene:
+    """The scene of one decision; remembered by the rows of the simulator's own tables."""
+    rows = seen.active.astype(np.int64)
+    return Scene(
+        jobs=seen.jobs,
+        stages=seen.stages,
+        rows=rows,
+        job_ptr=np.array([0, len(rows)], np.int64),
+        time_ms=np.array([seen.time_ms]),
+        num_executors=np.array([seen.num_executors], np.int32),
+        on_offer=np.array([seen.on_offer], np.int32),
+        source=np.array([seen.source_job], np.int32),
+        memory_job=rows,
+        memory_stage=seen.jobs["first_stage"][rows].astype(np.int64),
+    )
+
+
+def scene_of_batch(seen: ObservationBatch, jobs_each: int, stages_each: int) -> Scene:
+    """The scene of B simulations, each with so many rows of memory."""
+    simulation = np.repeat(np.arange(len(seen.alive)), np.diff(seen.job_ptr))
+    first = seen.jobs["first_stage"]
+    return Scene(
+        jobs=seen.jobs,
+        stages=seen.stages,
+        rows=np.arange(len(seen.jobs)),
+        job_ptr=seen.job_ptr,
+        time_ms=seen.time_ms,
+        num_executors=seen.num_executors,
+        on_offer=seen.on_offer,
+        source=seen.source_job,
+        memory_job=simulation * jobs_each + seen.job_row,
+        memory_stage=simulation * stages_each + seen.stage_row[first],
+    )

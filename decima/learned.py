@@ -1,0 +1,42 @@
+"""Learned policies by name: the shipped model, or a model file.
+
+Here and not in `decima.policies`, so that heuristics run without loading torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from decima.agent.model import SHIPPED, shared_model
+from decima.agent.policy import LearnedPolicy
+from decima.policies import LEARNED_SUFFIX, SAMPLED_SUFFIX, SHIPPED_MODEL
+from traces.arrays import TraceArrays
+
+
+def model_path(name: str) -> Path:
+    """The file behind the name of a learned policy."""
+    plain = name.removesuffix(SAMPLED_SUFFIX)
+    return SHIPPED if plain == SHIPPED_MODEL else Path(plain)
+
+
+def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
+    """The policy called `name` for one run.
+
+    Args:
+        name: "decima", or a file of `decima train`; with ":sampled" behind it, actions are drawn
+            from its distribution instead of taking the likeliest.
+        trace: the jobs of the run.
+        key: seed of the draws.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    # Matrices are small: further threads only get in each other's way.
+    torch.set_num_threads(1)
+    model = shared_model(model_path(name))
+    rng = np.random.default_rng(key) if name.endswith(SAMPLED_SUFFIX) else None
+    short = name if LEARNED_SUFFIX not in name else Path(name).name
+    return LearnedPolicy(model.network, trace, rng=rng, name=short)

@@ -1,0 +1,13 @@
+"""What stops a training run. Every message is one line: where, the value found, the rule broken."""
+
+
+class RunError(ValueError):
+    """A run folder, or something asked of it, breaks a rule."""
+
+
+class CheckpointError(RunError):
+    """A file of tensors cannot be written, or is none."""
+
+
+class NotFiniteError(RunError):
+    """A number of the training became infinite or not a number."""

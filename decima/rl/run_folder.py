@@ -1,0 +1,203 @@
+"""The folder of one training run.
+
+config.json               the whole configuration, as given when the run was made
+environment.json          a list: commit and versions, again for each resume that differs
+metrics.jsonl             one line for each iteration
+checkpoint.safetensors    everything needed to go on
+best.safetensors          the model with the best validation score
+failure/                  after a number that was not finite: the state before, and a report
+lock                      held by the process that works here
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from decima.rl.environment import environment
+from decima.rl.errors import RunError
+from decima.rl.files import PARTIAL_SUFFIX, append, read, write_whole
+
+_LOCK = "lock"
+
+
+class RunFolder:
+    """A run folder that this process alone may write to, until `close`.
+
+    Made by `create` or `open`; use it in a `with` block.
+    """
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock: int | None = lock
+        self.config_file = path / "config.json"
+        self.environment_file = path / "environment.json"
+        self.metrics_file = path / "metrics.jsonl"
+        self.checkpoint_file = path / "checkpoint.safetensors"
+        self.best_file = path / "best.safetensors"
+        self.failure_folder = path / "failure"
+
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, object]) -> Self:
+        """Start a run in a folder that is not there yet, or empty.
+
+        Args:
+            path: the folder; those above it are made as needed.
+            config: plain JSON, stored as it is.
+
+        Raises:
+            RunError: the folder holds something, or cannot be written.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{path}: cannot make the folder: {error.strerror or error}") from error
+        with _locked(path) as lock:
+            folder = cls(path, lock)
+            if folder.config_file.exists():
+                raise RunError(f"{path}: holds a run already: resume it, or choose another folder")
+            folder._remove_partial_files()
+            held = sorted(entry.name for entry in path.iterdir() if entry.name != _LOCK)
+            if held:
+                raise RunError(f"{path}: holds {held[0]} and is no run: choose an empty folder")
+            _write_json(folder.config_file, dict(config))
+            folder._note_environment()
+            return folder
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Come back to a run, to go on with it.
+
+        Raises:
+            RunError: the folder is no run, is in use, or cannot be written.
+        """
+        if not (path / "config.json").is_file():
+            raise RunError(f"{path}: not a run folder: it has no config.json")
+        with _locked(path) as lock:
+            folder = cls(path, lock)
+            folder._remove_partial_files()
+            folder._note_environment()
+            return folder
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration given to `create`.
+
+        Raises:
+            RunError: the file is not what was written.
+        """
+        config = _read_json(self.config_file)
+        if not isinstance(config, dict):
+            raise RunError(f"{self.config_file}: holds no JSON object")
+        return config
+
+    def append_metrics(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Add the line of one iteration.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        line = json.dumps({"iteration": iteration, **metrics}, allow_nan=False)
+        append(self.metrics_file, line.encode() + b"\n")
+
+    def metrics(self) -> list[dict[str, float]]:
+        """The lines of `metrics.jsonl` so far, up to one that was cut short."""
+        return [metrics for _, metrics in self._metric_lines()]
+
+    def keep_metrics_before(self, iteration: int) -> None:
+        """Drop the lines of this iteration and later ones: they will be written again."""
+        kept = [line for line, row in self._metric_lines() if row["iteration"] < iteration]
+        write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept))
+
+    def report_failure(self, report: Mapping[str, object]) -> None:
+        """Write `failure/report.json`, and make its folder."""
+        try:
+            self.failure_folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.failure_folder}: {error.strerror or error}") from error
+        _write_json(self.failure_folder / "report.json", dict(report))
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _metric_lines(self) -> Iterator[tuple[bytes, dict[str, float]]]:
+        if not self.metrics_file.exists():
+            return
+        for line in read(self.metrics_file).splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:  # a process was killed while it wrote this line
+                return
+            if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
+                raise RunError(f"{self.metrics_file}: {line[:40]!r} is not a line of metrics")
+            yield line, row
+
+    def _remove_partial_files(self) -> None:
+        """Of a process that was killed while it wrote: the lock says that none is at work now."""
+        for partial in self.path.glob(f".*{PARTIAL_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                partial.unlink()
+
+    def _note_environment(self) -> None:
+        sessions = _read_json(self.environment_file) if self.environment_file.exists() else []
+        if not isinstance(sessions, list):
+            raise RunError(f"{self.environment_file}: holds no JSON list")
+        now = environment()
+        if not sessions or sessions[-1] != now:
+            _write_json(self.environment_file, [*sessions, now])
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The lock of a folder as a file descriptor; it is let go only if the block fails.
+
+    The system lets it go when the process ends, however it ends.
+    """
+    try:
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise RunError(f"{path}: cannot lock the folder: {error.strerror or error}") from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(f"{path}: another process is training in this folder") from error
+        except OSError as error:
+            raise RunError(f"{path}: cannot lock the folder: {error.strerror or error}") from error
+        yield lock
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _write_json(path: Path, content: object) -> None:
+    write_whole(path, json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(read(path))
+    except ValueError as error:
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"{path}: no JSON: {error}") from error

@@ -1,0 +1,111 @@
+"""What changes as training goes on: entropy weight, episode length, choice of the setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from decima.rl.returns import Floats
+
+
+@dataclass(frozen=True)
+class EntropySchedule:
+    r"""Weight of the entropy bonus: a straight line from `start` down to `end`, then constant.
+
+    .. math:: \beta_i = \max(\beta_{end},\;
+              \beta_{start} - (\beta_{start} - \beta_{end}) \, i / I)
+
+    Decima's released code goes from 1 to 1e-4 in steps of 1e-3.
+    """
+
+    start: float
+    """weight at iteration 0"""
+    end: float
+    """weight from iteration `iterations` on, at least 0"""
+    iterations: int
+    """I, how many iterations the way down takes"""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.end <= self.start:
+            raise ValueError(
+                f"entropy weight from {self.start} to {self.end}: it must not rise or be negative"
+            )
+        if self.iterations < 1:
+            raise ValueError(f"entropy weight falls over {self.iterations} iterations: at least 1")
+
+    def weight(self, iteration: int) -> float:
+        """Weight at an iteration, counted from 0."""
+        share = min(iteration / self.iterations, 1.0)
+        return max(self.end, self.start - (self.start - self.end) * share)
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """Memoryless ends of episodes whose mean length grows.
+
+    A length is drawn from an exponential distribution: at no moment does the time already passed
+    tell how much is left. With a fixed, predictable end a policy learns to push work past it.
+    Early episodes are short, as a policy that knows nothing lets the queue grow without bound and
+    late states of such episodes teach little.
+
+    Source: Decima (SIGCOMM 2019), section 5.3. The paper lets the number of jobs grow with it. In
+    the released code the flags for that (`num_stream_dags_grow`, `num_stream_dags_max`) are never
+    read; only the chance of an end falls there (mean 2,000 s to 20,000 s over 1,125 iterations).
+    """
+
+    start_s: float
+    """mean length at iteration 0, in simulated seconds"""
+    end_s: float
+    """mean length from iteration `iterations` on"""
+    iterations: int
+    """how many iterations the growth takes"""
+    growth: Literal["linear", "geometric"] = "geometric"
+    """whether equal steps add the same time or multiply by the same factor"""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.start_s <= self.end_s:
+            raise ValueError(
+                f"mean episode length from {self.start_s} s to {self.end_s} s: it must be above 0"
+                " and not fall"
+            )
+        if self.iterations < 1:
+            raise ValueError(f"episodes grow over {self.iterations} iterations: at least 1")
+        if self.growth not in ("linear", "geometric"):
+            raise ValueError(f"growth is {self.growth!r}: it must be linear or geometric")
+
+    def mean_s(self, iteration: int) -> float:
+        """Mean episode length at an iteration, counted from 0."""
+        share = min(iteration / self.iterations, 1.0)
+        if self.growth == "linear":
+            return self.start_s + (self.end_s - self.start_s) * share
+        return float(self.start_s * (self.end_s / self.start_s) ** share)
+
+    def draw(self, rng: np.random.Generator, iteration: int) -> float:
+        """Length in seconds of one episode of an iteration; all rollouts of one input share it."""
+        return float(rng.exponential(self.mean_s(iteration)))
+
+
+def gap_weights(gap: Floats, *, temperature: float, floor: float = 0.1) -> Floats:
+    r"""How often to train in each setting, so that the ones where the policy is behind come more.
+
+    .. math:: w_m = \frac{f}{M} + (1 - f) \frac{e^{g_m / T}}{\sum_n e^{g_n / T}}
+
+    Args:
+        gap: (M,) by how much the policy is worse than the reference in each setting, as a share of
+            the reference: 0.1 is 10 % worse, negative is better.
+        temperature: T, the difference of gaps at which one setting comes e times as often.
+        floor: f in [0, 1], the share spread evenly, so that no setting is forgotten.
+
+    Returns:
+        (M,) probabilities, which sum to 1.
+    """
+    if len(gap) == 0 or not np.all(np.isfinite(gap)):
+        raise ValueError(f"gaps {gap.tolist()}: at least one is needed, and all finite")
+    if not temperature > 0.0:
+        raise ValueError(f"temperature is {temperature}: it must be above 0")
+    if not 0.0 <= floor <= 1.0:
+        raise ValueError(f"the evenly spread share is {floor}: it must lie in [0, 1]")
+    preference = np.exp((gap - gap.max()) / temperature)
+    return np.asarray(floor / len(gap) + (1.0 - floor) * preference / preference.sum())

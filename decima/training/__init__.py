@@ -1,0 +1,1 @@
+"""Training the learned scheduler: configuration, episodes, credit, updates."""

@@ -1,0 +1,309 @@
+"""The configuration of a training: frozen, typed, and refused where it contradicts itself.
+
+A TOML file has one table for each section; `decima train --set section.key=value` changes one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from decima.agent.network import NetworkConfig
+from decima.evaluation.config import MS_PER_S, ConfigError
+from spark_sim import Cluster, Protocol
+
+Objective = Literal["avg_jct", "tail", "makespan"]
+
+
+def _require(rule: bool, message: str) -> None:
+    if not rule:
+        raise ConfigError(message)
+
+
+@dataclass(frozen=True)
+class WorkloadConfig:
+    """What arrives where. A *setting* is a mean gap, or a batch."""
+
+    trace: str = "tpch"
+    """a built-in trace by name, or a file"""
+    executors: int = 50
+    interarrival_s: tuple[float, ...] = (25.0, 18.0, 15.0)
+    """mean gaps of continuous arrivals: one setting each"""
+    batch_jobs: tuple[int, ...] = (20,)
+    """numbers of jobs that arrive at once: one setting each"""
+    protocol: str = "executors"
+    moving_delay_s: float = 2.0
+    warmup_delay_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(
+            len(self.interarrival_s) + len(self.batch_jobs) > 0,
+            "workload: neither interarrival_s nor batch_jobs names a setting",
+        )
+        for gap in self.interarrival_s:
+            _require(math.isfinite(gap) and gap > 0, f"workload.interarrival_s: {gap} is not > 0")
+        for jobs in self.batch_jobs:
+            _require(jobs >= 1, f"workload.batch_jobs: {jobs} is not at least 1")
+        self.cluster()
+
+    def cluster(self) -> Cluster:
+        """The cluster of every episode; refuses impossible settings."""
+        return Cluster(
+            num_executors=self.executors,
+            moving_delay_ms=self.moving_delay_s * MS_PER_S,
+            warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
+            protocol=Protocol.parse(self.protocol),
+        )
+
+
+@dataclass(frozen=True)
+class EpisodesConfig:
+    """What one iteration plays."""
+
+    sequences: int = 8
+    """arrival sequences, shared out over the settings in turn"""
+    rollouts: int = 8
+    """on each sequence, with the same arrivals and task durations"""
+    shards: int = 2
+    """parts of an iteration that one process can play: results depend on it, not on workers"""
+    start_s: float = 800.0
+    """mean length of an episode at first; ends are memoryless (Decima 5.3)"""
+    end_s: float = 1_600.0
+    """mean length at last"""
+    growth_iterations: int = 200
+    """iterations over which it grows (the curriculum)"""
+    longest: float = 2.5
+    """no episode is longer than so many mean lengths"""
+
+    def __post_init__(self) -> None:
+        _require(self.shards >= 1, f"episodes.shards: {self.shards} is not at least 1")
+        _require(
+            self.sequences >= self.shards and self.sequences % self.shards == 0,
+            f"episodes.sequences: {self.sequences} is no multiple of {self.shards} shards",
+        )
+        _require(self.rollouts >= 1, f"episodes.rollouts: {self.rollouts} is not at least 1")
+        _require(
+            0 < self.start_s <= self.end_s,
+            f"episodes: mean length from {self.start_s} to {self.end_s} s must be > 0, not fall",
+        )
+        _require(self.growth_iterations >= 1, "episodes.growth_iterations must be at least 1")
+        _require(self.longest > 0, f"episodes.longest: {self.longest} is not > 0")
+
+
+@dataclass(frozen=True)
+class CreditConfig:
+    """How much better than expected an action was."""
+
+    objective: Objective = "avg_jct"
+    """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
+    differential: bool = False
+    """subtract the average reward (the paper's choice where returns are not discounted)"""
+    horizon_s: float | None = 400.0
+    """a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
+    critic: bool = True
+    """a learned value function, with generalised advantages"""
+    lam: float = 0.97
+    """of the generalised advantages"""
+    baseline: Literal["input", "mean", "none"] = "input"
+    """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
+    normalise: Literal["sequence", "update", "none"] = "sequence"
+    """advantages to mean 0 and deviation 1 over what"""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.horizon_s is None or self.horizon_s > 0,
+            f"credit.horizon_s: {self.horizon_s} is not > 0",
+        )
+        _require(0 <= self.lam <= 1, f"credit.lam: {self.lam} is not in [0, 1]")
+        _require(
+            not (self.critic and self.horizon_s is None),
+            "credit: a critic needs a horizon_s, since undiscounted values have no bound",
+        )
+
+
+@dataclass(frozen=True)
+class UpdateConfig:
+    """How the weights follow the gradient."""
+
+    learning_rate: float = 4e-4
+    final_learning_rate: float = 1e-4
+    decay_iterations: int = 500
+    """iterations over which the rate falls, linearly"""
+    max_norm: float | None = 0.5
+    """gradients are clipped at this norm"""
+    passes: int = 3
+    """over the decisions of an iteration; 1 is REINFORCE"""
+    minibatches: int = 4
+    """of each pass"""
+    clip: float = 0.2
+    """of the probability ratio (PPO), where there is more than one step"""
+    max_kl: float | None = 0.02
+    """no further pass once the policy has moved so far from the one that acted"""
+    value_weight: float = 0.5
+    entropy_start: float = 0.002
+    entropy_end: float = 0.0005
+    entropy_iterations: int = 400
+
+    def __post_init__(self) -> None:
+        _require(
+            0 < self.final_learning_rate <= self.learning_rate,
+            "update: 0 < final_learning_rate <= learning_rate is needed",
+        )
+        for label in ("decay_iterations", "passes", "minibatches", "entropy_iterations"):
+            _require(getattr(self, label) >= 1, f"update.{label} must be at least 1")
+        _require(self.clip > 0, f"update.clip: {self.clip} is not > 0")
+        _require(self.max_norm is None or self.max_norm > 0, "update.max_norm must be > 0")
+        _require(self.max_kl is None or self.max_kl > 0, "update.max_kl must be > 0")
+        _require(self.value_weight >= 0, "update.value_weight must not be negative")
+        _require(
+            0 <= self.entropy_end <= self.entropy_start, "update: 0 <= entropy_end <= entropy_start"
+        )
+
+
+@dataclass(frozen=True)
+class ImitationConfig:
+    """The warm start: first iterations that copy a heuristic."""
+
+    teacher: str = "tuned_srw"
+    """a heuristic by name"""
+    iterations: int = 24
+    """0 starts from nothing"""
+    learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        _require(self.iterations >= 0, "imitation.iterations must not be negative")
+        _require(self.learning_rate > 0, "imitation.learning_rate must be > 0")
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """Fixed sequences, used neither in training nor by `decima evaluate`."""
+
+    every: int = 10
+    """iterations"""
+    sequences: int = 6
+    """of each setting"""
+    jobs: int = 120
+    """in each sequence of continuous arrivals"""
+    patience: int | None = None
+    """stop after so many validations without a better one"""
+
+    def __post_init__(self) -> None:
+        for label in ("every", "sequences", "jobs"):
+            _require(getattr(self, label) >= 1, f"validation.{label} must be at least 1")
+        _require(self.patience is None or self.patience >= 1, "validation.patience must be >= 1")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides what a training gives."""
+
+    iterations: int = 600
+    seed: int = 0
+    workload: WorkloadConfig = field(default_factory=WorkloadConfig)
+    episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    credit: CreditConfig = field(default_factory=CreditConfig)
+    update: UpdateConfig = field(default_factory=UpdateConfig)
+    imitation: ImitationConfig = field(default_factory=ImitationConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+
+    def __post_init__(self) -> None:
+        _require(self.iterations >= 1, f"iterations: {self.iterations} is not at least 1")
+        _require(self.seed >= 0, f"seed: {self.seed} is negative")
+        _require(
+            self.credit.baseline != "input" or self.episodes.rollouts >= 2,
+            'credit.baseline "input" compares rollouts: episodes.rollouts must be at least 2',
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as JSON-like values."""
+        return dataclasses.asdict(self)
+
+
+def read_config(path: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig:
+    """The configuration in a TOML file, with `section.key=value` changes on top.
+
+    Raises:
+        ConfigError: not TOML, an unknown key, a wrong type or a value that breaks a rule.
+    """
+    table: dict[str, Any] = {}
+    if path is not None:
+        try:
+            table = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: not TOML: {error}") from error
+    for change in changes:
+        _apply(table, change)
+    return config_from(table)
+
+
+def config_from(table: Mapping[str, Any]) -> TrainConfig:
+    """The configuration that `TrainConfig.to_json` or a TOML file describes."""
+    found: TrainConfig = _build(TrainConfig, table, "")
+    return found
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    label, equals, text = change.partition("=")
+    *sections, key = label.strip().split(".")
+    if not equals or not key:
+        raise ConfigError(f"--set {change!r}: expected section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for section in sections:
+        inner = table.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {change!r}: {section!r} is no section")
+        table = inner
+    table[key] = value
+
+
+def _build(kind: Any, table: Mapping[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(table) - {entry.name for entry in dataclasses.fields(kind)})
+    if unknown:
+        known = ", ".join(entry.name for entry in dataclasses.fields(kind))
+        raise ConfigError(f"unknown setting {where}{unknown[0]}; there are {known}")
+    values = {key: _value(hints[key], value, f"{where}{key}") for key, value in table.items()}
+    try:
+        return kind(**values)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    """`value` as `kind`; whole numbers serve as numbers, "none" and null as None."""
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} is {value!r}: a section is needed")
+        return _build(kind, value, f"{where}.")
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        if value is None or value == "none":
+            return None
+        return _value(next(one for one in inner if one is not type(None)), value, where)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{where} is {value!r}: a list is needed")
+        return tuple(_value(inner[0], one, where) for one in value)
+    if origin is Literal:
+        if value not in inner:
+            raise ConfigError(f"{where} is {value!r}: it must be one of {', '.join(inner)}")
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ConfigError(f"{where} is {value!r}: {kind.__name__} is needed")
+    return value

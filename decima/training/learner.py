@@ -1,0 +1,207 @@
+"""`DecimaLearner`: one training, as the loop of `decima.rl` runs it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from decima.agent.network import PolicyNetwork
+from decima.policies import Heuristic
+from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
+from decima.rl.returns import AverageRate
+from decima.rl.schedules import EntropySchedule
+from decima.training.config import TrainConfig
+from decima.training.crew import make_crew
+from decima.training.episodes import EpisodeSource
+from decima.training.shard import Collected, Part, Request
+from spark_sim import Simulator
+from spark_sim.metrics import measure
+from traces import load_trace
+from traces.arrays import to_arrays
+
+REFERENCE = "strict_fair"
+"""validation scores are relative to this heuristic"""
+
+
+class DecimaLearner:
+    """Weights, optimiser and average reward; the shards do the rest."""
+
+    def __init__(self, config: TrainConfig, *, workers: int = 1) -> None:
+        """Raises:
+        ValueError: (one line) the trace or a setting breaks a rule.
+        """
+        self._config = config
+        torch.manual_seed(config.seed)
+        self.network = PolicyNetwork(config.network)
+        update = config.update
+        self._optimiser = Optimiser(self.network, update.learning_rate, update.max_norm)
+        self._warm = Optimiser(self.network, config.imitation.learning_rate, update.max_norm)
+        self._entropy = EntropySchedule(
+            update.entropy_start, update.entropy_end, update.entropy_iterations
+        )
+        self._rate = AverageRate()
+        self._reference: dict[str, float] | None = None
+        self._crew = make_crew(config, workers)
+
+    def close(self) -> None:
+        """End the worker processes."""
+        self._crew.close()
+
+    # --- one iteration ---------------------------------------------------------------------------
+
+    def iterate(self, iteration: int) -> Mapping[str, float]:
+        """Play the iteration's sequences, then update the weights."""
+        weights = flat_parameters(self.network)
+        collected: list[Collected] = self._crew.ask("collect", iteration, weights, self._rate.rate)
+        reward = math.fsum(one.reward for one in collected)
+        time_s = math.fsum(one.time_s for one in collected)
+        self._rate.add(np.array([reward]), np.array([time_s]))
+        metrics = _summary(collected, reward, time_s)
+        imitate = iteration < self._config.imitation.iterations
+        return metrics | self._update(iteration, collected, imitate)
+
+    def _update(
+        self, iteration: int, collected: list[Collected], imitate: bool
+    ) -> dict[str, float]:
+        update = self._config.update
+        decisions = sum(one.decisions for one in collected)
+        mean, std = self._normalisation(collected, decisions)
+        weight = self._entropy.weight(iteration)
+        rate = self._learning_rate(iteration, imitate)
+        optimiser = self._warm if imitate else self._optimiser
+        norms: list[float] = []
+        parts: list[Part] = []
+        divergence = 0.0
+        for number in range(update.passes):
+            parts = []
+            for minibatch in range(update.minibatches):
+                request = Request(
+                    number * update.minibatches + minibatch,
+                    max(decisions / update.minibatches, 1.0),
+                    mean,
+                    std,
+                    weight,
+                    imitate,
+                )
+                shares = self._crew.ask("gradient", flat_parameters(self.network), request)
+                parts.extend(shares)
+                gradient = torch.stack([share.gradient for share in shares]).sum(0)
+                norms.append(optimiser.step(gradient, learning_rate=rate))
+            divergence = sum(part.divergence for part in parts) / update.minibatches
+            if update.max_kl is not None and divergence > update.max_kl:
+                break
+        count = update.minibatches
+        return {
+            "loss": sum(part.loss for part in parts) / count,
+            "entropy": sum(part.entropy for part in parts) / count,
+            "divergence": divergence,
+            "clipped": sum(part.clipped for part in parts) / count,
+            "gradient_norm": float(np.mean(norms)),
+            "updates": float(len(norms)),
+            "learning_rate": rate,
+            "entropy_weight": weight,
+        }
+
+    def _learning_rate(self, iteration: int, imitate: bool) -> float:
+        if imitate:
+            return self._config.imitation.learning_rate
+        update = self._config.update
+        done = min(1.0, iteration / update.decay_iterations)
+        return update.learning_rate + done * (update.final_learning_rate - update.learning_rate)
+
+    def _normalisation(self, collected: list[Collected], decisions: int) -> tuple[float, float]:
+        """Mean and deviation of the advantages of the whole iteration; 0 and 1 if not wanted."""
+        if self._config.credit.normalise != "update" or decisions == 0:
+            return 0.0, 1.0
+        mean = math.fsum(one.advantage_sum for one in collected) / decisions
+        square = math.fsum(one.advantage_squares for one in collected) / decisions
+        return mean, math.sqrt(max(square - mean * mean, 0.0))
+
+    # --- validation ------------------------------------------------------------------------------
+
+    def validate(self) -> Mapping[str, float]:
+        """Average JCT on the held-back sequences, over that of the reference.
+
+        Returns:
+            "score": the mean over settings in percent above the reference (lower is better); and
+            the same by setting.
+        """
+        if self._reference is None:
+            self._reference = self._measure_reference()
+        found: dict[str, list[float]] = {}
+        for share in self._crew.ask("validate", flat_parameters(self.network)):
+            for label, values in share.items():
+                found.setdefault(label, []).extend(values)
+        gaps = {
+            label: 100 * (float(np.mean(values)) / self._reference[label] - 1)
+            for label, values in found.items()
+        }
+        return {"score": float(np.mean(list(gaps.values())))} | {
+            f"{label}_percent": gap for label, gap in gaps.items()
+        }
+
+    def _measure_reference(self) -> dict[str, float]:
+        trace = load_trace(self._config.workload.trace)
+        arrays = to_arrays(trace)
+        source = EpisodeSource(self._config, trace)
+        cluster = self._config.workload.cluster()
+        found: dict[str, float] = {}
+        for setting in source.settings:
+            averages: list[float] = []
+            for episode in source.for_validation(setting):
+                run = episode.run
+                simulator = Simulator(
+                    arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key
+                )
+                Heuristic(REFERENCE).play(simulator)
+                averages.append(measure(simulator.state).avg_jct_s)
+            found[setting.label] = float(np.mean(averages))
+        return found
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next iteration depends on."""
+        return {
+            "weights": flat_parameters(self.network),
+            "average_rate": torch.from_numpy(self._rate.state().copy()),
+            **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
+            **{f"warm.{key}": value for key, value in self._warm.state().items()},
+        }
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave."""
+        set_flat_parameters(self.network, state["weights"])
+        self._rate.load(state["average_rate"].numpy())
+        for prefix, optimiser in (("adam.", self._optimiser), ("warm.", self._warm)):
+            optimiser.load(
+                {
+                    key.removeprefix(prefix): value
+                    for key, value in state.items()
+                    if key.startswith(prefix)
+                }
+            )
+
+    def model_state(self) -> dict[str, Tensor]:
+        """The network's weights by name, as a model file holds them."""
+        return {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+
+
+def _summary(collected: list[Collected], reward: float, time_s: float) -> dict[str, float]:
+    """Metrics of the rollouts."""
+    jct_s: dict[str, list[float]] = {}
+    for one in collected:
+        for label, values in one.jct_s.items():
+            jct_s.setdefault(label, []).extend(values)
+    error = math.fsum(one.value_error for one in collected)
+    spread = math.fsum(one.value_spread for one in collected)
+    return {
+        "decisions": float(sum(one.decisions for one in collected)),
+        "reward_rate": reward / time_s if time_s > 0 else 0.0,
+        "value_explained": 1 - error / spread if spread > 0 else 0.0,
+        **{f"jct_s.{label}": float(np.mean(values)) for label, values in jct_s.items()},
+    }

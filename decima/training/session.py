@@ -1,0 +1,80 @@
+"""A training from its configuration to a model file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from decima.agent.columns import FEATURE_VERSION
+from decima.agent.model import SUFFIX, save_model
+from decima.rl.checkpoint import load_tensors
+from decima.rl.learner import LoopSettings, Observer
+from decima.rl.loop import TrainingResult, train
+from decima.rl.run_folder import RunFolder
+from decima.rl.tensorboard import TensorBoardLog
+from decima.training.config import TrainConfig, config_from
+from decima.training.learner import REFERENCE, DecimaLearner
+
+MODEL = f"model{SUFFIX}"
+
+
+def run_training(
+    folder: RunFolder,
+    *,
+    workers: int = 1,
+    time_limit_s: float | None = None,
+    observers: Sequence[Observer] = (),
+) -> TrainingResult:
+    """Train as the folder's configuration says, from its checkpoint if there is one.
+
+    Leaves the best model, with its card, as `MODEL` in the folder.
+
+    Raises:
+        ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
+        NotFiniteError: a number of the training is not finite; the message says how to replay.
+    """
+    config = config_from(folder.config)
+    learner = DecimaLearner(config, workers=workers)
+    try:
+        result = train(
+            learner,
+            folder,
+            LoopSettings(
+                iterations=config.iterations,
+                validate_every=config.validation.every,
+                patience=config.validation.patience,
+                time_limit_s=time_limit_s,
+            ),
+            (TensorBoardLog(folder.path / "tensorboard"), *observers),
+        )
+    finally:
+        learner.close()
+    if folder.best_file.exists():
+        weights, _ = load_tensors(folder.best_file)
+        save_model(folder.path / MODEL, config.network, weights, _card(folder, config, result))
+    return result
+
+
+def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dict[str, Any]:
+    """How the model was made, and what it reached on the sequences that chose it."""
+    best = result.state.best_iteration
+    rows = [row for row in folder.metrics() if row["iteration"] == best]
+    validation = {
+        name.removeprefix("validation/"): value
+        for row in rows
+        for name, value in row.items()
+        if name.startswith("validation/")
+    }
+    return {
+        "feature_version": FEATURE_VERSION,
+        "trace": config.workload.trace,
+        "seed": config.seed,
+        "iterations": result.state.next_iteration,
+        "best_iteration": best,
+        "trained_s": round(result.state.elapsed_s, 1),
+        "validation_percent_against": REFERENCE,
+        "validation": validation,
+        "environment": json.loads(folder.environment_file.read_text("utf-8")),
+        "config": config.to_json(),
+    }

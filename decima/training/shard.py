@@ -1,0 +1,264 @@
+"""`Shard`: a fixed part of every iteration. It plays its sequences, then gives gradients on them.
+
+An iteration is cut into shards by the configuration, and shards are given to processes; so results
+depend on the number of shards and never on that of processes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from decima.agent.memory import GraphSorter
+from decima.agent.network import PolicyNetwork
+from decima.agent.rollout import Lanes, Rollouts, roll_out
+from decima.agent.scales import Scales
+from decima.agent.scene import Int64
+from decima.agent.scoring import Scorer, Scores
+from decima.policies import Heuristic
+from decima.rl import objectives
+from decima.rl.optimiser import flat_gradient, set_flat_parameters
+from decima.training.config import TrainConfig
+from decima.training.credit import Credit, assign_credit
+from decima.training.episodes import Episode, EpisodeSource
+from decima.training.teacher import Teacher
+from spark_sim import Streams
+from spark_sim.metrics import measure
+from spark_sim.vector import Run
+from traces import load_trace
+from traces.arrays import to_arrays
+
+_SHUFFLE_STREAM = 11
+BLOCK = 64
+"""decisions of one lane that stay together in a minibatch, since they share embeddings"""
+
+
+class Collected(NamedTuple):
+    """What a shard tells of its rollouts."""
+
+    decisions: int
+    advantage_sum: float
+    advantage_squares: float
+    reward: float
+    """sum"""
+    time_s: float
+    """sum"""
+    value_error: float
+    """sum over decisions of the critic's squared error"""
+    value_spread: float
+    """sum over decisions of the squared deviation of the targets"""
+    jct_s: dict[str, list[float]]
+    """by setting: average JCT of each rollout, unfinished jobs with their age"""
+
+
+class Request(NamedTuple):
+    """Which gradient is wanted."""
+
+    step: int
+    """which minibatch of which pass: pass x minibatches + minibatch"""
+    total: float
+    """decisions of a minibatch over all shards"""
+    mean: float
+    std: float
+    """by which advantages are shifted and divided"""
+    entropy_weight: float
+    imitate: bool
+
+
+class Part(NamedTuple):
+    """A shard's share of a gradient; shares add up."""
+
+    gradient: Tensor  # (P,)
+    loss: float
+    entropy: float
+    divergence: float
+    clipped: float
+
+
+class Shard:
+    """Plays and differentiates its part of each iteration."""
+
+    def __init__(self, config: TrainConfig, number: int) -> None:
+        self._config = config
+        self._number = number
+        trace = load_trace(config.workload.trace)
+        self._arrays = to_arrays(trace)
+        self._scales = Scales.of(self._arrays)
+        self._source = EpisodeSource(config, trace)
+        self._sorter = GraphSorter(self._arrays)
+        self._network = PolicyNetwork(config.network)
+        self._scorer: Scorer | None = None
+        self._credit: Credit | None = None
+        self._blocks: list[Int64] = []
+        self._minibatches: list[Int64] = []
+        self._iteration = 0
+
+    # --- playing ---------------------------------------------------------------------------------
+
+    def collect(self, iteration: int, weights: Tensor, rate: float) -> Collected:
+        """Play the shard's sequences of an iteration and assign credit."""
+        set_flat_parameters(self._network, weights)
+        self._iteration = iteration
+        episodes = self._own(self._source.of_iteration(iteration))
+        rollouts = self._play(episodes, self._config.episodes.rollouts, self._teacher(iteration))
+        sequence = np.repeat(np.arange(len(episodes)), self._config.episodes.rollouts)
+        credit = assign_credit(self._config.credit, rollouts, sequence, rate)
+        self._scorer = Scorer(self._network, self._sorter, rollouts.recording)
+        self._credit = credit
+        self._recording = rollouts.recording
+        self._blocks = _blocks(rollouts.recording.decisions.lane)
+        self._minibatches = []
+        value = rollouts.recording.decisions.value
+        return Collected(
+            len(credit.advantage),
+            float(credit.advantage.sum()),
+            float(np.square(credit.advantage).sum()),
+            float(credit.reward.sum()),
+            float(rollouts.end_s.sum()),
+            float(np.square(credit.target - value).sum()),
+            float(np.square(credit.target - credit.target.mean()).sum()),
+            self._jct_by_setting(episodes, rollouts),
+        )
+
+    def validate(self, weights: Tensor) -> dict[str, list[float]]:
+        """Average JCT of the likeliest actions on the shard's share of the held-back sequences."""
+        set_flat_parameters(self._network, weights)
+        episodes = [
+            episode
+            for setting in self._source.settings
+            for episode in self._own(self._source.for_validation(setting))
+        ]
+        if not episodes:
+            return {}
+        lanes = Lanes(
+            self._arrays, self._config.workload.cluster(), [one.run for one in episodes], None
+        )
+        rollouts = roll_out(self._network, self._scales, lanes)
+        found: dict[str, list[float]] = {}
+        for episode, state in zip(episodes, rollouts.states, strict=True):
+            found.setdefault(episode.setting.label, []).append(measure(state).avg_jct_s)
+        return found
+
+    def _own(self, episodes: list[Episode]) -> list[Episode]:
+        """This shard's share: neighbours, so that each shard meets every setting."""
+        shards = self._config.episodes.shards
+        first = len(episodes) * self._number // shards
+        return episodes[first : len(episodes) * (self._number + 1) // shards]
+
+    def _play(self, episodes: list[Episode], each: int, teacher: Teacher | None) -> Rollouts:
+        runs: list[Run] = []
+        uniform: list[np.random.Generator] = []
+        for episode in episodes:
+            for rollout in range(each):
+                runs.append(episode.run)
+                streams = Streams(self._config.seed, episode.number, rollout)
+                uniform.append(streams.actions())
+        lanes = Lanes(self._arrays, self._config.workload.cluster(), runs, uniform)
+        return roll_out(self._network, self._scales, lanes, teacher)
+
+    def _teacher(self, iteration: int) -> Teacher | None:
+        imitation = self._config.imitation
+        if iteration >= imitation.iterations:
+            return None
+        return Teacher(Heuristic(imitation.teacher))
+
+    def _jct_by_setting(
+        self, episodes: list[Episode], rollouts: Rollouts
+    ) -> dict[str, list[float]]:
+        each = self._config.episodes.rollouts
+        found: dict[str, list[float]] = {}
+        for index, state in enumerate(rollouts.states):
+            label = episodes[index // each].setting.label
+            found.setdefault(label, []).append(measure(state).avg_jct_s)
+        return found
+
+    # --- differentiating -------------------------------------------------------------------------
+
+    def gradient(self, weights: Tensor, request: Request) -> Part:
+        """The gradient on one minibatch of what `collect` has played."""
+        set_flat_parameters(self._network, weights)
+        self._network.zero_grad()
+        count = self._config.update.minibatches
+        if request.step % count == 0:
+            self._minibatches = self._shuffled(request.step // count)
+        index = self._minibatches[request.step % count]
+        if not len(index) or self._scorer is None:
+            return Part(torch.zeros_like(weights), 0.0, 0.0, 0.0, 0.0)
+        scores = self._scorer.score(index)
+        if request.imitate:
+            loss, divergence, clipped = self._imitation_loss(scores, index, request)
+        else:
+            loss, divergence, clipped = self._loss(scores, index, request)
+        loss.backward()  # type: ignore[no-untyped-call]
+        entropy = float(scores.entropy.detach().sum()) / request.total
+        return Part(
+            flat_gradient(self._network), float(loss.detach()), entropy, divergence, clipped
+        )
+
+    def _shuffled(self, number: int) -> list[Int64]:
+        """The minibatches of one pass: whole blocks, in a new order each time."""
+        key = (self._iteration, number, self._number, _SHUFFLE_STREAM)
+        rng = np.random.default_rng(np.random.SeedSequence(self._config.seed, spawn_key=key))
+        order = rng.permutation(len(self._blocks))
+        return [
+            np.concatenate([self._blocks[index] for index in part] or [np.empty(0, np.int64)])
+            for part in np.array_split(order, self._config.update.minibatches)
+        ]
+
+    def _loss(self, scores: Scores, index: Int64, request: Request) -> tuple[Tensor, float, float]:
+        assert self._credit is not None  # noqa: S101 - `collect` comes first
+        update = self._config.update
+        total = request.total
+        advantage = objectives.normalised(
+            _tensor(self._credit.advantage[index]), request.mean, request.std
+        )
+        divergence = clipped = 0.0
+        if update.passes * update.minibatches == 1:
+            loss = objectives.policy_gradient_loss(scores.log_prob, advantage, total=total)
+        else:
+            old = _tensor(self._recording.decisions.log_prob[index])
+            parts = objectives.clipped_ratio_loss(
+                scores.log_prob, old, advantage, update.clip, total=total
+            )
+            loss = parts.loss
+            divergence = float(parts.approximate_kl)
+            clipped = float(parts.clip_fraction)
+        loss = loss + objectives.entropy_loss(scores.entropy, request.entropy_weight, total=total)
+        loss = loss + self._critic_loss(scores, index, request)
+        return loss, divergence, clipped
+
+    def _imitation_loss(
+        self, scores: Scores, index: Int64, request: Request
+    ) -> tuple[Tensor, float, float]:
+        """Minus the log-probability of what the teacher advised, where the network could do it."""
+        possible = torch.isfinite(scores.log_prob)
+        loss = -scores.log_prob[possible].sum() / request.total
+        return loss + self._critic_loss(scores, index, request), 0.0, 0.0
+
+    def _critic_loss(self, scores: Scores, index: Int64, request: Request) -> Tensor:
+        if not self._config.credit.critic:
+            return torch.zeros(())
+        assert self._credit is not None  # noqa: S101 - `collect` comes first
+        target = _tensor(self._credit.target[index])
+        error = objectives.value_loss(scores.value, target, total=request.total)
+        return self._config.update.value_weight * error
+
+
+def _tensor(values: NDArray[np.float64]) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def _blocks(lane: Int64) -> list[Int64]:
+    """Runs of up to `BLOCK` decisions, each of one lane and in the order of time."""
+    order = np.argsort(lane, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(lane[order])) + 1, len(order))
+    found: list[Int64] = []
+    first = 0
+    for end in ends:
+        found.extend(order[start : min(start + BLOCK, end)] for start in range(first, end, BLOCK))
+        first = int(end)
+    return found

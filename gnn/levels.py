@@ -1,0 +1,111 @@
+"""The order in which messages flow: nodes by height, so that children come before their parents.
+
+V nodes, E edges, L levels. The *height* of a node is the number of edges on the longest chain below
+it; level l holds the nodes of height l, so a graph's leaves are level 0 and L - 1 is its depth.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Levels(NamedTuple):
+    """V nodes sorted by height: leaves (no children) first; how messages flow, child to parent."""
+
+    node_ptr: tuple[int, ...]
+    """(L + 1,) level l is rows node_ptr[l]:node_ptr[l + 1]"""
+    child: Tensor
+    """(E,) int64 row of the child; edges are sorted by the height of their child"""
+    parent: Tensor
+    """(E,) int64 row of the parent"""
+    edge_ptr: tuple[int, ...]
+    """(L + 1,) edges edge_ptr[l]:edge_ptr[l + 1] are those whose child is in level l"""
+
+    @property
+    def num_nodes(self) -> int:
+        """V"""
+        return self.node_ptr[-1]
+
+    @property
+    def num_levels(self) -> int:
+        """L"""
+        return len(self.node_ptr) - 1
+
+
+def levels_of(edges: Tensor, num_nodes: int) -> tuple[Levels, Tensor]:
+    """Sort the nodes of a DAG, or of many at once, by height.
+
+    Args:
+        edges: (2, E) int64, row 0 the parents, row 1 the children, in any numbering below
+            `num_nodes`.
+        num_nodes: V.
+
+    Returns:
+        The levels, and order (V,) int64: row r of the sorted numbering is node order[r]. Nodes of
+        one height, and edges with children of one height, keep the order in which they came.
+
+    Raises:
+        ValueError: (one line) `edges` has another shape or type, names a node that does not exist,
+            or contains a cycle.
+    """
+    _check_edges(edges, num_nodes)
+    return levels_by_height(edges, _heights(edges, num_nodes))
+
+
+def levels_by_height(edges: Tensor, height: Tensor) -> tuple[Levels, Tensor]:
+    """`levels_of` for a caller that knows the heights; nothing is checked.
+
+    The heights of a job's stages never change while it runs: a stage completes before the stages
+    below it do.
+
+    Args:
+        edges: (2, E) int64, as for `levels_of`.
+        height: (V,) int64 longest chain below each node.
+
+    Returns:
+        As `levels_of`.
+    """
+    parent, child = edges
+    order = height.argsort(stable=True)
+    row = torch.empty_like(order)
+    row[order] = torch.arange(len(order))
+    height_of_child = height[child]
+    edge_order = height_of_child.argsort(stable=True)
+    nodes = height.bincount()
+    levels = Levels(
+        node_ptr=_offsets(nodes),
+        child=row[child[edge_order]],
+        parent=row[parent[edge_order]],
+        edge_ptr=_offsets(height_of_child.bincount(minlength=len(nodes))),
+    )
+    return levels, order
+
+
+def _check_edges(edges: Tensor, num_nodes: int) -> None:
+    if edges.dtype != torch.int64 or edges.dim() != 2 or edges.size(0) != 2:
+        raise ValueError(
+            f"edges must be int64 of shape (2, E), got {edges.dtype} of {tuple(edges.shape)}"
+        )
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < num_nodes:
+        raise ValueError(
+            f"edges name nodes {int(edges.min())} to {int(edges.max())}, there are {num_nodes}"
+        )
+
+
+def _heights(edges: Tensor, num_nodes: int) -> Tensor:
+    """(V,) longest chain below each node, by relaxing all edges until nothing changes."""
+    parent, child = edges
+    height = torch.zeros(num_nodes, dtype=torch.int64)
+    for _ in range(num_nodes + 1):
+        higher = height.scatter_reduce(0, parent, height[child] + 1, "amax")
+        if torch.equal(higher, height):
+            return height
+        height = higher
+    raise ValueError(f"the edges between {num_nodes} nodes contain a cycle")
+
+
+def _offsets(counts: Tensor) -> tuple[int, ...]:
+    return (0, *counts.cumsum(0).tolist())

@@ -1,0 +1,353 @@
+"""Checkpoints and run folders: nothing half written, nothing executed, nobody disturbed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import resource
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
+from decima.rl.environment import environment, git_state
+from decima.rl.errors import CheckpointError, RunError
+from decima.rl.files import append
+from decima.rl.run_folder import RunFolder
+
+TENSORS = {
+    "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),
+    "step": torch.tensor(7),
+    "rates": torch.tensor([0.1, 0.2], dtype=torch.float64),
+    "seen": torch.tensor([True, False]),
+    "nothing": torch.zeros(0, 3),
+}
+
+
+def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(
+        first[name].dtype == second[name].dtype and torch.equal(first[name], second[name])
+        for name in first
+    )
+
+
+def test_tensors_and_facts_come_back_as_they_were(tmp_path: Path) -> None:
+    """Every kind of number, no dimensions, no entries; facts with any text."""
+    facts = {"iteration": 3, "best": None, "note": 'a "quoted" line\nand é', "deep": {"x": [1.5]}}
+    save_tensors(tmp_path / "a.safetensors", TENSORS, facts)
+
+    tensors, found = load_tensors(tmp_path / "a.safetensors")
+
+    assert same(tensors, TENSORS)
+    assert found == facts
+    tensors["step"].add_(1)  # may be trained on
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+def test_tensors_that_share_memory_are_saved_apart(tmp_path: Path) -> None:
+    """Views, transposes and the same tensor under two names."""
+    base = torch.arange(6.0).reshape(2, 3)
+    shared = {"all": base, "again": base, "row": base[1], "turned": base.T}
+    save_tensors(tmp_path / "a.safetensors", shared, {})
+
+    tensors, _ = load_tensors(tmp_path / "a.safetensors")
+
+    assert same(tensors, {name: tensor.clone() for name, tensor in shared.items()})
+
+
+def test_a_snapshot_does_not_follow_its_original() -> None:
+    """Training goes on while it waits to be written."""
+    live = torch.ones(2, requires_grad=True)
+    kept = snapshot({"live": live})
+    with torch.no_grad():
+        live.mul_(5.0)
+    assert kept["live"].tolist() == [1.0, 1.0]
+    assert not kept["live"].requires_grad
+
+
+def test_equal_content_makes_equal_files(tmp_path: Path) -> None:
+    """Two runs can be compared by their bytes."""
+    for name in ("a", "b"):
+        save_tensors(tmp_path / name, TENSORS, {"x": 1, "y": 2})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def good_file(folder: Path) -> bytes:
+    save_tensors(folder / "good", TENSORS, {"x": 1})
+    return (folder / "good").read_bytes()
+
+
+class Exploit:
+    """What a pickle may do to whoever loads it."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("exploited",)
+
+
+def test_other_files_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty, text, a pickle, torch's own format; none of them is executed."""
+    monkeypatch.chdir(tmp_path)
+    torch.save({"x": torch.ones(2)}, tmp_path / "torch")
+    no_facts = {"__metadata__": {"json": "[1]"}}
+    contents = {
+        "empty": b"",
+        "text": b"hello, this is a text of some length, but no tensors",
+        "pickle": pickle.dumps(Exploit()),
+        "torch": (tmp_path / "torch").read_bytes(),
+        "no object": b"\x22\0\0\0\0\0\0\0" + json.dumps(no_facts).encode().ljust(34),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(CheckpointError, match=name) as refused:
+            load_tensors(tmp_path / name)
+        assert "\n" not in str(refused.value)
+    assert not (tmp_path / "exploited").exists()
+
+
+@given(st.data())
+def test_a_file_cut_short_anywhere_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Not loaded with zeros at its end."""
+    folder = tmp_path_factory.mktemp("cut")
+    whole = good_file(folder)
+    length = data.draw(st.integers(0, len(whole) - 1))
+    (folder / "cut").write_bytes(whole[:length])
+    with pytest.raises(CheckpointError):
+        load_tensors(folder / "cut")
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_refused_or_loaded_but_never_crashes(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes
+) -> None:
+    """Bytes in the header changed at random."""
+    folder = tmp_path_factory.mktemp("noise")
+    whole = good_file(folder)
+    (folder / "noisy").write_bytes(whole[:8] + noise + whole[8 + len(noise) :])
+    message = ""
+    try:
+        load_tensors(folder / "noisy")
+    except CheckpointError as error:
+        message = str(error)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    """No file, or a folder."""
+    with pytest.raises(RunError, match="cannot read"):
+        load_tensors(tmp_path / name)
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_previous_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """One line that says so, the old content, and nothing beside it."""
+    file = tmp_path / "a.safetensors"
+    save_tensors(file, TENSORS, {"version": 1})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(RunError, match="No space left on device; the previous file is unchanged"):
+        save_tensors(file, TENSORS, {"version": 2})
+
+    assert load_tensors(file)[1] == {"version": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+def test_a_write_that_stops_half_way_leaves_the_previous_file(tmp_path: Path) -> None:
+    """Not simulated: the system refuses to let the file grow beyond 1,000 bytes."""
+    file = tmp_path / "a.safetensors"
+    save_tensors(file, TENSORS, {"version": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(RunError, match="File too large"):
+            save_tensors(file, {"large": torch.ones(5000)}, {"version": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert load_tensors(file)[1] == {"version": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+def test_a_line_that_finds_no_room_is_an_error() -> None:
+    """The device that is always full."""
+    with pytest.raises(RunError, match="No space left"):
+        append(Path("/dev/full"), b"line\n")
+
+
+def test_a_run_keeps_its_configuration_and_where_it_was_made(tmp_path: Path) -> None:
+    """Plain JSON; nothing in it tells the machine or its user."""
+    with RunFolder.create(tmp_path / "deep" / "run", {"seed": 3, "rates": [0.1]}) as folder:
+        assert folder.config == {"seed": 3, "rates": [0.1]}
+        (session,) = json.loads(folder.environment_file.read_text())
+
+    assert session == environment()
+    assert session["torch"] == torch.__version__
+    text = folder.environment_file.read_text()
+    assert str(Path.home()) not in text
+    assert socket.gethostname() not in text
+
+
+def test_a_resume_elsewhere_is_noted(tmp_path: Path) -> None:
+    """Once for each change: another version may explain another result."""
+    RunFolder.create(tmp_path / "run", {}).close()
+    file = tmp_path / "run" / "environment.json"
+    old = [{**environment(), "torch": "1.0"}]
+    file.write_text(json.dumps(old))
+    for _ in range(2):
+        RunFolder.open(tmp_path / "run").close()
+
+    assert json.loads(file.read_text()) == [*old, environment()]
+
+
+def test_a_run_in_use_is_refused(tmp_path: Path) -> None:
+    """By resume and by a new run; after it is closed it opens."""
+    with RunFolder.create(tmp_path / "run", {}):
+        with pytest.raises(RunError, match="another process is training"):
+            RunFolder.open(tmp_path / "run")
+        with pytest.raises(RunError, match="another process is training"):
+            RunFolder.create(tmp_path / "run", {})
+    RunFolder.open(tmp_path / "run").close()
+
+
+def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
+    """The next attempt gets the same answer, not "in use"."""
+    RunFolder.create(tmp_path / "run", {}).close()
+    for _ in range(2):
+        with pytest.raises(RunError, match="holds a run already"):
+            RunFolder.create(tmp_path / "run", {})
+
+
+def test_a_new_run_needs_an_empty_folder(tmp_path: Path) -> None:
+    """Someone's own files are not mixed with ours."""
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(RunError, match=r"thesis\.tex and is no run"):
+        RunFolder.create(tmp_path, {})
+    with pytest.raises(RunError, match="cannot make the folder"):
+        RunFolder.create(tmp_path / "thesis.tex", {})
+
+
+def test_a_run_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> None:
+    """What such a process leaves: the lock, and a file under its temporary name."""
+    (tmp_path / "lock").touch()
+    (tmp_path / ".config.json.99.partial").write_text('{"se')
+
+    RunFolder.create(tmp_path, {"seed": 1}).close()
+
+    names = sorted(entry.name for entry in tmp_path.iterdir())
+    assert names == ["config.json", "environment.json", "lock"]
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_only_a_run_can_be_opened(tmp_path: Path, name: str) -> None:
+    """No folder, or one without configuration; and nothing is made there."""
+    with pytest.raises(RunError, match="not a run folder"):
+        RunFolder.open(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def read_everything(path: Path) -> tuple[object, object]:
+    with RunFolder.open(path) as folder:
+        return folder.config, folder.metrics()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", "{", "no JSON"),
+        ("config.json", "[1]", "holds no JSON object"),
+        ("environment.json", "{}", "holds no JSON list"),
+        ("metrics.jsonl", "[]\n", "not a line of metrics"),
+    ],
+)
+def test_damaged_files_of_a_run_are_named(
+    tmp_path: Path, file: str, content: str, message: str
+) -> None:
+    """One line, and the lock is free again."""
+    RunFolder.create(tmp_path, {}).close()
+    (tmp_path / file).write_text(content)
+    with pytest.raises(RunError, match=message) as refused:
+        read_everything(tmp_path)
+    assert file in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_lines_beyond_a_checkpoint_are_dropped(tmp_path: Path) -> None:
+    """Those of iterations to be repeated, and one that was cut short by a kill."""
+    with RunFolder.create(tmp_path, {}) as folder:
+        assert folder.metrics() == []
+        for iteration in range(4):
+            folder.append_metrics(iteration, {"loss": iteration / 2})
+        with folder.metrics_file.open("a") as file:
+            file.write('{"iteration": 4, "lo')
+        assert len(folder.metrics()) == 4
+
+        folder.keep_metrics_before(2)
+        folder.append_metrics(2, {"loss": 9.0})
+
+        assert folder.metrics() == [
+            {"iteration": 0, "loss": 0.0},
+            {"iteration": 1, "loss": 0.5},
+            {"iteration": 2, "loss": 9.0},
+        ]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
+
+
+def test_commit_and_changes_of_a_checkout_are_told(tmp_path: Path) -> None:
+    """Clean, then with a changed file, then with a new one; other files do not count."""
+    source = tmp_path / "package" / "module.py"
+    source.parent.mkdir()
+    source.write_text("x = 1\n")
+    git(tmp_path, "init", "-q")
+    assert git_state(source) == (None, None)
+
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "m")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    (tmp_path / "notes.txt").touch()
+    assert git_state(source) == (commit, False)
+    (tmp_path / "new.py").touch()
+    assert git_state(source) == (commit, True)
+    (tmp_path / "new.py").unlink()
+    source.write_text("x = 2\n")
+    assert git_state(source) == (commit, True)
+
+
+def test_an_installed_package_belongs_to_no_checkout_around_it(tmp_path: Path) -> None:
+    """A virtual environment often lies inside the user's own repository."""
+    (tmp_path / "own.py").touch()
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "m")
+    installed = tmp_path / "venv" / "module.py"
+    installed.parent.mkdir()
+    installed.touch()
+
+    assert git_state(installed) == (None, None)
+    assert git_state(tmp_path / "nowhere" / "module.py") == (None, None)
+
+
+def test_without_git_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run needs no git."""
+    monkeypatch.setenv("PATH", "")
+    assert git_state(Path(__file__)) == (None, None)

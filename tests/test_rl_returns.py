@@ -1,0 +1,200 @@
+"""Returns and advantages: by hand, and against the laws that tie them to each other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decima.rl.returns import (
+    AverageRate,
+    Floats,
+    differential,
+    differential_reward,
+    discounted,
+    generalised_advantage,
+    undiscounted,
+)
+
+numbers = st.floats(-100.0, 100.0)
+times = st.floats(0.0, 50.0)
+steps = st.lists(st.tuples(numbers, times, numbers), min_size=1, max_size=30)
+Steps = list[tuple[float, float, float]]
+
+
+def columns(rows: Steps) -> tuple[Floats, Floats, Floats]:
+    """(K,) rewards, (K,) elapsed times and (K,) values."""
+    reward, elapsed, value = np.array(rows, dtype=np.float64).T
+    return reward, elapsed, value
+
+
+def test_returns_of_three_decisions_by_hand() -> None:
+    """Rewards -2, -6, -1 after 1, 2, 1 seconds, at an average of -2 for each second."""
+    reward, elapsed = np.array([-2.0, -6.0, -1.0]), np.array([1.0, 2.0, 1.0])
+
+    assert undiscounted(reward).tolist() == [-9.0, -7.0, -1.0]
+    assert differential_reward(reward, elapsed, rate=-2.0).tolist() == [0.0, -2.0, 1.0]
+    assert differential(reward, elapsed, rate=-2.0).tolist() == [-1.0, -1.0, 1.0]
+
+
+def test_discount_halves_what_comes_a_half_life_later() -> None:
+    """With horizon 1 / ln 2 a second halves, two seconds quarter."""
+    reward, elapsed = np.array([1.0, 8.0, 4.0]), np.array([1.0, 2.0, 9.0])
+
+    found = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
+
+    assert found == pytest.approx([1.0 + 9.0 / 2.0, 8.0 + 4.0 / 4.0, 4.0])
+
+
+def test_generalised_advantage_of_two_decisions_by_hand() -> None:
+    """One-second steps, discount 1/2, lambda 1/2: errors 4 and 3, the first gains 3 / 4."""
+    found = generalised_advantage(
+        np.array([3.0, 4.0]),
+        np.array([1.0, 1.0]),
+        np.array([1.0, 4.0]),
+        6.0,
+        horizon=1.0 / math.log(2.0),
+        lam=0.5,
+    )
+
+    # 3 + 4 / 2 - 1 = 4 and 4 + 6 / 2 - 4 = 3
+    assert found == pytest.approx([4.0 + 0.25 * 3.0, 3.0])
+
+
+@given(steps, numbers)
+def test_lambda_one_without_discount_is_return_minus_value(rows: Steps, last: float) -> None:
+    """The values in between cancel; the value of the end is what is still to come."""
+    reward, elapsed, value = columns(rows)
+
+    found = generalised_advantage(reward, elapsed, value, last, horizon=None, lam=1.0)
+
+    assert found == pytest.approx(undiscounted(reward) + last - value, abs=1e-8)
+
+
+@given(steps, st.floats(0.1, 1000.0))
+def test_lambda_one_with_discount_is_discounted_return_minus_value(
+    rows: Steps, horizon: float
+) -> None:
+    """The same with a discount, at a true end."""
+    reward, elapsed, value = columns(rows)
+
+    found = generalised_advantage(reward, elapsed, value, 0.0, horizon=horizon, lam=1.0)
+
+    assert found == pytest.approx(discounted(reward, elapsed, horizon) - value, abs=1e-8)
+
+
+@given(steps)
+def test_a_horizon_without_end_discounts_nothing(rows: Steps) -> None:
+    """Infinity and None mean the same."""
+    reward, elapsed, _ = columns(rows)
+
+    assert discounted(reward, elapsed, math.inf).tolist() == undiscounted(reward).tolist()
+    assert discounted(reward, elapsed, None).tolist() == undiscounted(reward).tolist()
+
+
+@given(steps, st.floats(0.1, 1000.0), st.data())
+def test_decisions_that_earn_nothing_in_no_time_change_no_return(
+    rows: Steps, horizon: float, data: st.DataObject
+) -> None:
+    """Several decisions at one instant count as one: discount follows time, not steps."""
+    reward, elapsed, _ = columns(rows)
+    place = data.draw(st.integers(0, len(rows)))
+
+    found = discounted(np.insert(reward, place, 0.0), np.insert(elapsed, place, 0.0), horizon)
+
+    assert np.delete(found, place) == pytest.approx(discounted(reward, elapsed, horizon))
+
+
+@given(steps)
+def test_measured_at_its_own_rate_an_episode_earns_nothing(rows: Steps) -> None:
+    """The differential return of the first decision is 0."""
+    reward, elapsed, _ = columns([*rows, (1.0, 1.0, 0.0)])
+    average = AverageRate()
+    average.add(reward, elapsed)
+
+    assert differential(reward, elapsed, average.rate)[0] == pytest.approx(0.0, abs=1e-8)
+
+
+def test_returns_become_tensors() -> None:
+    """An array that runs backwards in memory would be refused."""
+    assert torch.from_numpy(undiscounted(np.ones(3))).tolist() == [3.0, 2.0, 1.0]
+
+
+def test_an_empty_episode_has_no_returns() -> None:
+    """The clock may run out before the first decision."""
+    none = np.zeros(0)
+
+    assert len(undiscounted(none)) == 0
+    assert len(discounted(none, none, 5.0)) == 0
+    assert len(generalised_advantage(none, none, none, 3.0, horizon=None, lam=0.9)) == 0
+
+
+@pytest.mark.parametrize("horizon", [0.0, -1.0, math.nan])
+def test_a_horizon_must_lie_ahead(horizon: float) -> None:
+    """Not at 0, not behind, not nowhere."""
+    with pytest.raises(ValueError, match="horizon"):
+        discounted(np.ones(2), np.ones(2), horizon)
+
+
+def test_time_that_runs_backwards_is_refused() -> None:
+    """A factor above 1 would blow returns up."""
+    with pytest.raises(ValueError, match=r"-2\.0 is negative"):
+        discounted(np.ones(2), np.array([1.0, -2.0]), 5.0)
+
+
+def test_arrays_of_different_lengths_are_refused() -> None:
+    """A reward without its time would be paired with another's by broadcasting."""
+    with pytest.raises(ValueError, match=r"\(3,\) and \(1,\)"):
+        differential(np.ones(3), np.ones(1), 1.0)
+    with pytest.raises(ValueError, match=r"lambda is 1\.5"):
+        generalised_advantage(np.ones(1), np.ones(1), np.ones(1), 0.0, horizon=None, lam=1.5)
+
+
+def test_average_rate_is_a_ratio_of_sums() -> None:
+    """-1 in 1 s and -30 in 9 s make -3.1 for each second, not the mean of -1 and -3.3."""
+    average = AverageRate()
+    assert average.rate == 0.0
+
+    average.add(np.array([-1.0, -30.0]), np.array([1.0, 9.0]))
+
+    assert average.rate == pytest.approx(-3.1)
+
+
+def test_average_rate_forgets_what_lies_before_its_window() -> None:
+    """Whole batches go, once the newer ones fill the window by themselves."""
+    average = AverageRate(window=3)
+    average.add(np.full(2, -9.0), np.ones(2))
+    average.add(np.full(2, -1.0), np.ones(2))
+    assert average.rate == -5.0
+
+    average.add(np.full(1, -4.0), np.ones(1))
+
+    assert average.rate == -2.0
+
+
+@given(st.lists(steps, min_size=1, max_size=8), st.integers(1, 40))
+def test_average_rate_goes_on_from_its_state(batches: list[Steps], window: int) -> None:
+    """Saved and loaded between batches, it gives the same number to the last bit."""
+    straight, broken = AverageRate(window), AverageRate(window)
+    for batch in batches:
+        reward, elapsed, _ = columns(batch)
+        straight.add(reward, elapsed)
+        resumed = AverageRate(window)
+        resumed.load(broken.state())
+        resumed.add(reward, elapsed)
+        broken = resumed
+
+    assert broken.rate == straight.rate
+    assert broken.state().tolist() == straight.state().tolist()
+
+
+def test_average_rate_refuses_a_state_of_another_kind() -> None:
+    """A window needs a step, a state three columns."""
+    with pytest.raises(ValueError, match="at least 1"):
+        AverageRate(window=0)
+    with pytest.raises(ValueError, match=r"shape \(2, 2\)"):
+        AverageRate().load(np.zeros((2, 2)))

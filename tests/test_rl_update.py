@@ -1,0 +1,310 @@
+"""What changes parameters: losses, schedules, the optimiser."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from decima.rl.errors import NotFiniteError
+from decima.rl.objectives import (
+    clipped_ratio_loss,
+    entropy_loss,
+    normalised,
+    policy_gradient_loss,
+    value_loss,
+)
+from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from decima.rl.schedules import Curriculum, EntropySchedule, gap_weights
+
+
+def small_network(seed: int = 3) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def inputs(seed: int, count: int = 8) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(count, 3))).float()
+
+
+def test_policy_gradient_by_hand() -> None:
+    """The gradient with respect to each log-probability is minus its advantage over B."""
+    log_prob = torch.tensor([-1.0, -2.0], requires_grad=True)
+
+    loss = policy_gradient_loss(log_prob, torch.tensor([3.0, -1.0]))
+    torch.autograd.backward(loss)
+
+    assert loss.item() == pytest.approx((3.0 - 2.0) / 2.0)
+    assert log_prob.grad is not None
+    assert log_prob.grad.tolist() == [-1.5, 0.5]
+
+
+def test_no_gradient_flows_into_advantages_or_targets() -> None:
+    """Both are estimates, not things to push around."""
+    network = small_network()
+    estimate = network(inputs(1))[:, 0]
+
+    torch.autograd.backward(policy_gradient_loss(torch.zeros(8, requires_grad=True), estimate))
+    torch.autograd.backward(value_loss(torch.zeros(8, requires_grad=True), estimate))
+
+    assert flat_gradient(network).tolist() == [0.0] * flat_parameters(network).numel()
+
+
+def test_before_the_first_step_the_clipped_loss_is_the_policy_gradient() -> None:
+    """At ratio 1 both pull in the same direction, nothing is clipped and nothing has moved."""
+    log_prob = torch.tensor([-1.0, -2.0, -0.5], requires_grad=True)
+    advantage = torch.tensor([3.0, -1.0, 0.5])
+
+    found = clipped_ratio_loss(log_prob, log_prob.detach(), advantage, 0.2)
+    (clipped,) = torch.autograd.grad(found.loss, log_prob)
+    (plain,) = torch.autograd.grad(policy_gradient_loss(log_prob, advantage), log_prob)
+
+    assert clipped.tolist() == pytest.approx(plain.tolist())
+    assert found.clip_fraction.item() == 0.0
+    assert found.approximate_kl.item() == 0.0
+
+
+def test_clipped_ratios_by_hand() -> None:
+    """Ratios 1.5 and 0.5 at clip 0.2: a gain already taken stops to pull, a loss does not."""
+    old = torch.tensor([0.5, 0.5, 0.5]).log()
+    log_prob = torch.tensor([0.75, 0.25, 0.75]).log().requires_grad_()
+    advantage = torch.tensor([1.0, 1.0, -1.0])
+
+    found = clipped_ratio_loss(log_prob, old, advantage, 0.2)
+    (gradient,) = torch.autograd.grad(found.loss, log_prob)
+
+    # min(1.5, 1.2), min(0.5, 0.8), min(-1.5, -1.2)
+    assert found.loss.item() == pytest.approx(-(1.2 + 0.5 - 1.5) / 3.0)
+    assert gradient.tolist() == pytest.approx([0.0, -0.5 / 3.0, 1.5 / 3.0])
+    assert found.clip_fraction.item() == pytest.approx(1.0)
+    twice, once = 0.5 - math.log(1.5), -0.5 - math.log(0.5)
+    assert found.approximate_kl.item() == pytest.approx((2.0 * twice + once) / 3.0)
+
+
+def test_gradients_of_chunks_add_up() -> None:
+    """With the total given, an update may be cut into chunks, and into processes."""
+    advantage = torch.from_numpy(np.random.default_rng(2).normal(size=8)).float()
+    network = small_network()
+
+    def gradient(rows: slice) -> Tensor:
+        logits = network(inputs(1)[rows])
+        log_prob = logits.log_softmax(dim=1)[:, 0]
+        entropy = -(logits.softmax(dim=1) * logits.log_softmax(dim=1)).sum(dim=1)
+        loss = policy_gradient_loss(log_prob, advantage[rows], total=8)
+        loss = loss + clipped_ratio_loss(log_prob, -log_prob, advantage[rows], 0.2, total=8).loss
+        loss = loss + entropy_loss(entropy, 0.1, total=8)
+        loss = loss + value_loss(logits[:, 1], advantage[rows], total=8)
+        network.zero_grad()
+        torch.autograd.backward(loss)
+        return flat_gradient(network)
+
+    whole = gradient(slice(0, 8))
+    parts = gradient(slice(0, 3)) + gradient(slice(3, 8))
+
+    assert float(whole.norm()) > 0.1
+    assert parts.tolist() == pytest.approx(whole.tolist(), abs=1e-6)
+
+
+def test_value_and_entropy_losses_by_hand() -> None:
+    """Half the mean square; minus the weighted mean."""
+    assert value_loss(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 2.0])).item() == 1.0
+    assert entropy_loss(torch.tensor([1.0, 3.0]), 0.5).item() == -1.0
+
+
+def test_normalised_advantages() -> None:
+    """Mean 0, deviation 1; advantages that are all equal become 0 and not something huge."""
+    advantage = torch.tensor([1.0, 5.0])
+    assert normalised(advantage, 3.0, 2.0).tolist() == pytest.approx([-1.0, 1.0])
+    assert normalised(torch.full((3,), 2.0), 2.0, 0.0).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_column_beside_a_row_is_refused() -> None:
+    """(B, 1) and (B,) would broadcast to (B, B) and train on nonsense."""
+    row, column = torch.zeros(3), torch.zeros(3, 1)
+    with pytest.raises(ValueError, match=r"\(3, 1\)"):
+        policy_gradient_loss(column, row)
+    with pytest.raises(ValueError, match=r"\(3, 1\)"):
+        clipped_ratio_loss(row, column, row, 0.2)
+    with pytest.raises(ValueError, match=r"\(3, 1\)"):
+        value_loss(column, row)
+    with pytest.raises(ValueError, match="above 0"):
+        clipped_ratio_loss(row, row, row, 0.0)
+
+
+def test_entropy_weight_falls_in_a_straight_line_to_its_floor() -> None:
+    """From 1 to 0.2 in four iterations, and no further."""
+    schedule = EntropySchedule(start=1.0, end=0.2, iterations=4)
+    found = [schedule.weight(iteration) for iteration in (0, 1, 2, 4, 400)]
+    assert found == pytest.approx([1.0, 0.8, 0.6, 0.2, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("growth", "expected"),
+    [("linear", [100.0, 450.0, 800.0]), ("geometric", [100.0, 282.8, 800.0])],
+)
+def test_episodes_grow(growth: str, expected: list[float]) -> None:
+    """Half way: the middle of the two lengths, or their geometric mean."""
+    curriculum = Curriculum(100.0, 800.0, 10, growth=growth)  # type: ignore[arg-type]
+    found = [curriculum.mean_s(iteration) for iteration in (0, 5, 30)]
+    assert found == pytest.approx(expected, abs=0.1)
+
+
+def test_the_end_of_an_episode_has_no_memory() -> None:
+    """Of the episodes that reach one mean length, as many reach the second one."""
+    curriculum = Curriculum(100.0, 100.0, 1)
+    rng = np.random.default_rng(8)
+    lengths = np.array([curriculum.draw(rng, 0) for _ in range(20_000)])
+
+    assert lengths.mean() == pytest.approx(100.0, rel=0.03)
+    reached = [float((lengths > multiple * 100.0).mean()) for multiple in (1, 2)]
+    assert reached == pytest.approx([math.exp(-1.0), math.exp(-2.0)], abs=0.015)
+
+
+def test_the_same_generator_draws_the_same_end() -> None:
+    """Randomness is an argument."""
+    curriculum = Curriculum(50.0, 500.0, 100)
+    first, second = (curriculum.draw(np.random.default_rng(4), 7) for _ in range(2))
+    assert first == second
+
+
+def test_settings_with_a_larger_gap_come_more_often() -> None:
+    """One temperature apart means e times as often, over the share that is spread evenly."""
+    found = gap_weights(np.array([0.1, 0.0, -0.1]), temperature=0.1, floor=0.0)
+    assert found[0] / found[1] == pytest.approx(math.e)
+    assert found[1] / found[2] == pytest.approx(math.e)
+    assert gap_weights(np.array([5.0, 0.0]), temperature=0.1, floor=0.4)[1] == pytest.approx(0.2)
+
+
+@given(st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=6), st.floats(0.0, 1.0))
+def test_weights_are_probabilities(gap: list[float], floor: float) -> None:
+    """They sum to 1, and none falls below its part of the even share."""
+    found = gap_weights(np.array(gap), temperature=0.05, floor=floor)
+    assert found.sum() == pytest.approx(1.0)
+    assert np.all(found >= floor / len(gap) - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: EntropySchedule(0.1, 0.2, 5), "must not rise"),
+        (lambda: EntropySchedule(0.1, -0.2, 5), "or be negative"),
+        (lambda: EntropySchedule(0.2, 0.1, 0), "at least 1"),
+        (lambda: Curriculum(0.0, 5.0, 1), "above 0"),
+        (lambda: Curriculum(9.0, 5.0, 1), "not fall"),
+        (lambda: Curriculum(1.0, 5.0, 0), "at least 1"),
+        (lambda: Curriculum(1.0, 5.0, 1, growth="cubic"), "'cubic'"),  # type: ignore[arg-type]
+        (lambda: gap_weights(np.zeros(0), temperature=1.0), "at least one"),
+        (lambda: gap_weights(np.array([math.nan]), temperature=1.0), "all finite"),
+        (lambda: gap_weights(np.zeros(2), temperature=0.0), "above 0"),
+        (lambda: gap_weights(np.zeros(2), temperature=1.0, floor=2.0), r"\[0, 1\]"),
+        (lambda: Optimiser(small_network(), 0.0), "above 0"),
+        (lambda: Optimiser(small_network(), 0.1, max_norm=0.0), "above 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:
+    """The message says which rule."""
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_parameters_go_through_a_vector_and_back() -> None:
+    """In order, and as a copy."""
+    network, other = small_network(seed=1), small_network(seed=2)
+    vector = flat_parameters(network)
+
+    set_flat_parameters(other, vector)
+    vector.zero_()
+
+    assert flat_parameters(other).tolist() == flat_parameters(network).tolist()
+    assert vector.dtype == torch.float32
+    with pytest.raises(ValueError, match=r"shape \(5,\)"):
+        set_flat_parameters(other, torch.zeros(5))
+
+
+def test_the_optimiser_is_adam_with_clipping() -> None:
+    """The same as torch's own two calls on the parameters one by one."""
+    ours, theirs = small_network(), small_network()
+    optimiser = Optimiser(ours, 0.01, max_norm=0.5)
+    adam = torch.optim.Adam(theirs.parameters(), lr=0.01)
+
+    for step in range(10):
+        for network in (ours, theirs):
+            network.zero_grad()
+            torch.autograd.backward(network(inputs(step)).square().sum())
+        norm = optimiser.step(flat_gradient(ours))
+        expected = float(nn.utils.clip_grad_norm_(theirs.parameters(), 0.5))
+        adam.step()
+        assert norm == pytest.approx(expected, rel=1e-5)
+
+    assert flat_parameters(ours).tolist() == pytest.approx(
+        flat_parameters(theirs).tolist(), abs=1e-5
+    )
+
+
+def test_the_optimiser_goes_on_from_its_state() -> None:
+    """Made anew before each step, it arrives at the same weights to the last bit."""
+    straight = small_network()
+    broken = copy.deepcopy(straight)
+    optimiser = Optimiser(straight, 0.01)
+    state = Optimiser(broken, 0.01).state()
+
+    for step in range(5):
+        gradient = inputs(step, 26)[:, 0]
+        optimiser.step(gradient, learning_rate=0.01 / (step + 1))
+        resumed = Optimiser(broken, 0.01)
+        resumed.load(state)
+        resumed.step(gradient, learning_rate=0.01 / (step + 1))
+        state = resumed.state()
+
+    assert torch.equal(flat_parameters(straight), flat_parameters(broken))
+    assert state.keys() == optimiser.state().keys()
+    assert all(torch.equal(state[name], kept) for name, kept in optimiser.state().items())
+
+
+def test_parameters_set_from_outside_are_where_the_next_step_begins() -> None:
+    """A checkpoint loads parameters behind the optimiser's back."""
+    network = small_network()
+    optimiser = Optimiser(network, 0.1)
+    set_flat_parameters(network, torch.full((26,), 5.0))
+
+    optimiser.step(torch.ones(26))
+
+    assert flat_parameters(network).tolist() == pytest.approx([4.9] * 26)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
+    """Neither the parameters nor what Adam remembers."""
+    network = small_network()
+    optimiser = Optimiser(network, 0.1, max_norm=1.0)
+    optimiser.step(torch.ones(26))
+    before, remembered = flat_parameters(network), optimiser.state()
+
+    gradient = torch.ones(26)
+    gradient[3] = bad
+    with pytest.raises(NotFiniteError, match="must be finite"):
+        optimiser.step(gradient)
+
+    assert torch.equal(flat_parameters(network), before)
+    assert all(torch.equal(optimiser.state()[name], kept) for name, kept in remembered.items())
+
+
+def test_the_optimiser_refuses_vectors_of_another_module() -> None:
+    """Length and names are checked."""
+    optimiser = Optimiser(small_network(), 0.1)
+    with pytest.raises(ValueError, match=r"needs \(26,\)"):
+        optimiser.step(torch.ones(5))
+    with pytest.raises(ValueError, match="lacks mean_square, step"):
+        optimiser.load({"mean": torch.zeros(26)})
+    with pytest.raises(ValueError, match=r"shape \(5,\)"):
+        optimiser.load(
+            {"step": torch.tensor(0.0), "mean": torch.zeros(5), "mean_square": torch.zeros(5)}
+        )
