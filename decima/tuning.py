@@ -77,7 +77,7 @@ def tune(
         tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
         raise ConfigError(f"policy {policy!r} has nothing to tune; these have: {tunable}")
     config = replace(config, policies=(policy,), parameters={})
-    workload = Workload.load(config.trace)
+    workload = Workload.of(config)
     known: dict[tuple[float, ...], float] = {}
 
     def score(parameters: Parameters) -> float:

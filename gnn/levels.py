@@ -71,7 +71,7 @@ def levels_by_height(edges: Tensor, height: Tensor) -> tuple[Levels, Tensor]:
     parent, child = edges
     order = height.argsort(stable=True)
     row = torch.empty_like(order)
-    row[order] = torch.arange(len(order))
+    row[order] = torch.arange(len(order), device=order.device)
     height_of_child = height[child]
     edge_order = height_of_child.argsort(stable=True)
     nodes = height.bincount()
@@ -98,7 +98,7 @@ def _check_edges(edges: Tensor, num_nodes: int) -> None:
 def _heights(edges: Tensor, num_nodes: int) -> Tensor:
     """(V,) longest chain below each node, by relaxing all edges until nothing changes."""
     parent, child = edges
-    height = torch.zeros(num_nodes, dtype=torch.int64)
+    height = edges.new_zeros(num_nodes)
     for _ in range(num_nodes + 1):
         higher = height.scatter_reduce(0, parent, height[child] + 1, "amax")
         if torch.equal(higher, height):

@@ -15,6 +15,8 @@ from decima.agent.scene import Int64, Scene
 from gnn.levels import Levels
 from traces.arrays import TraceArrays
 
+_CPU = torch.device("cpu")
+
 
 def graphs_of(trace: TraceArrays) -> Graphs:
     """The graphs of the jobs of `trace`, with the height of every stage."""
@@ -52,12 +54,12 @@ class GraphSorter:
         return out
 
 
-def as_levels(arrays: LevelArrays) -> Levels:
-    """The same as the encoder's type; shares the memory."""
+def as_levels(arrays: LevelArrays, device: torch.device = _CPU) -> Levels:
+    """The same as the encoder's type; on the CPU it shares the memory."""
     return Levels(
         tuple(arrays.node_ptr.tolist()),
-        torch.from_numpy(arrays.child),
-        torch.from_numpy(arrays.parent),
+        torch.from_numpy(arrays.child).to(device),
+        torch.from_numpy(arrays.parent).to(device),
         tuple(arrays.edge_ptr.tolist()),
     )
 

@@ -12,6 +12,7 @@ from decima.evaluation import ARRIVALS, EvaluationConfig
 from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
 from spark_sim import Protocol
+from traces.estimates import KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,6 +59,13 @@ _WORKLOAD = (
         help="Seconds added to an unmeasured first task.",
     ),
     click.option("--time-limit", "time_limit_s", type=float, help="Truncate runs, in seconds."),
+    click.option(
+        "--estimates",
+        type=click.Choice(KINDS),
+        default=_DEFAULT.estimates,
+        show_default=True,
+        help="What policies are told of task durations; noisy: off by up to 50 %.",
+    ),
 )
 
 

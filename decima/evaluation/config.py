@@ -10,6 +10,7 @@ from typing import Any
 
 from decima.policies import Heuristic, is_learned
 from spark_sim import Cluster, Protocol
+from traces.estimates import KINDS, Estimates
 
 MS_PER_S = 1000.0
 
@@ -46,6 +47,8 @@ class EvaluationConfig:
     warmup_delay_s: float = 1.0
     time_limit_s: float | None = None
     """truncate each run there; None runs until every job is complete"""
+    estimates: Estimates = "exact"
+    """what policies are told of task durations (`traces.estimates`)"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
 
@@ -67,6 +70,8 @@ class EvaluationConfig:
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
+        if self.estimates not in KINDS:
+            raise ConfigError(f"estimates {self.estimates!r}: there are {', '.join(KINDS)}")
         if self.arrivals not in ARRIVALS and not Path(self.arrivals).exists():
             raise ConfigError(
                 f"arrivals {self.arrivals!r}: no such file, and none of {', '.join(ARRIVALS)}"

@@ -9,6 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
@@ -19,6 +21,10 @@ from spark_sim.metrics import RunMetrics, measure
 from spark_sim.tables import Table
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
+from traces.estimates import with_estimates
+
+_ESTIMATES = 99
+"""stream of noisy estimates, which belong to no sequence"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +54,13 @@ class Workload:
         trace = load_trace(name)
         return cls(trace, to_arrays(trace))
 
+    @classmethod
+    def of(cls, config: EvaluationConfig) -> Workload:
+        """The trace of `config`, with the durations that policies are told."""
+        exact = cls.load(config.trace)
+        rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
+        return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
+
 
 Progress = Callable[[int, int], None]
 """called with (runs finished, runs in all): once with 0 when all input is accepted, then per run"""
@@ -75,7 +88,7 @@ def evaluate(
         raise ValueError(f"workers must be 1 or more, got {workers}")
     pairs = [(name, number) for number in range(config.sequences) for name in config.policies]
     found: dict[tuple[str, int], Run] = {}
-    workload = Workload.load(config.trace)
+    workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any process starts
     for name in config.policies:
         _policy(workload, config, name, 0)
@@ -181,7 +194,7 @@ _worker: tuple[Workload, EvaluationConfig]
 
 def _start_worker(config: EvaluationConfig) -> None:
     global _worker  # noqa: PLW0603 - the one way to hand a pool's process its state once
-    _worker = Workload.load(config.trace), config
+    _worker = Workload.of(config), config
 
 
 def _work(timelines: bool, pair: tuple[str, int]) -> Run:

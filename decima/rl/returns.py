@@ -83,7 +83,7 @@ def generalised_advantage(
     last_value: float,
     *,
     horizon: float | None,
-    lam: float,
+    lam: float | Floats,
 ) -> Floats:
     r"""Generalised advantage estimate with continuous-time discount.
 
@@ -94,7 +94,8 @@ def generalised_advantage(
     The target of a value function is `A_k + V_k`.
 
     Source: Schulman et al. 2016, equation 16, with the discount of each step depending on its
-    duration. Lambda applies to each step, whatever its duration, as in PPO.
+    duration. One lambda applies to each step, whatever its duration, as in PPO; where many
+    decisions fall on one instant, `trace_decay` gives lambdas that depend on durations instead.
 
     Args:
         reward: (K,) reward r_k.
@@ -102,19 +103,37 @@ def generalised_advantage(
         value: (K,) estimated return V_k at each decision.
         last_value: V_K, the estimated return at the end; 0 where the episode truly ended.
         horizon: time tau after which a reward counts 1/e; None counts all rewards fully.
-        lam: lambda in [0, 1]; 1 gives the return minus V_k, 0 the one-step error.
+        lam: lambda in [0, 1], or (K,) one for each step; 1 gives the return minus V_k, 0 the
+            one-step error.
 
     Returns:
         (K,) the advantage A_k.
     """
     _check_equal_length(reward, elapsed)
     _check_equal_length(reward, value)
-    if not 0.0 <= lam <= 1.0:
+    if not np.all((np.asarray(lam) >= 0.0) & (np.asarray(lam) <= 1.0)):
         raise ValueError(f"lambda is {lam}: it must lie in [0, 1]")
     discount = _discount(elapsed, horizon)
     following_value = np.append(value[1:], last_value)[: len(value)]
     error = reward + discount * following_value - value
     return _accumulated(error, discount * lam)
+
+
+def trace_decay(elapsed: Floats, trace: float) -> Floats:
+    r"""Lambdas for decisions at irregular times.
+
+    .. math:: \lambda_k = e^{-\Delta t_k / \tau_\lambda}
+
+    Decisions at one instant do not shorten the trace.
+
+    Args:
+        elapsed: (K,) time that passes after each decision, at least 0.
+        trace: time constant tau_lambda, above 0.
+
+    Returns:
+        (K,) lambda.
+    """
+    return _discount(elapsed, trace)
 
 
 class AverageRate:

@@ -79,6 +79,8 @@ class EpisodesConfig:
     """mean length at last"""
     growth_iterations: int = 200
     """iterations over which it grows (the curriculum)"""
+    pick: Literal["turns", "gap"] = "turns"
+    """settings take turns, or come the more often the further behind the reference they are"""
     longest: float = 2.5
     """no episode is longer than so many mean lengths"""
 
@@ -109,8 +111,8 @@ class CreditConfig:
     """a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
     critic: bool = True
     """a learned value function, with generalised advantages"""
-    lam: float = 0.97
-    """of the generalised advantages"""
+    trace_s: float = 150.0
+    """generalised advantages trust rewards for about so many seconds, then the critic"""
     baseline: Literal["input", "mean", "none"] = "input"
     """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
     normalise: Literal["sequence", "update", "none"] = "sequence"
@@ -121,7 +123,7 @@ class CreditConfig:
             self.horizon_s is None or self.horizon_s > 0,
             f"credit.horizon_s: {self.horizon_s} is not > 0",
         )
-        _require(0 <= self.lam <= 1, f"credit.lam: {self.lam} is not in [0, 1]")
+        _require(self.trace_s > 0, f"credit.trace_s: {self.trace_s} is not > 0")
         _require(
             not (self.critic and self.horizon_s is None),
             "credit: a critic needs a horizon_s, since undiscounted values have no bound",
@@ -147,6 +149,8 @@ class UpdateConfig:
     max_kl: float | None = 0.02
     """no further pass once the policy has moved so far from the one that acted"""
     value_weight: float = 0.5
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
+    """where gradients are computed; "auto" is cuda where there is one (sums differ a little)"""
     entropy_start: float = 0.002
     entropy_end: float = 0.0005
     entropy_iterations: int = 400

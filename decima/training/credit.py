@@ -85,7 +85,12 @@ def _of_lane(
     finished = not np.isnan(rollouts.states[lane].jobs["completion_ms"]).any()
     last_value = 0.0 if finished else float(value[-1])
     found = returns.generalised_advantage(
-        earned / unit_s, elapsed_s, value, last_value, horizon=config.horizon_s, lam=config.lam
+        earned / unit_s,
+        elapsed_s,
+        value,
+        last_value,
+        horizon=config.horizon_s,
+        lam=returns.trace_decay(elapsed_s, config.trace_s),
     )
     return found, found + value
 

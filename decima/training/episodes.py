@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.evaluation.config import MS_PER_S
+from decima.rl.returns import Floats
 from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig, WorkloadConfig
 from spark_sim import Streams
@@ -21,6 +22,7 @@ FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
 
 _LENGTH_STREAM = 7
+_PICK_STREAM = 8
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,23 @@ class EpisodeSource:
         )
         self.settings = settings_of(config.workload)
 
-    def of_iteration(self, iteration: int) -> list[Episode]:
-        """The sequences of an iteration; the settings take turns."""
+    def of_iteration(self, iteration: int, shares: Floats) -> list[Episode]:
+        """The sequences of an iteration.
+
+        Args:
+            iteration: from 0.
+            shares: how often each setting comes; used where `episodes.pick` is "gap", else the
+                settings take turns.
+        """
         count = self._config.episodes.sequences
+        picked = (iteration * count + np.arange(count)) % len(self.settings)
+        if self._config.episodes.pick == "gap":
+            seeds = np.random.SeedSequence(self._config.seed, spawn_key=(iteration, _PICK_STREAM))
+            picked = np.random.default_rng(seeds).choice(len(self.settings), count, p=shares)
         found: list[Episode] = []
         for index in range(count):
             number = FIRST_EPISODE + iteration * count + index
-            setting = self.settings[(iteration * count + index) % len(self.settings)]
+            setting = self.settings[picked[index]]
             found.append(self._episode(setting, number, self._length_s(iteration, number)))
         return found
 

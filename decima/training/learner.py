@@ -10,21 +10,18 @@ import torch
 from torch import Tensor
 
 from decima.agent.network import PolicyNetwork
-from decima.policies import Heuristic
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.returns import AverageRate
-from decima.rl.schedules import EntropySchedule
+from decima.rl.schedules import EntropySchedule, gap_weights
 from decima.training.config import TrainConfig
 from decima.training.crew import make_crew
-from decima.training.episodes import EpisodeSource
-from decima.training.shard import Collected, Part, Request
-from spark_sim import Simulator
-from spark_sim.metrics import measure
+from decima.training.episodes import EpisodeSource, settings_of
+from decima.training.shard import Collected, Part, Request, reference_jct_s
 from traces import load_trace
 from traces.arrays import to_arrays
 
-REFERENCE = "strict_fair"
-"""validation scores are relative to this heuristic"""
+GAP_TEMPERATURE = 0.05
+GAP_MEMORY = 0.1
 
 
 class DecimaLearner:
@@ -45,6 +42,9 @@ class DecimaLearner:
         )
         self._rate = AverageRate()
         self._reference: dict[str, float] | None = None
+        self._settings = [one.label for one in settings_of(config.workload)]
+        self._gaps = torch.zeros(len(self._settings), dtype=torch.float64)
+        """by setting: a moving mean of how far the rollouts were above the reference, as a share"""
         self._crew = make_crew(config, workers)
 
     def close(self) -> None:
@@ -56,13 +56,30 @@ class DecimaLearner:
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play the iteration's sequences, then update the weights."""
         weights = flat_parameters(self.network)
-        collected: list[Collected] = self._crew.ask("collect", iteration, weights, self._rate.rate)
+        shares = gap_weights(self._gaps.numpy(), temperature=GAP_TEMPERATURE)
+        collected: list[Collected] = self._crew.ask(
+            "collect", iteration, weights, self._rate.rate, shares
+        )
         reward = math.fsum(one.reward for one in collected)
         time_s = math.fsum(one.time_s for one in collected)
         self._rate.add(np.array([reward]), np.array([time_s]))
         metrics = _summary(collected, reward, time_s)
+        metrics |= self._note_gaps(collected)
         imitate = iteration < self._config.imitation.iterations
         return metrics | self._update(iteration, collected, imitate)
+
+    def _note_gaps(self, collected: list[Collected]) -> dict[str, float]:
+        """How far the rollouts, which explore, were above the reference, in percent."""
+        metrics: dict[str, float] = {}
+        for index, label in enumerate(self._settings):
+            own = [value for one in collected for value in one.jct_s.get(label, [])]
+            other = [value for one in collected for value in one.reference_jct_s.get(label, [])]
+            if own:
+                gap = float(np.mean(own)) / float(np.mean(other)) - 1
+                self._gaps[index] += GAP_MEMORY * (gap - self._gaps[index])
+                metrics[f"rollouts_percent.{label}"] = 100 * gap
+        metrics["rollouts_percent"] = float(np.mean(list(metrics.values())))
+        return metrics
 
     def _update(
         self, iteration: int, collected: list[Collected], imitate: bool
@@ -149,18 +166,9 @@ class DecimaLearner:
         arrays = to_arrays(trace)
         source = EpisodeSource(self._config, trace)
         cluster = self._config.workload.cluster()
-        found: dict[str, float] = {}
-        for setting in source.settings:
-            averages: list[float] = []
-            for episode in source.for_validation(setting):
-                run = episode.run
-                simulator = Simulator(
-                    arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key
-                )
-                Heuristic(REFERENCE).play(simulator)
-                averages.append(measure(simulator.state).avg_jct_s)
-            found[setting.label] = float(np.mean(averages))
-        return found
+        episodes = [one for setting in source.settings for one in source.for_validation(setting)]
+        found = reference_jct_s(episodes, arrays, cluster)
+        return {label: float(np.mean(values)) for label, values in found.items()}
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -169,6 +177,7 @@ class DecimaLearner:
         return {
             "weights": flat_parameters(self.network),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
+            "gaps": self._gaps.clone(),
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
             **{f"warm.{key}": value for key, value in self._warm.state().items()},
         }
@@ -177,6 +186,7 @@ class DecimaLearner:
         """Continue from what `state` gave."""
         set_flat_parameters(self.network, state["weights"])
         self._rate.load(state["average_rate"].numpy())
+        self._gaps = state["gaps"].clone()
         for prefix, optimiser in (("adam.", self._optimiser), ("warm.", self._warm)):
             optimiser.load(
                 {

@@ -14,7 +14,8 @@ from decima.rl.loop import TrainingResult, train
 from decima.rl.run_folder import RunFolder
 from decima.rl.tensorboard import TensorBoardLog
 from decima.training.config import TrainConfig, config_from
-from decima.training.learner import REFERENCE, DecimaLearner
+from decima.training.learner import DecimaLearner
+from decima.training.shard import REFERENCE
 
 MODEL = f"model{SUFFIX}"
 

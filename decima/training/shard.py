@@ -6,6 +6,7 @@ depend on the number of shards and never on that of processes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,20 +20,27 @@ from decima.agent.rollout import Lanes, Rollouts, roll_out
 from decima.agent.scales import Scales
 from decima.agent.scene import Int64
 from decima.agent.scoring import Scorer, Scores
+from decima.evaluation.config import ConfigError
 from decima.policies import Heuristic
 from decima.rl import objectives
 from decima.rl.optimiser import flat_gradient, set_flat_parameters
+from decima.rl.returns import Floats
 from decima.training.config import TrainConfig
 from decima.training.credit import Credit, assign_credit
 from decima.training.episodes import Episode, EpisodeSource
 from decima.training.teacher import Teacher
-from spark_sim import Streams
+from spark_sim import Cluster, Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run
 from traces import load_trace
-from traces.arrays import to_arrays
+from traces.arrays import TraceArrays, to_arrays
+
+REFERENCE = "strict_fair"
+"""the heuristic that scores are relative to"""
 
 _SHUFFLE_STREAM = 11
+CHUNK = 1024
+"""decisions that are scored at once: more need more memory and take no less time"""
 BLOCK = 64
 """decisions of one lane that stay together in a minibatch, since they share embeddings"""
 
@@ -53,6 +61,8 @@ class Collected(NamedTuple):
     """sum over decisions of the squared deviation of the targets"""
     jct_s: dict[str, list[float]]
     """by setting: average JCT of each rollout, unfinished jobs with their age"""
+    reference_jct_s: dict[str, list[float]]
+    """by setting: that of the reference on each sequence"""
 
 
 class Request(NamedTuple):
@@ -91,6 +101,10 @@ class Shard:
         self._source = EpisodeSource(config, trace)
         self._sorter = GraphSorter(self._arrays)
         self._network = PolicyNetwork(config.network)
+        self._device = _device(config.update.device)
+        self._student = self._network  # the one that gradients are taken of
+        if self._device.type != "cpu":
+            self._student = PolicyNetwork(config.network).to(self._device)
         self._scorer: Scorer | None = None
         self._credit: Credit | None = None
         self._blocks: list[Int64] = []
@@ -99,15 +113,22 @@ class Shard:
 
     # --- playing ---------------------------------------------------------------------------------
 
-    def collect(self, iteration: int, weights: Tensor, rate: float) -> Collected:
-        """Play the shard's sequences of an iteration and assign credit."""
+    def collect(self, iteration: int, weights: Tensor, rate: float, shares: Floats) -> Collected:
+        """Play the shard's sequences of an iteration and assign credit.
+
+        Args:
+            iteration: which.
+            weights: (P,) of the network that plays.
+            rate: average reward a second so far.
+            shares: how often each setting is played, if they do not take turns.
+        """
         set_flat_parameters(self._network, weights)
         self._iteration = iteration
-        episodes = self._own(self._source.of_iteration(iteration))
+        episodes = self._own(self._source.of_iteration(iteration, shares))
         rollouts = self._play(episodes, self._config.episodes.rollouts, self._teacher(iteration))
         sequence = np.repeat(np.arange(len(episodes)), self._config.episodes.rollouts)
         credit = assign_credit(self._config.credit, rollouts, sequence, rate)
-        self._scorer = Scorer(self._network, self._sorter, rollouts.recording)
+        self._scorer = Scorer(self._student, self._sorter, rollouts.recording)
         self._credit = credit
         self._recording = rollouts.recording
         self._blocks = _blocks(rollouts.recording.decisions.lane)
@@ -122,6 +143,7 @@ class Shard:
             float(np.square(credit.target - value).sum()),
             float(np.square(credit.target - credit.target.mean()).sum()),
             self._jct_by_setting(episodes, rollouts),
+            reference_jct_s(episodes, self._arrays, self._config.workload.cluster()),
         )
 
     def validate(self, weights: Tensor) -> dict[str, list[float]]:
@@ -180,14 +202,23 @@ class Shard:
 
     def gradient(self, weights: Tensor, request: Request) -> Part:
         """The gradient on one minibatch of what `collect` has played."""
-        set_flat_parameters(self._network, weights)
-        self._network.zero_grad()
+        set_flat_parameters(self._student, weights)
+        self._student.zero_grad()
         count = self._config.update.minibatches
         if request.step % count == 0:
             self._minibatches = self._shuffled(request.step // count)
         index = self._minibatches[request.step % count]
         if not len(index) or self._scorer is None:
             return Part(torch.zeros_like(weights), 0.0, 0.0, 0.0, 0.0)
+        sums = np.zeros(4)
+        for first in range(0, len(index), CHUNK):
+            sums += self._add_gradient(index[first : first + CHUNK], request)
+        loss, entropy, divergence, clipped = sums.tolist()
+        return Part(flat_gradient(self._student).cpu(), loss, entropy, divergence, clipped)
+
+    def _add_gradient(self, index: Int64, request: Request) -> NDArray[np.float64]:
+        """Add the gradient on a chunk; returns (4,) its loss, entropy, divergence and clipped."""
+        assert self._scorer is not None  # noqa: S101 - `collect` comes first
         scores = self._scorer.score(index)
         if request.imitate:
             loss, divergence, clipped = self._imitation_loss(scores, index, request)
@@ -195,9 +226,7 @@ class Shard:
             loss, divergence, clipped = self._loss(scores, index, request)
         loss.backward()  # type: ignore[no-untyped-call]
         entropy = float(scores.entropy.detach().sum()) / request.total
-        return Part(
-            flat_gradient(self._network), float(loss.detach()), entropy, divergence, clipped
-        )
+        return np.array([float(loss.detach()), entropy, divergence, clipped])
 
     def _shuffled(self, number: int) -> list[Int64]:
         """The minibatches of one pass: whole blocks, in a new order each time."""
@@ -214,13 +243,13 @@ class Shard:
         update = self._config.update
         total = request.total
         advantage = objectives.normalised(
-            _tensor(self._credit.advantage[index]), request.mean, request.std
+            self._tensor(self._credit.advantage[index]), request.mean, request.std
         )
         divergence = clipped = 0.0
         if update.passes * update.minibatches == 1:
             loss = objectives.policy_gradient_loss(scores.log_prob, advantage, total=total)
         else:
-            old = _tensor(self._recording.decisions.log_prob[index])
+            old = self._tensor(self._recording.decisions.log_prob[index])
             parts = objectives.clipped_ratio_loss(
                 scores.log_prob, old, advantage, update.clip, total=total
             )
@@ -239,17 +268,41 @@ class Shard:
         loss = -scores.log_prob[possible].sum() / request.total
         return loss + self._critic_loss(scores, index, request), 0.0, 0.0
 
+    def _tensor(self, values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values.astype(np.float32)).to(self._device)
+
     def _critic_loss(self, scores: Scores, index: Int64, request: Request) -> Tensor:
         if not self._config.credit.critic:
-            return torch.zeros(())
+            return torch.zeros((), device=self._device)
         assert self._credit is not None  # noqa: S101 - `collect` comes first
-        target = _tensor(self._credit.target[index])
+        target = self._tensor(self._credit.target[index])
         error = objectives.value_loss(scores.value, target, total=request.total)
         return self._config.update.value_weight * error
 
 
-def _tensor(values: NDArray[np.float64]) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32))
+def reference_jct_s(
+    episodes: list[Episode], arrays: TraceArrays, cluster: Cluster
+) -> dict[str, list[float]]:
+    """By setting: average JCT of each episode under the heuristic `REFERENCE`."""
+    found: dict[str, list[float]] = {}
+    for episode in episodes:
+        run = episode.run
+        limited = cluster
+        if run.time_limit_ms is not None:
+            limited = replace(cluster, time_limit_ms=run.time_limit_ms)
+        simulator = Simulator(
+            arrays, limited, run.arrival_ms, run.job, duration_key=run.duration_key
+        )
+        Heuristic(REFERENCE).play(simulator)
+        found.setdefault(episode.setting.label, []).append(measure(simulator.state).avg_jct_s)
+    return found
+
+
+def _device(wanted: str) -> torch.device:
+    has_cuda = torch.cuda.is_available()
+    if wanted == "cuda" and not has_cuda:
+        raise ConfigError('update.device is "cuda", but torch finds no CUDA device')
+    return torch.device("cuda" if has_cuda and wanted != "cpu" else "cpu")
 
 
 def _blocks(lane: Int64) -> list[Int64]:

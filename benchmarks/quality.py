@@ -1,0 +1,157 @@
+"""Learned policies against the best tuned heuristic of each setting, on unseen sequences.
+
+    python -m benchmarks.quality [--policies decima,es_rule] [--trace tpch] [--sequences 20]
+    python -m benchmarks.quality --generalisation
+
+For every setting the tunable heuristics are tuned on training sequences of that very setting; the
+one that is best there is the reference. All policies then meet the same sequences, which neither
+tuning nor training has seen. Differences are paired, with 95 % bootstrap intervals over sequences.
+
+``--generalisation`` leaves the setting that models were trained in: other gaps, 10 to 200 executors
+(arrivals as much denser), an unknown or misjudged duration of tasks; differences to strict_fair,
+which a policy should nowhere exceed by more than 5 % (Decima, table 2 and appendices I, J).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from decima import EvaluationConfig, evaluate
+from decima.evaluation.report import PolicyReport, Report
+from decima.evaluation.statistics import Estimate, difference_percent
+from decima.tuning import tune
+
+TUNABLE = ("tuned_weighted_fair", "tuned_srw")
+PLAIN = ("strict_fair", "spark_fair")
+TUNING_SEQUENCES = 10
+EXECUTORS = 50
+
+
+class Setting(NamedTuple):
+    """One row of the table."""
+
+    label: str
+    config: EvaluationConfig
+
+
+def quality_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]:
+    """The settings of the paper's comparison: three loads, and a batch."""
+    base = EvaluationConfig(trace=trace, sequences=sequences, jobs=jobs)
+    for gap in (25.0, 18.0, 15.0):
+        yield Setting(f"gap {gap:g} s", replace(base, interarrival_s=gap))
+    yield Setting("batch of 20", replace(base, arrivals="batch", jobs=20))
+
+
+def general_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]:
+    """Away from the setting of training, one step at a time."""
+    base = EvaluationConfig(trace=trace, sequences=sequences, jobs=jobs, interarrival_s=18.0)
+    for gap in (14.0, 20.0, 30.0, 45.0):
+        yield Setting(f"gap {gap:g} s", replace(base, interarrival_s=gap))
+    for executors in (10, 25, 100, 200):
+        gap = base.interarrival_s * EXECUTORS / executors
+        yield Setting(
+            f"{executors} executors, gap {gap:g} s",
+            replace(base, executors=executors, interarrival_s=gap),
+        )
+    for kind in ("bursty", "diurnal"):
+        yield Setting(f"{kind} arrivals, gap 25 s", replace(base, arrivals=kind, interarrival_s=25))
+    yield Setting("durations unknown", replace(base, estimates="none"))
+    yield Setting("durations off by up to 50 %", replace(base, estimates="noisy"))
+    yield Setting("random DAGs, gap 25 s", replace(base, trace="random-dag", interarrival_s=25.0))
+
+
+def measure(setting: Setting, policies: tuple[str, ...], workers: int, tuned: bool) -> Report:
+    """Evaluate; the first policy is the reference: the best tuned heuristic, or strict fair."""
+    config = setting.config
+    names, parameters = (*PLAIN, *policies), {}
+    if tuned:
+        training = replace(config, sequences=TUNING_SEQUENCES, policies=("strict_fair",))
+        found = sorted((tune(name, training) for name in TUNABLE), key=lambda one: one.avg_jct_s)
+        parameters = {one.policy: one.parameters for one in found}
+        names = (found[0].policy, *PLAIN, *(one.policy for one in found[1:]), *policies)
+    return evaluate(replace(config, policies=names, parameters=parameters), workers=workers)
+
+
+def row_of(report: Report, name: str) -> tuple[str, ...]:
+    """Cells of one policy: average, difference with its interval, tail, wins."""
+    own, reference = report.policies[name], report.reference
+    tail = difference_percent(percentiles(own), percentiles(report.policies["strict_fair"]))
+    wins = (own.avg_jct_s < reference.avg_jct_s).mean()
+    is_reference = name == report.config.policies[0]
+    return (
+        name,
+        f"{own.avg_jct_s.mean():.1f}",
+        "reference" if is_reference else percent(report.difference(name)),
+        "" if is_reference else f"{wins:.0%}",
+        percent(tail) if name != "strict_fair" else "",
+    )
+
+
+def percentiles(report: PolicyReport) -> NDArray[np.float64]:
+    """(sequences,) 95th percentile of the JCT."""
+    return np.array([run.metrics.jct_percentile_s(95) for run in report.runs])
+
+
+def percent(estimate: Estimate) -> str:
+    """Mean and interval."""
+    if estimate.ci95 is None:
+        return f"{estimate.mean:+.1f} %"
+    return f"{estimate.mean:+.1f} % [{estimate.ci95[0]:+.1f}, {estimate.ci95[1]:+.1f}]"
+
+
+def to_json(report: Report) -> Mapping[str, Any]:
+    """What the table shows, as numbers."""
+    return {
+        name: {
+            "avg_jct_s": own.avg_jct_s.tolist(),
+            "p95_jct_s": percentiles(own).tolist(),
+        }
+        for name, own in report.policies.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--policies", default="es_rule,decima")
+    parser.add_argument("--trace", action="append", help="may be repeated; default: tpch")
+    parser.add_argument("--sequences", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--generalisation", action="store_true")
+    parser.add_argument("--json", type=Path, help="write every sequence's figures")
+    arguments = parser.parse_args()
+    console = Console(width=140)
+    settings = general_settings if arguments.generalisation else quality_settings
+    policies = tuple(arguments.policies.split(","))
+    stored: dict[str, Any] = {}
+    for trace in arguments.trace or ["tpch"]:
+        for setting in settings(trace, arguments.sequences, arguments.jobs):
+            began_s = time.monotonic()
+            report = measure(
+                setting, policies, arguments.workers, tuned=not arguments.generalisation
+            )
+            table = Table(title=f"{report.trace.name}, {setting.label}", title_justify="left")
+            for column in ("policy", "avg JCT s", "against reference", "better on", "p95 vs fair"):
+                table.add_column(column)
+            for name in report.config.policies:
+                table.add_row(*row_of(report, name))
+            console.print(table)
+            console.print(f"{time.monotonic() - began_s:.0f} s\n")
+            stored[f"{report.trace.name}, {setting.label}"] = to_json(report)
+            if arguments.json is not None:
+                arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What a scheduler is told of task durations, where that is not the truth.
+
+Schedulers know durations from earlier runs of the same query, if at all. The simulator draws task
+durations from the measured samples whatever a policy is told; here the *told* means are changed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.arrays import TraceArrays
+from traces.errors import TraceError
+from traces.model import Job, Trace
+
+Estimates = Literal["exact", "noisy", "none"]
+KINDS: tuple[Estimates, ...] = get_args(Estimates)
+
+SPREAD = 0.5
+"""noisy estimates are off by a factor between 1 - SPREAD and 1 + SPREAD, equally likely"""
+
+
+def with_estimates(
+    trace: Trace, arrays: TraceArrays, kind: Estimates, rng: np.random.Generator
+) -> TraceArrays:
+    """`arrays` of `trace` with other mean durations, and the critical paths that follow from them.
+
+    Args:
+        trace: the jobs.
+        arrays: the same, flattened.
+        kind: "exact" changes nothing; "noisy" multiplies the mean of each stage by a factor of its
+            own; "none" gives all stages the mean over all tasks, so that only counts are known.
+        rng: of the noise.
+
+    Raises:
+        TraceError: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise TraceError(f"estimates {kind!r}: it must be one of {', '.join(KINDS)}")
+    if kind == "exact":
+        return arrays
+    if kind == "none":
+        overall_ms = float(np.average(arrays.mean_ms, weights=arrays.num_tasks))
+        mean_ms = np.full(len(arrays.mean_ms), overall_ms)
+    else:
+        mean_ms = arrays.mean_ms * rng.uniform(1 - SPREAD, 1 + SPREAD, len(arrays.mean_ms))
+    first = arrays.first_stage
+    paths = [
+        _critical_path_ms(job, mean_ms[first[row] : first[row + 1]])
+        for row, job in enumerate(trace.jobs)
+    ]
+    return arrays._replace(mean_ms=mean_ms, critical_path_ms=np.concatenate(paths))
+
+
+def _critical_path_ms(job: Job, mean_ms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As `Job.critical_path_ms`, from other means."""
+    longest = np.zeros(len(mean_ms))
+    for stage in reversed(job.topological_order):
+        after = max((longest[child] for child in job.children[stage]), default=0.0)
+        longest[stage] = mean_ms[stage] + after
+    return longest
