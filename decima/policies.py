@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from decima.heuristics import es_rule
 from decima.heuristics import run as compiled
+from decima.weights import shipped_weights
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
@@ -30,6 +32,8 @@ class HeuristicSpec:
     """parameters by name, in the order of its compiled code"""
     search: Mapping[str, tuple[float, ...]]
     """the values that `decima tune` tries; empty if there is nothing to tune"""
+    inseparable: bool = False
+    """the parameters were fitted together: who gives one gives all"""
 
 
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
@@ -70,6 +74,13 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {"factor": 1.5, "jobs_power": 1.0, "work_power": 0.2},
         {"factor": _FACTORS, "jobs_power": _POWERS, "work_power": _POWERS},
     ),
+    "es_rule": HeuristicSpec(
+        compiled.ES_RULE,
+        "a small scoring rule with fitted weights (`decima fit-rule`)",
+        shipped_weights("es_rule", es_rule.PARAMETERS),
+        {},
+        inseparable=True,
+    ),
     "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),
 }
 """every baseline, in the order of lists; multi-resource `tetris` and `graphene` join here"""
@@ -82,6 +93,16 @@ SAMPLED_SUFFIX = ":sampled"
 """behind a learned policy's name: draw actions instead of taking the likeliest"""
 
 Parameters = Mapping[str, float]
+
+_MOST_LISTED = 8
+
+
+def _listed(names: Iterable[str]) -> str:
+    """For messages: all names of a few, the first of many."""
+    every = list(names)
+    if len(every) > _MOST_LISTED:
+        return f"{len(every)}, from {every[0]!r} to {every[-1]!r}"
+    return ", ".join(every) or "none"
 
 
 def is_learned(name: str) -> bool:
@@ -108,11 +129,18 @@ class Heuristic:
         values = dict(spec.defaults)
         for label, value in (parameters or {}).items():
             if label not in values:
-                known = ", ".join(values) or "none"
-                raise PolicyError(f"policy {name!r} has no parameter {label!r} (it has {known})")
+                raise PolicyError(
+                    f"policy {name!r} has no parameter {label!r} (it has {_listed(values)})"
+                )
             if not np.isfinite(value):
                 raise PolicyError(f"policy {name!r}: {label} must be finite, got {value}")
             values[label] = float(value)
+        missing = [label for label in values if label not in (parameters or values)]
+        if spec.inseparable and missing:
+            raise PolicyError(
+                f"policy {name!r}: parameter {missing[0]!r} is missing; its {len(values)} "
+                "parameters belong together"
+            )
         self.name = name
         self.parameters: Parameters = values
         self._code = spec.code

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -43,10 +43,7 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
-            "version": VERSION,
-            "policy": self.policy,
-            "parameters": dict(self.parameters),
+            **parameters_json(self.policy, self.parameters),
             "training": {
                 "avg_jct_s": self.avg_jct_s,
                 "default_avg_jct_s": self.default_avg_jct_s,
@@ -55,6 +52,16 @@ class Tuned:
             },
             "config": self.config.to_json(),
         }
+
+
+def parameters_json(policy: str, parameters: Parameters) -> dict[str, Any]:
+    """What `read_tuned` needs of a file; writers add how the parameters were found."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "policy": policy,
+        "parameters": dict(parameters),
+    }
 
 
 def tune(
@@ -75,7 +82,10 @@ def tune(
     """
     if policy not in HEURISTICS or not HEURISTICS[policy].search:
         tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
-        raise ConfigError(f"policy {policy!r} has nothing to tune; these have: {tunable}")
+        raise ConfigError(
+            f"policy {policy!r} has nothing to tune; these have: {tunable} (es_rule: see "
+            "`decima fit-rule`)"
+        )
     config = replace(config, policies=(policy,), parameters={})
     workload = Workload.of(config)
     known: dict[tuple[float, ...], float] = {}
@@ -112,7 +122,15 @@ def _average_jct_s(
     return float(np.mean([run.metrics.avg_jct_s for run in runs]))
 
 
-def write_tuned(tuned: Tuned, path: Path) -> None:
+class HasJson(Protocol):
+    """Something found that knows its file's content."""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-like values, `parameters_json` among them."""
+        ...
+
+
+def write_tuned(tuned: HasJson, path: Path) -> None:
     """Write `tuned` as JSON, whole or not at all."""
     with written_whole(path) as partial:
         partial.write_text(json.dumps(tuned.to_json(), indent=2) + "\n")
@@ -129,7 +147,7 @@ def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ConfigError(f"{path}: not a file of `decima tune`")
+        raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")
     if content.get("version") != VERSION:
         raise ConfigError(
             f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"

@@ -30,6 +30,9 @@ KERNEL_SOURCES = (
     "spark_sim/observation.py",
     "spark_sim/tables.py",
     "spark_sim/kernels/*.py",
+    "decima/agent/columns.py",
+    "decima/agent/kernels.py",
+    "decima/agent/scene.py",
     "decima/heuristics/*.py",
     "decima/replay/*.py",
 )

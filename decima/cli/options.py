@@ -18,10 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DEFAULT = EvaluationConfig()
 
-_WORKLOAD = (
+_TRACE = (
     click.option("--trace", default=_DEFAULT.trace, show_default=True, help="Name or file."),
     click.option("--executors", default=_DEFAULT.executors, show_default=True),
     click.option("--jobs", default=_DEFAULT.jobs, show_default=True, help="In each sequence."),
+)
+_SEQUENCES = (
     click.option(
         "--interarrival",
         "interarrival_s",
@@ -30,6 +32,8 @@ _WORKLOAD = (
         help="Mean seconds between arrivals.",
     ),
     click.option("--sequences", default=_DEFAULT.sequences, show_default=True),
+)
+_CLUSTER = (
     click.option("--seed", default=_DEFAULT.seed, show_default=True),
     click.option(
         "--arrivals",
@@ -71,7 +75,27 @@ _WORKLOAD = (
 
 def workload_options(command: F) -> F:
     """Add the options that describe trace, arrivals and cluster."""
-    for option in reversed(_WORKLOAD):
+    return _added(command, *_TRACE, *_SEQUENCES, *_CLUSTER)
+
+
+def training_options(command: F) -> F:
+    """As `workload_options`, with several mean gaps and sequences for each generation."""
+    gaps = click.option(
+        "--interarrival",
+        "interarrival_s",
+        multiple=True,
+        default=(_DEFAULT.interarrival_s,),
+        show_default=True,
+        help="Mean seconds between arrivals; may be repeated.",
+    )
+    sequences = click.option(
+        "--sequences", default=4, show_default=True, help="In a generation, of each mean gap."
+    )
+    return _added(command, *_TRACE, gaps, sequences, *_CLUSTER)
+
+
+def _added(command: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 

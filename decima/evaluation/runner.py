@@ -119,19 +119,7 @@ def simulate(
         IllegalActionError: the policy broke a rule; the message names the policy.
     """
     began = time.process_time()
-    arrivals = draw_sequence(config, workload.trace, number)
-    if config.time_limit_s is not None and arrivals.arrival_ms[0] >= config.time_limit_s * MS_PER_S:
-        raise ConfigError(
-            f"time limit {config.time_limit_s} s: no job of sequence {number} has arrived by then"
-        )
-    simulator = Simulator(
-        workload.arrays,
-        config.cluster(),
-        arrivals.arrival_ms,
-        arrivals.job,
-        duration_key=Streams(config.seed, number).duration_key(),
-        timeline=timeline,
-    )
+    simulator = prepare(workload, config, number, timeline=timeline)
     policy_cpu_s = play(simulator, policy)
     spent_s = time.process_time() - began
     record = simulator.timeline() if timeline else None
@@ -142,6 +130,29 @@ def simulate(
         policy_cpu_s,
         max(0.0, spent_s - policy_cpu_s),
         record,
+    )
+
+
+def prepare(
+    workload: Workload, config: EvaluationConfig, number: int, *, timeline: bool = False
+) -> Simulator:
+    """Sequence `number`, advanced to its first decision.
+
+    Raises:
+        ConfigError: no job has arrived by the time limit.
+    """
+    arrivals = draw_sequence(config, workload.trace, number)
+    if config.time_limit_s is not None and arrivals.arrival_ms[0] >= config.time_limit_s * MS_PER_S:
+        raise ConfigError(
+            f"time limit {config.time_limit_s} s: no job of sequence {number} has arrived by then"
+        )
+    return Simulator(
+        workload.arrays,
+        config.cluster(),
+        arrivals.arrival_ms,
+        arrivals.job,
+        duration_key=Streams(config.seed, number).duration_key(),
+        timeline=timeline,
     )
 
 

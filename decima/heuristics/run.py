@@ -7,6 +7,7 @@ from typing import Any
 from numba import types
 
 from decima.heuristics import (
+    es_rule,
     fifo,
     random_choice,
     sjf_cp,
@@ -22,7 +23,9 @@ from spark_sim.kernels.dispatch import step
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, State
 
-FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, RANDOM = range(8)
+FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, ES_RULE, RANDOM = (
+    range(9)
+)
 """codes of the heuristics; a function table would not survive in the compiler's cache"""
 
 _fifo = fifo.decide
@@ -32,6 +35,7 @@ _strict_fair = strict_fair.decide
 _spark_fair = spark_fair.decide
 _weighted_fair = weighted_fair.decide
 _tuned_srw = tuned_srw.decide
+_es_rule = es_rule.decide
 _random = random_choice.decide
 
 # C's clock(): processor time in microseconds, the same call that time.process_time makes.
@@ -55,6 +59,8 @@ def decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch) 
         return _weighted_fair(seen, parameters, scratch)
     if code == TUNED_SRW:
         return _tuned_srw(seen, parameters, scratch)
+    if code == ES_RULE:
+        return _es_rule(seen, parameters, scratch)
     return _random(seen, parameters, scratch)
 
 

@@ -1,0 +1,124 @@
+"""`decima fit-rule`: fit the weights of `es_rule` to workloads and save them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.options import build_config, check_folder, training_options
+from decima.evaluation.config import ConfigError
+from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
+from decima.rule_fit.history import History, read_history
+from decima.tuning import write_tuned
+
+_DEFAULT_MINUTES = 30.0
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("fit-rule")
+@training_options
+@click.option("--generations", type=int, help="Stop after so many.")
+@click.option(
+    "--minutes",
+    type=float,
+    help="Stop after so long, those before --resume included.  [default: 30, or --generations]",
+)
+@click.option("--population", default=24, show_default=True, help="Candidates in a generation.")
+@click.option("--sigma", default=0.3, show_default=True, help="Width of the first generation.")
+@click.option(
+    "--validation",
+    default=30,
+    show_default=True,
+    help="Sequences, of each mean gap, that choose the result.",
+)
+@click.option("--workers", default=1, show_default=True, help="Processes.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=_FILE,
+    help="JSON file to write; `decima evaluate --tuned FILE` reads it.",
+)
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="State of a fit that was stopped (OUTPUT with the ending .state.json); give the same "
+    "options again.",
+)
+def fit_rule(
+    generations: int | None,
+    minutes: float | None,
+    population: int,
+    sigma: float,
+    validation: int,
+    workers: int,
+    output: Path,
+    resume: Path | None,
+    **options: Any,
+) -> None:
+    """Fit the scoring rule `es_rule` to a workload.
+
+    An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
+    sequences, which no evaluation uses; all its candidates meet the same. They are worth their
+    average JCT relative to strict fair's. Every ten generations the mean is compared on sequences
+    of their own, and the best mean is saved. The state is written after each generation: a fit
+    that was stopped goes on exactly where it was.
+    """
+    # Loads the search, and with it a plotting library, that the other commands do without.
+    from decima.rule_fit.fit import Budget
+    from decima.rule_fit.fit import fit_rule as search
+
+    gaps = options.pop("interarrival_s")
+    workload = build_config({**options, "interarrival_s": gaps[0]}, (REFERENCE, POLICY))
+    config = RuleFitConfig(workload, gaps, population, sigma, validation)
+    if generations is None and minutes is None:
+        minutes = _DEFAULT_MINUTES
+    budget = Budget(generations, minutes)
+    state = _state_path(output, resume)
+    history = None if resume is None else read_history(resume, config)
+    announce_compilation()
+    total = minutes if generations is None else generations
+    with progress_bar("start", None if total is None else math.ceil(total)) as (bar, task):
+
+        def show(known: History) -> None:
+            done = len(known.generations)
+            completed = known.elapsed_s / S_PER_MINUTE if generations is None else done
+            bar.update(task, completed=completed, description=_words(known))
+            if done % config.validate_every == 0:
+                bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)
+
+        fitted = search(
+            config, budget, workers=workers, state=state, history=history, progress=show
+        )
+    write_tuned(fitted, output)
+    stdout().print(
+        f"{POLICY}: average JCT {fitted.score:.3f} of {REFERENCE}'s in validation "
+        f"({fitted.start_score:.3f} at the start), the mean after generation "
+        f"{fitted.best_generation} of {fitted.generations}; state in {state}"
+    )
+
+
+def _state_path(output: Path, resume: Path | None) -> Path:
+    """Where the state goes; a fit of another command is never overwritten."""
+    check_folder(output)
+    if resume is not None:
+        return resume
+    state = output.with_suffix(".state.json")
+    if state.exists():
+        raise ConfigError(f"{state}: holds a fit; go on with --resume {state}, or remove it")
+    return state
+
+
+def _words(known: History) -> str:
+    validated = [row.validation for row in known.generations if row.validation is not None]
+    best = min([known.start_score, *validated])
+    last = known.generations[-1] if known.generations else None
+    if last is None:
+        return f"{best:.4f} of {REFERENCE}'s average JCT"
+    mean = sum(last.scores) / len(last.scores)
+    compared = "" if last.validation is None else f", validated {last.validation:.4f}"
+    return f"{mean:.4f} of {REFERENCE}'s{compared}, best {best:.4f}, sigma {last.sigma:.3f}"

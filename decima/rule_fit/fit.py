@@ -1,0 +1,195 @@
+"""The fit: generations on fresh sequences, means compared on sequences of their own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.evaluation.config import ConfigError
+from decima.heuristics.es_rule import PARAMETERS
+from decima.policies import Parameters
+from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
+from decima.rule_fit.history import Generation, History
+from decima.rule_fit.scores import Scorer
+from decima.rule_fit.search import Search, start
+from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
+
+Floats = NDArray[np.float64]
+
+_SAME = 1e-6
+# Relative; rounding differs between machines, another search differs at once.
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop: at whichever comes first."""
+
+    generations: int | None = None
+    minutes: float | None = None
+    """of wall time, those before a resumption included; the result then depends on the machine"""
+
+    def __post_init__(self) -> None:
+        if self.generations is None and self.minutes is None:
+            raise ConfigError("neither generations nor minutes: the fit would never end")
+        if self.generations is not None and self.generations < 1:
+            raise ConfigError(f"generations must be 1 or more, got {self.generations}")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ConfigError(f"minutes must be positive, got {self.minutes}")
+
+    def is_spent(self, generations: int, elapsed_s: float) -> bool:
+        if self.generations is not None and generations >= self.generations:
+            return True
+        return self.minutes is not None and elapsed_s >= S_PER_MINUTE * self.minutes
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The best mean so far."""
+
+    weights: Floats
+    score: float
+    generation: int
+
+
+@dataclass(frozen=True)
+class FittedRule:
+    """The weights found, and what they gave on the validation sequences."""
+
+    parameters: Parameters
+    score: float
+    """average JCT over strict fair's, mean over sequences"""
+    start_score: float
+    """of the weights that the search began with"""
+    best_generation: int
+    """after which the mean was these weights; 0: they are the start"""
+    generations: int
+    elapsed_s: float
+    config: RuleFitConfig
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **parameters_json(POLICY, self.parameters),
+            "training": {
+                "relative_to": REFERENCE,
+                "avg_jct_ratio": self.score,
+                "start_avg_jct_ratio": self.start_score,
+                "best_generation": self.best_generation,
+                "generations": self.generations,
+                "elapsed_s": round(self.elapsed_s, 1),
+                "first_sequence": FIRST_TRAINING_SEQUENCE,
+            },
+            "config": self.config.to_json(),
+        }
+
+
+Progress = Callable[[History], None]
+"""called before the first generation and after each"""
+
+
+def fit_rule(
+    config: RuleFitConfig,
+    budget: Budget,
+    *,
+    workers: int = 1,
+    state: Path | None = None,
+    history: History | None = None,
+    progress: Progress | None = None,
+) -> FittedRule:
+    """Search the weights of `es_rule` for the least average JCT relative to strict fair.
+
+    Args:
+        config: the workloads and the search.
+        budget: when to stop.
+        workers: processes; the result does not depend on their number.
+        state: file that is rewritten after each generation.
+        history: of a fit with the same `config`, to go on with (`read_history`).
+        progress: told what is known so far.
+
+    Returns:
+        of the means compared (every few generations, the start and the last among them), the best.
+
+    Raises:
+        ConfigError: `history` leads elsewhere on this machine.
+    """
+    with Scorer(config, workers) as scorer:
+        if history is None:
+            first = scorer.scores([start()], config.validation_numbers())
+            history = History(config.to_json(), float(first[0]))
+        fit = _Fit(config, scorer, history)
+        fit.repeat()
+        while True:
+            if state is not None:
+                history.write(state)
+            if progress is not None:
+                progress(history)
+            if budget.is_spent(len(history.generations), history.elapsed_s):
+                return fit.result()
+            fit.advance()
+
+
+class _Fit:
+    """A fit under way."""
+
+    def __init__(self, config: RuleFitConfig, scorer: Scorer, history: History) -> None:
+        self._config = config
+        self._scorer = scorer
+        self._history = history
+        self._search = Search(config.sigma, config.population, config.workload.seed)
+        self._best = _Best(start(), history.start_score, 0)
+
+    def repeat(self) -> None:
+        """Bring the search to where the history ends."""
+        for number, row in enumerate(self._history.generations, start=1):
+            self._search.ask()
+            self._search.tell(row.scores)
+            if not math.isclose(self._search.sigma, row.sigma, rel_tol=_SAME):
+                raise ConfigError(
+                    f"generation {number} cannot be repeated: sigma {self._search.sigma:g}, stored "
+                    f"{row.sigma:g} (a damaged state, or one of other library versions)"
+                )
+            self._compare(row.validation, number)
+
+    def advance(self) -> None:
+        """One more generation."""
+        began_s = time.monotonic()
+        number = len(self._history.generations) + 1
+        candidates = self._search.ask()
+        scores = self._scorer.scores(candidates, self._config.generation_numbers(number))
+        self._search.tell(scores.tolist())
+        validation = None
+        if number % self._config.validate_every == 0:
+            validation = self._validated()
+            self._compare(validation, number)
+        row = Generation(tuple(scores.tolist()), self._search.sigma, validation)
+        self._history.generations.append(row)
+        self._history.elapsed_s += time.monotonic() - began_s
+
+    def result(self) -> FittedRule:
+        """The best of the means compared, and of the last one."""
+        generations = self._history.generations
+        if generations and generations[-1].validation is None:
+            self._compare(self._validated(), len(generations))
+        return FittedRule(
+            parameters=dict(zip(PARAMETERS, self._best.weights.tolist(), strict=True)),
+            score=self._best.score,
+            start_score=self._history.start_score,
+            best_generation=self._best.generation,
+            generations=len(generations),
+            elapsed_s=self._history.elapsed_s,
+            config=self._config,
+        )
+
+    def _validated(self) -> float:
+        numbers = self._config.validation_numbers()
+        return float(self._scorer.scores([self._search.mean], numbers)[0])
+
+    def _compare(self, validation: float | None, generation: int) -> None:
+        if validation is not None and validation < self._best.score:
+            self._best = _Best(self._search.mean, validation, generation)

@@ -1,0 +1,274 @@
+"""The scoring rule: what its gate and score mean, and what holds whatever its weights are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decima import HEURISTICS, Heuristic, PolicyError
+from decima.heuristics.es_rule import HIDDEN, INPUTS, PARAMETERS, Features, describe, judge
+from decima.tuning import read_tuned
+from spark_sim import PASS, Cluster, Observation, Simulator, Status
+from spark_sim.tables import NONE
+from tests.commands import Command
+from tests.stories import build, job, stage, tell
+from tests.workloads import Workload, workloads
+from traces import to_arrays
+
+ROOT = Path(__file__).parents[1]
+
+
+def weights(**given_: float) -> dict[str, float]:
+    """All zero but those given."""
+    assert given_.keys() <= set(PARAMETERS)
+    return {**dict.fromkeys(PARAMETERS, 0.0), **given_}
+
+
+def rule(**given_: float) -> Heuristic:
+    return Heuristic("es_rule", weights(**given_))
+
+
+def random_rule(seed: int) -> Heuristic:
+    drawn = np.random.default_rng(seed).normal(0.0, 1.5, len(PARAMETERS))
+    return Heuristic("es_rule", dict(zip(PARAMETERS, drawn.tolist(), strict=True)))
+
+
+OPEN, CLOSED = {"gate_bias": 1.0}, {"gate_bias": -1.0}
+
+
+# --- whatever the weights ------------------------------------------------------------------------
+
+
+@given(workload=workloads(), seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_weights_choose_legally_and_starve_nobody(workload: Workload, seed: int) -> None:
+    """A round never ends while a job that could run holds nothing, so the run need not be forced.
+
+    Under decima-sim's rules a round also ends when all that was on offer is given.
+    """
+    simulator = workload.simulator()
+    policy = random_rule(seed)
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        action = policy.decide(seen)
+        if action == PASS:
+            rows = seen.jobs[seen.active]
+            assert not ((rows["open_stages"] > 0) & (rows["held"] == 0)).any()
+        simulator.step(action)  # raises on an illegal choice
+    assert simulator.status is Status.DONE
+    assert simulator.state.clock[0]["forced"] == 0
+
+
+@given(workload=workloads(), seed=st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_a_slower_clock_changes_no_decision(workload: Workload, seed: int) -> None:
+    """All times doubled: the same tasks on the same executors, at twice the time."""
+    cluster = replace(
+        workload.cluster,
+        moving_delay_ms=2 * workload.cluster.moving_delay_ms,
+        warmup_delay_ms=2 * workload.cluster.warmup_delay_ms,
+    )
+    times = ("mean_ms", "critical_path_ms", "wave_mean_ms", "samples_ms")
+    arrays = to_arrays(workload.trace)
+    slow = Simulator(
+        arrays._replace(**{name: 2 * getattr(arrays, name) for name in times}),
+        cluster,
+        2 * np.array(workload.arrival_ms, np.float64),
+        np.arange(len(workload.arrival_ms), dtype=np.int32),
+        duration_key=workload.seed,
+        timeline=True,
+    )
+    plain = workload.simulator()
+    random_rule(seed).play(plain)
+    random_rule(seed).play(slow)
+
+    expected = plain.timeline().copy()
+    expected["start_ms"] *= 2
+    expected["finish_ms"] *= 2
+    assert slow.timeline().tobytes() == expected.tobytes()
+
+
+def test_a_closed_gate_leaves_every_job_one_executor() -> None:
+    """Three jobs with five tasks on eight executors: three run at a time, one of each job."""
+    jobs = [job(name, stage("x", 5, 1000)) for name in "abc"]
+    story = tell(jobs, rule(**CLOSED).decide, executors=8)
+
+    assert story.completed == {"a": 7000.0, "b": 7000.0, "c": 7000.0}
+    assert sorted(line.split()[1] for line in story.tasks[:3]) == ["a.x", "b.x", "c.x"]
+
+
+# --- gate and score ------------------------------------------------------------------------------
+
+
+def test_the_gate_limits_what_a_job_holds() -> None:
+    """Gate tanh(5.5 - 10 (held + 1) / 8): open up to four of eight executors."""
+    policy = rule(cluster_0=-10.0, bias_0=5.5, gate_0=1.0)
+    story = tell([job("a", stage("x", 20, 1000))], policy.decide, executors=8)
+    assert story.decisions[0] == "0: 8 for a.x -> a.x 4"
+    assert len(story.tasks_of("e3")) == 5
+    assert story.tasks_of("e4") == []
+
+
+@pytest.mark.parametrize(("weight", "first"), [(-1.0, "short"), (1.0, "long")])
+@pytest.mark.parametrize("feature", ["work", "rank"])
+def test_the_best_score_goes_first(feature: str, weight: float, first: str) -> None:
+    """With an open gate the job preferred takes all that it can use."""
+    jobs = [job("long", stage("x", 4, 3000)), job("short", stage("x", 4, 1000))]
+    policy = rule(**OPEN, **{f"{feature}_0": weight, "score_0": 1.0})
+    story = tell(jobs, policy.decide, executors=4)
+    assert story.decisions[0] == f"0: 4 for long.x short.x -> {first}.x 4"
+
+
+def test_a_grant_ends_where_the_second_job_scores_better() -> None:
+    """Score -(executors it would hold) / 6, and 2.5 / 6 more for the shorter: it gets three."""
+    jobs = [job("long", stage("x", 6, 3000)), job("short", stage("x", 6, 1000))]
+    # Of two jobs the longer has rank 0, the shorter -1. The weights keep tanh near its argument.
+    policy = rule(**OPEN, cluster_0=-0.1, rank_0=-0.1 * 2.5 / 6, score_0=1.0)
+    story = tell(jobs, policy.decide, executors=6)
+    assert story.decisions[0] == "0: 6 for long.x short.x -> short.x 3"
+    assert story.decisions[1].startswith("0: 3 for long.x -> long.x 3")
+
+
+def test_a_grant_needs_no_more_than_the_stage_has_tasks() -> None:
+    """Three tasks on eight executors: the limit is three."""
+    story = tell([job("a", stage("x", 3, 1000))], rule(**OPEN).decide, executors=8)
+    assert story.decisions == ["0: 8 for a.x -> a.x 3"]
+
+
+def test_no_eligible_job_is_a_pass() -> None:
+    """a holds one executor and its gate is closed: what is left stays idle."""
+    story = tell([job("a", stage("x", 3, 1000), stage("y", 1, 1000))], rule(**CLOSED).decide)
+    two = tell(
+        [job("a", stage("x", 1, 1000), stage("y", 1, 1000))], rule(**CLOSED).decide, executors=2
+    )
+    assert len(story.tasks) == 4
+    assert two.decisions[:2] == ["0: 2 for a.x a.y -> a.x 1", "0: 1 for a.y -> pass"]
+
+
+# --- the numbers ---------------------------------------------------------------------------------
+
+
+def test_features_of_a_crowded_cluster_by_hand() -> None:
+    """Two jobs on eight executors; a (16 s of work) took three, b (4 s) asks for its second."""
+    jobs = [job("a", stage("x", 8, 2000)), job("b", stage("x", 4, 500), stage("y", 2, 1000, [0]))]
+    simulator = build(jobs, Cluster(num_executors=8))
+    seen = simulator.observation()
+    mean_ms = 10_000.0
+
+    found = describe(seen, 1, mean_ms, 1)
+
+    assert simulator.status is Status.DECIDE
+    assert seen.source_job == NONE
+    assert found == pytest.approx(
+        Features(
+            work=0.5 * np.log(4_000 / mean_ms),
+            rank=-1.0,  # nobody has less
+            share=np.log(2 / 4),  # would hold two, the fair share is four
+            cluster=2 / 8,
+            local=0.0,
+            source=0.0,
+            tasks=0.5 * np.log(3 / 4),
+            jobs=1 + 0.5 * np.log(2 / 8),
+            width=0.5 * np.log(4_000 / 1_500 / 4),
+            runnable=1.0,
+        )
+    )
+    assert describe(seen, 0, mean_ms, 0).rank == pytest.approx(2 * 1 / 2 - 1)
+
+
+def test_features_know_where_the_executors_come_from() -> None:
+    """a's first stage frees both executors: they are local to a, and a is the source."""
+    a = job("a", stage("x", 2, 1000), stage("y", 4, 1000, [0]))
+    b = job("b", stage("z", 4, 9000))
+    simulator = build([a, b], Cluster(num_executors=2), arrival_ms=[0, 1500])
+    policy = rule(**OPEN)
+    while simulator.time_ms < 2000:
+        simulator.step(policy.decide(simulator.observation()))
+    seen = simulator.observation()
+
+    assert seen.source_job == 0
+    own, other = describe(seen, 1, 1.0, 0), describe(seen, 2, 1.0, 0)
+    assert (own.local, own.source) == (1.0, 1.0)
+    assert (other.local, other.source) == (0.0, 0.0)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_the_layer_is_what_its_formula_says(seed: int) -> None:
+    """Gate and score as matrix products; its tanh is within 0.024 of the true one."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(0, 0.7, len(PARAMETERS))
+    inputs = rng.normal(0, 1, INPUTS)
+    rows = numbers[:-1].reshape(HIDDEN, INPUTS + 3)
+    active = np.tanh(rows[:, :INPUTS] @ inputs + rows[:, INPUTS])
+    margin = 0.024 * np.abs(rows[:, -2:]).sum(axis=0)
+
+    gate, score = judge(numbers, Features(*inputs.tolist()))
+
+    assert abs(gate - (rows[:, -2] @ active + numbers[-1])) <= margin[0]
+    assert abs(score - rows[:, -1] @ active) <= margin[1]
+
+
+def test_parameters_are_named_unit_by_unit() -> None:
+    """105 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 105
+    assert PARAMETERS[:2] == ("work_0", "rank_0")
+    assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
+    assert PARAMETERS[-1] == "gate_bias"
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_the_shipped_weights_are_a_file_of_the_fit() -> None:
+    """They can be read as any fitted file, and say what they were fitted to."""
+    path = ROOT / "decima" / "data" / "es_rule.json"
+    policy, parameters = read_tuned(path)
+    assert policy == "es_rule"
+    assert parameters == HEURISTICS["es_rule"].defaults
+    content = json.loads(path.read_text())
+    assert content["config"]["trace"] == "tpch"
+    assert content["training"]["avg_jct_ratio"] < 0.95
+
+
+def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> None:
+    """With a gate that never opens, the same jobs take longer."""
+    path, out = tmp_path / "rule.json", tmp_path / "out.json"
+    path.write_text(
+        json.dumps(
+            {
+                "format": "decima-tuned",
+                "version": 1,
+                "policy": "es_rule",
+                "parameters": weights(**CLOSED),
+            }
+        )
+    )
+    means = []
+    for more in ([], ["--tuned", path]):
+        result = run("--policies", "strict_fair,es_rule", "--json", out, *more)
+        assert result.exit_code == 0, result.output
+        means.append(json.loads(out.read_text())["policies"]["es_rule"]["avg_jct_s"]["mean"])
+    assert means[0] < means[1]
+
+
+def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
+    """A missing weight is refused; so is one that the rule does not have, without a list of 105."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 105 parameters"):
+        Heuristic("es_rule", {"work_0": 1.0})
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 105, from 'work_0' to "):
+        Heuristic("es_rule", {"x": 1.0})
+
+
+def test_the_rule_sees_no_job_when_there_is_none() -> None:
+    """decima-sim's rules ask even with no job in the system: the rule passes."""
+    simulator = build([job("a", stage("x", 1, 1000))], Cluster(num_executors=1))
+    seen = simulator.observation()
+    empty = Observation(*seen[:4], seen.active[:0], seen.jobs, seen.stages)
+    assert Heuristic("es_rule").decide(empty) == PASS

@@ -1,0 +1,202 @@
+"""Fitting the scoring rule: it improves, it repeats itself, and it survives being stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decima.evaluation.config import ConfigError
+from decima.rule_fit.config import RuleFitConfig
+from decima.rule_fit.fit import Budget, FittedRule, fit_rule
+from decima.rule_fit.history import History, read_history
+from decima.rule_fit.search import Search, start
+from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
+from tests.commands import Command, refused, small_config
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def config(trace_file: Path) -> RuleFitConfig:
+    """Batches of 20 small jobs on eight executors, compared every second generation."""
+    workload = small_config(trace_file, arrivals="batch", jobs=20, executors=8, sequences=2)
+    return RuleFitConfig(workload, (25.0,), population=8, validation=4, validate_every=2)
+
+
+def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
+    return fit_rule(config, Budget(generations), **more)
+
+
+def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
+    """By more than 1 % in a dozen generations, on the sequences that choose the result."""
+    found = fitted(config, 12)
+    assert found.score < found.start_score - 0.01
+    assert found.best_generation > 0
+
+
+def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:
+    """Not on the number of processes, nor on numpy's global generator."""
+    global_state = np.random.get_state()  # noqa: NPY002 - that it is not touched is what is tested
+    first = scores_of(config, workers=1)
+    assert str(np.random.get_state()) == str(global_state)  # noqa: NPY002
+
+    assert scores_of(config, workers=2) == first
+    assert scores_of(replace(config, workload=replace(config.workload, seed=1))) != first
+
+
+def scores_of(config: RuleFitConfig, **more: Any) -> list[tuple[float, ...]]:
+    """Of all candidates of two generations."""
+    seen: list[History] = []
+    fitted(config, 2, progress=seen.append, **more)
+    return [row.scores for row in seen[-1].generations]
+
+
+def test_a_stopped_fit_goes_on_to_the_same_result(config: RuleFitConfig, tmp_path: Path) -> None:
+    """Stopped after three generations and after five, or never: the same weights."""
+    path = tmp_path / "fit.state.json"
+    fitted(config, 3, state=path)
+    fitted(config, 5, state=path, history=read_history(path, config))
+    resumed = fitted(config, 8, state=path, history=read_history(path, config))
+
+    straight = fitted(config, 8)
+
+    assert resumed.parameters == straight.parameters
+    assert resumed.score == straight.score
+    assert len(read_history(path, config).generations) == 8
+
+
+def test_a_kill_loses_the_present_generation_alone(config: RuleFitConfig, tmp_path: Path) -> None:
+    """Killed in the fourth generation: the state has three, and leads to the same result."""
+    path = tmp_path / "fit.state.json"
+
+    def kill(known: History) -> None:
+        if len(known.generations) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(config, 6, state=path, progress=kill)
+    history = read_history(path, config)
+
+    assert len(history.generations) == 3
+    resumed = fitted(config, 6, history=history)
+    assert resumed.parameters == fitted(config, 6).parameters
+
+
+def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:
+    """Evaluation, validation and every generation draw other sequences."""
+    ranges = [config.validation_numbers(), *map(config.generation_numbers, (1, 2, 3))]
+    numbers = [number for part in ranges for number in part]
+    assert len(numbers) == len(set(numbers)) == 4 + 3 * 2
+    assert min(numbers) == FIRST_TRAINING_SEQUENCE
+
+
+def test_every_mean_gap_counts(config: RuleFitConfig) -> None:
+    """A fit to two loads is neither of the two."""
+    stream = replace(config.workload, arrivals="poisson")
+    results = [
+        fitted(replace(config, workload=stream, interarrival_s=gaps), 1)
+        for gaps in ((1.0,), (4.0,), (1.0, 4.0))
+    ]
+    starts = [found.start_score for found in results]
+    assert starts[2] == pytest.approx((starts[0] + starts[1]) / 2)
+    assert starts[0] != starts[1]
+
+
+def test_a_search_finds_a_hidden_point() -> None:
+    """A bowl in the first three weights: the mean moves to its bottom."""
+    goal = start()[:3] + np.array([0.5, -0.5, 0.3])
+    search = Search(0.3, population=12, seed=0)
+    for _ in range(40):
+        search.tell([float(np.square(point[:3] - goal).sum()) for point in search.ask()])
+    assert search.mean[:3] == pytest.approx(goal, abs=0.1)
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) -> None:
+    """Weights, how they were found, and a state beside them."""
+    out = tmp_path / "rule.json"
+    arguments = ("--generations", 2, "--population", 4, "--validation", 2, "-o", out)
+
+    result = run(*arguments, command="fit-rule")
+
+    assert result.exit_code == 0, result.output
+    assert "es_rule: average JCT" in result.stdout
+    content = json.loads(out.read_text())
+    assert content["training"]["generations"] == 2
+    assert content["config"]["interarrival_s"] == [3.0]
+    policy, parameters = read_tuned(out)
+    assert policy == "es_rule"
+    assert len(parameters) == 105
+    assert run("--policies", "strict_fair,es_rule", "--tuned", out).exit_code == 0
+    state = tmp_path / "rule.state.json"
+    refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")
+    assert run(*arguments, "--resume", state, command="fit-rule").exit_code == 0
+
+
+def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
+    """Nothing is written."""
+    out = tmp_path / "rule.json"
+    for arguments, part in (
+        (("--batch", "--interarrival", 5), "several --interarrival contradict"),
+        (("--interarrival", 3), "interarrival 3.0 s is given twice"),
+        (("--population", 3), "population must lie in 4..10,000, got 3"),
+        (("--sigma", 0), "sigma must lie in"),
+        (("--sigma", "nan"), "sigma must lie in"),
+        (("--validation", 0), "validation must lie in 1..100,000, got 0"),
+        (("--generations", 0), "generations must be 1 or more, got 0"),
+        (("--minutes", -1), "minutes must be positive"),
+        (("--workers", 0), "workers must be 1 or more, got 0"),
+        (("--sequences", 0), "sequences must lie in"),
+        (("--time-limit", 0.001, "--generations", 1), "no job of sequence"),
+        (("--resume", tmp_path / "none.json"), "does not exist"),
+    ):
+        refused(run("-o", out, *arguments, command="fit-rule"), part)
+    refused(run("-o", tmp_path / "no" / "rule.json", command="fit-rule"), "there is no folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "part"),
+    [
+        (lambda _: "{", "not JSON"),
+        (lambda _: "[" * 100_000, "not JSON"),
+        (lambda _: "[1]", "not the state of a `decima fit-rule`"),
+        (lambda state: json.dumps({**state, "format": "x"}), "not the state of a"),
+        (lambda state: json.dumps({**state, "version": 2}), "version 2, this reader knows 1"),
+        (lambda state: json.dumps({**state, "generations": [1]}), "damaged"),
+        (lambda state: json.dumps({**state, "generations": [[[1.0], 1.0, None]]}), "damaged"),
+        (lambda state: json.dumps({**state, "start_score": "1"}), "'1' is not a finite number"),
+        (lambda state: json.dumps({**state, "config": {}}), "was begun with"),
+        (lambda state: json.dumps({**state, "generations": other_scores(state)}), "repeated"),
+    ],
+)
+def test_damaged_states_are_one_line(
+    config: RuleFitConfig, tmp_path: Path, damage: Callable[[Json], str], part: str
+) -> None:
+    """Whatever is wrong with the file, the message names it or the generation."""
+    path = tmp_path / "fit.state.json"
+    fitted(config, 2, state=path)
+    path.write_text(damage(json.loads(path.read_text())))
+    with pytest.raises(ConfigError, match=part) as caught:
+        fitted(config, 3, history=read_history(path, config))
+    assert "\n" not in str(caught.value)
+
+
+def other_scores(state: Json) -> list[Any]:
+    """The scores of the first generation in another order: they lead elsewhere."""
+    (scores, sigma, validation), *rest = state["generations"]
+    return [[scores[::-1], sigma, validation], *rest]
+
+
+def test_a_fit_needs_an_end() -> None:
+    """Neither generations nor minutes."""
+    with pytest.raises(ConfigError, match="never end"):
+        Budget()
