@@ -6,6 +6,7 @@ import click
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.evaluate import evaluate
+from decima.cli.explain import explain
 from decima.cli.fit_rule import fit_rule
 from decima.cli.replay import replay
 from decima.cli.traces import traces
@@ -25,6 +26,7 @@ main.add_command(evaluate)
 main.add_command(tune)
 main.add_command(fit_rule)
 main.add_command(train)
+main.add_command(explain)
 main.add_command(replay)
 main.add_command(whatif)
 

@@ -1,0 +1,119 @@
+"""`decima explain`: why a learned policy decided as it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from decima.cli.console import announce_compilation, stdout
+from decima.cli.options import build_config, check_folder, workload_options
+from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.policies import SHIPPED_MODEL, is_learned
+from traces.atomic import written_whole
+
+if TYPE_CHECKING:
+    from decima.explain.decision import Explanation
+
+
+@click.command()
+@click.option(
+    "--model",
+    default=SHIPPED_MODEL,
+    show_default=True,
+    help='A model file of `decima train`, or the one in the package; with ":sampled" behind it '
+    "actions are drawn instead of taking the likeliest.",
+)
+@workload_options
+@click.option("--sequence", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--decision",
+    type=click.IntRange(min=1),
+    help="Its number in the run, from 1. Default: the one with the most stages to choose from, "
+    "among the first 500.",
+)
+@click.option("--time", "time_s", type=click.FloatRange(min=0), help="The first at this second.")
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write everything as JSON.",
+)
+def explain(
+    model: str,
+    sequence: int,
+    decision: int | None,
+    time_s: float | None,
+    json_path: Path | None,
+    **options: Any,
+) -> None:
+    """Explain one decision of a learned policy.
+
+    Plays a sequence up to the decision, then prints the stages considered, their probabilities,
+    the distribution over the parallelism limits of the one taken, and what each column of the
+    features has contributed: integrated gradients of the log-probability of what was taken,
+    against a decision in which all choices have average columns. Contributions add up to the
+    difference of the two log-probabilities; "its own" are those of the stage taken, its job and
+    the cluster, "of the others" those of the other stages and jobs.
+    """
+    if decision is not None and time_s is not None:
+        raise ConfigError("--decision and --time both name a decision; give one of them")
+    config = build_config(options, (model,))
+    _check_model(model)
+    check_folder(json_path)
+    announce_compilation()
+    found = _explanation(config, model, sequence, decision, time_s)
+    from decima.explain.report import lines_of
+
+    for part in lines_of(found):
+        stdout().print(part)
+    if json_path is not None:
+        content: Mapping[str, Any] = {"model": model, "sequence": sequence} | found.to_json()
+        with written_whole(json_path) as partial:
+            partial.write_text(json.dumps(content, indent=2) + "\n")
+
+
+# A decision is of one sequence.
+explain.params = [option for option in explain.params if option.name != "sequences"]
+
+
+def _check_model(model: str) -> None:
+    # torch takes a second to load, which other commands need not wait for.
+    from decima.agent.model import SHIPPED
+    from decima.learned import model_path
+
+    if not is_learned(model):
+        raise ConfigError(
+            f"model {model!r}: neither {SHIPPED_MODEL!r} nor a file ending in .safetensors"
+        )
+    if model_path(model) == SHIPPED and not SHIPPED.exists():
+        raise ConfigError(
+            "this installation holds no trained model; `decima train` makes one for --model FILE"
+        )
+
+
+def _explanation(
+    config: EvaluationConfig,
+    model: str,
+    sequence: int,
+    decision: int | None,
+    time_s: float | None,
+) -> Explanation:
+    from decima.agent.model import shared_model
+    from decima.evaluation.runner import Workload
+    from decima.explain.decision import explain_decision
+    from decima.explain.moments import at_number, at_time, busiest, moments
+    from decima.learned import model_path
+
+    network = shared_model(model_path(model)).network
+    workload = Workload.of(config)
+    run = moments(workload, config, model, sequence)
+    if time_s is not None:
+        moment = at_time(run, time_s)
+    else:
+        number = busiest(run) if decision is None else decision
+        moment = at_number(moments(workload, config, model, sequence), number)
+    return explain_decision(network, workload, moment)

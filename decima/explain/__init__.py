@@ -1,0 +1,1 @@
+"""Why a learned policy took one decision: its choices, their probabilities, what made them so."""
