@@ -12,7 +12,7 @@ import torch
 
 from decima.agent.model import SHIPPED, shared_model
 from decima.agent.policy import LearnedPolicy
-from decima.policies import LEARNED_SUFFIX, SAMPLED_SUFFIX, SHIPPED_MODEL
+from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODEL
 from traces.arrays import TraceArrays
 
 
@@ -38,5 +38,4 @@ def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
     torch.set_num_threads(1)
     model = shared_model(model_path(name))
     rng = np.random.default_rng(key) if name.endswith(SAMPLED_SUFFIX) else None
-    short = name if LEARNED_SUFFIX not in name else Path(name).name
-    return LearnedPolicy(model.network, trace, rng=rng, name=short)
+    return LearnedPolicy(model.network, trace, rng=rng, name=name)

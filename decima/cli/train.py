@@ -8,6 +8,7 @@ import click
 
 from decima.cli.console import announce_compilation, stdout
 from decima.evaluation.config import ConfigError
+from traces import load_trace
 
 
 @click.command()
@@ -52,6 +53,7 @@ def train(
     if resume and (config_path is not None or changes):
         raise ConfigError("--resume goes on with the settings of the run: no --config, no --set")
     config = read_config(config_path, changes)
+    load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
     announce_compilation()
     folder = RunFolder.open(out) if resume else RunFolder.create(out, config.to_json())
     with folder:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from decima.agent.network import NetworkConfig
 from decima.evaluation.config import MS_PER_S, ConfigError
+from decima.policies import HEURISTICS
 from spark_sim import Cluster, Protocol
 
 Objective = Literal["avg_jct", "tail", "makespan"]
@@ -149,6 +150,8 @@ class UpdateConfig:
     max_kl: float | None = 0.02
     """no further pass once the policy has moved so far from the one that acted"""
     value_weight: float = 0.5
+    average_iterations: int = 15
+    """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     """where gradients are computed; "auto" is cuda where there is one (sums differ a little)"""
     entropy_start: float = 0.002
@@ -160,7 +163,13 @@ class UpdateConfig:
             0 < self.final_learning_rate <= self.learning_rate,
             "update: 0 < final_learning_rate <= learning_rate is needed",
         )
-        for label in ("decay_iterations", "passes", "minibatches", "entropy_iterations"):
+        for label in (
+            "decay_iterations",
+            "passes",
+            "minibatches",
+            "entropy_iterations",
+            "average_iterations",
+        ):
             _require(getattr(self, label) >= 1, f"update.{label} must be at least 1")
         _require(self.clip > 0, f"update.clip: {self.clip} is not > 0")
         _require(self.max_norm is None or self.max_norm > 0, "update.max_norm must be > 0")
@@ -175,15 +184,22 @@ class UpdateConfig:
 class ImitationConfig:
     """The warm start: first iterations that copy a heuristic."""
 
-    teacher: str = "tuned_srw"
+    teacher: str = "es_rule"
     """a heuristic by name"""
-    iterations: int = 24
+    iterations: int = 30
     """0 starts from nothing"""
     learning_rate: float = 3e-3
+    sharpen: float = 2.0
+    """factor on all scores at its end: a doubtful copy explores more than learning needs"""
 
     def __post_init__(self) -> None:
+        _require(
+            self.teacher in HEURISTICS,
+            f"imitation.teacher: no policy {self.teacher!r}; there are {', '.join(HEURISTICS)}",
+        )
         _require(self.iterations >= 0, "imitation.iterations must not be negative")
         _require(self.learning_rate > 0, "imitation.learning_rate must be > 0")
+        _require(self.sharpen > 0, "imitation.sharpen must be > 0")
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ class DecimaLearner:
         self._gaps = torch.zeros(len(self._settings), dtype=torch.float64)
         """by setting: a moving mean of how far the rollouts were above the reference, as a share"""
         self._crew = make_crew(config, workers)
+        self._averaged = flat_parameters(self.network)
+        """the weights that are validated and kept: a moving mean over iterations"""
 
     def close(self) -> None:
         """End the worker processes."""
@@ -66,7 +68,19 @@ class DecimaLearner:
         metrics = _summary(collected, reward, time_s)
         metrics |= self._note_gaps(collected)
         imitate = iteration < self._config.imitation.iterations
-        return metrics | self._update(iteration, collected, imitate)
+        metrics |= self._update(iteration, collected, imitate)
+        if iteration == self._config.imitation.iterations - 1:
+            self.network.sharpen(self._config.imitation.sharpen)
+        self._average(imitate)
+        return metrics
+
+    def _average(self, imitate: bool) -> None:
+        """Single steps follow the noise of one iteration; their mean does less (Polyak)."""
+        weights = flat_parameters(self.network)
+        if imitate:
+            self._averaged = weights
+        else:
+            self._averaged += (weights - self._averaged) / self._config.update.average_iterations
 
     def _note_gaps(self, collected: list[Collected]) -> dict[str, float]:
         """How far the rollouts, which explore, were above the reference, in percent."""
@@ -150,7 +164,7 @@ class DecimaLearner:
         if self._reference is None:
             self._reference = self._measure_reference()
         found: dict[str, list[float]] = {}
-        for share in self._crew.ask("validate", flat_parameters(self.network)):
+        for share in self._crew.ask("validate", self._averaged):
             for label, values in share.items():
                 found.setdefault(label, []).extend(values)
         gaps = {
@@ -176,6 +190,7 @@ class DecimaLearner:
         """All that the next iteration depends on."""
         return {
             "weights": flat_parameters(self.network),
+            "averaged": self._averaged.clone(),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
             "gaps": self._gaps.clone(),
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
@@ -185,6 +200,7 @@ class DecimaLearner:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` gave."""
         set_flat_parameters(self.network, state["weights"])
+        self._averaged = state["averaged"].clone()
         self._rate.load(state["average_rate"].numpy())
         self._gaps = state["gaps"].clone()
         for prefix, optimiser in (("adam.", self._optimiser), ("warm.", self._warm)):
@@ -197,8 +213,10 @@ class DecimaLearner:
             )
 
     def model_state(self) -> dict[str, Tensor]:
-        """The network's weights by name, as a model file holds them."""
-        return {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        """The averaged weights by name, as a model file holds them."""
+        network = PolicyNetwork(self._config.network)
+        set_flat_parameters(network, self._averaged)
+        return {name: value.detach() for name, value in network.state_dict().items()}
 
 
 def _summary(collected: list[Collected], reward: float, time_s: float) -> dict[str, float]:

@@ -1,0 +1,338 @@
+"""`decima train`: it repeats itself, survives interruptions, refuses nonsense, and it learns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from torch import Tensor
+
+from decima import EvaluationConfig, evaluate
+from decima.agent.columns import FEATURE_VERSION
+from decima.agent.model import ModelError, load_model
+from decima.cli.main import main
+from decima.evaluation.config import ConfigError
+from decima.rl.checkpoint import load_tensors, save_tensors
+from decima.rl.run_folder import RunFolder
+from decima.training.config import TrainConfig, config_from, read_config
+from decima.training.episodes import EpisodeSource
+from decima.training.learner import DecimaLearner
+from decima.training.session import MODEL, run_training
+from tests.commands import refused
+from traces import load_trace
+
+SMALL = (
+    "iterations=4",
+    "workload.executors=4",
+    "workload.interarrival_s=[3.0]",
+    "workload.batch_jobs=[4]",
+    "episodes.sequences=2",
+    "episodes.rollouts=2",
+    "episodes.start_s=20",
+    "episodes.end_s=40",
+    "episodes.growth_iterations=2",
+    "imitation.iterations=1",
+    "imitation.teacher=strict_fair",
+    "validation.every=2",
+    "validation.sequences=1",
+    "validation.jobs=5",
+)
+
+
+def small(trace_file: Path, *more: str) -> TrainConfig:
+    """A training of a second or two."""
+    return read_config(None, (f"workload.trace={trace_file}", *SMALL, *more))
+
+
+def final_weights(path: Path, config: TrainConfig, **how: Any) -> dict[str, Tensor]:
+    """Train in a new folder; all tensors of the last checkpoint."""
+    with RunFolder.create(path, config.to_json()) as folder:
+        run_training(folder, **how)
+        return load_tensors(folder.checkpoint_file)[0]
+
+
+def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.equal(value, other[name]), name
+
+
+@pytest.fixture(scope="module")
+def finished(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a whole small training."""
+    path = tmp_path_factory.mktemp("train") / "run"
+    final_weights(path, small(trace_file))
+    return path
+
+
+def weights_in(path: Path) -> dict[str, Tensor]:
+    return load_tensors(path / "checkpoint.safetensors")[0]
+
+
+# --- repeatable ----------------------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_the_number_of_workers(
+    finished: Path, trace_file: Path, tmp_path: Path
+) -> None:
+    """Two processes give the weights of one."""
+    assert_equal(
+        final_weights(tmp_path / "run", small(trace_file), workers=2), weights_in(finished)
+    )
+
+
+def test_a_stopped_training_goes_on_to_the_same_weights(
+    finished: Path, trace_file: Path, tmp_path: Path
+) -> None:
+    """Stopped after each iteration, in the imitation and after it."""
+    path = tmp_path / "run"
+    config = small(trace_file)
+    with RunFolder.create(path, config.to_json()) as folder:
+        run_training(folder, time_limit_s=1e-9)
+    for _ in range(3):
+        with RunFolder.open(path) as folder:
+            run_training(folder, time_limit_s=1e-9)
+    with RunFolder.open(path) as folder:
+        run_training(folder)
+    assert_equal(weights_in(path), weights_in(finished))
+    drop = ("elapsed_s",)
+
+    def rows(of: Path) -> list[dict[str, float]]:
+        lines = (of / "metrics.jsonl").read_text().splitlines()
+        return [{k: v for k, v in json.loads(x).items() if k not in drop} for x in lines]
+
+    assert rows(path) == rows(finished)
+
+
+def test_another_seed_gives_other_weights(finished: Path, trace_file: Path, tmp_path: Path) -> None:
+    other = final_weights(tmp_path / "run", small(trace_file, "seed=1"))
+    assert not torch.equal(other["weights"], weights_in(finished)["weights"])
+
+
+def test_training_validation_and_evaluation_never_meet_the_same_sequence(
+    trace_file: Path,
+) -> None:
+    """Their numbers lie apart, and so do the arrivals drawn from them."""
+    config = small(trace_file, "workload.batch_jobs=[]", "episodes.sequences=8")
+    source = EpisodeSource(config, load_trace(str(trace_file)))
+    shares = np.ones(1)
+    played = [one for index in range(4) for one in source.of_iteration(index, shares)]
+    kept = source.for_validation(source.settings[0])
+    numbers = [one.number for one in (*played, *kept)]
+    assert len(set(numbers)) == len(numbers)
+    assert min(numbers) >= 2_000_000
+    first = [tuple(one.run.arrival_ms[:3]) for one in (*played, *kept)]
+    assert len(set(first)) == len(first)
+
+
+# --- what is learned -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("network.limit_head=false",),
+        ("network.messages=false",),
+        ("network.embeddings=false", "network.may_idle=false"),
+        ("network.two_level=false",),
+        ("credit.baseline=mean", "credit.normalise=update"),
+        ("credit.baseline=none", "credit.objective=tail"),
+        ("credit.objective=makespan", "episodes.pick=gap"),
+        (
+            "credit.critic=false",
+            'credit.horizon_s="none"',
+            "credit.differential=true",
+            "update.passes=1",
+            "update.minibatches=1",
+            "imitation.iterations=0",
+        ),
+    ],
+    ids=lambda changes: changes[0],
+)
+def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path, tmp_path: Path) -> None:
+    """Finite weights that moved."""
+    config = small(trace_file, "iterations=2", *changes)
+    found = final_weights(tmp_path / "run", config)["weights"]
+    torch.manual_seed(config.seed)
+    learner = DecimaLearner(config)
+    begun = learner.state()["weights"]
+    learner.close()
+    assert bool(torch.isfinite(found).all())
+    assert not torch.equal(found, begun)
+
+
+def test_averaged_weights_lag_behind(trace_file: Path) -> None:
+    """During imitation they are the newest; afterwards they move a part of the way."""
+    learner = DecimaLearner(small(trace_file, "update.average_iterations=4"))
+    learner.iterate(0)
+    before = learner.state()
+    assert torch.equal(before["averaged"], before["weights"])
+    learner.iterate(1)
+    after = learner.state()
+    moved = after["weights"] - before["averaged"]
+    torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
+    learner.close()
+
+
+@pytest.mark.slow
+def test_a_minute_of_training_beats_what_it_imitates(tmp_path: Path) -> None:
+    """On unseen batches of the built-in trace, against tuned_srw with its shipped parameters."""
+    changes = (
+        "workload.interarrival_s=[]",
+        "workload.batch_jobs=[20]",
+        "imitation.teacher=tuned_srw",
+        "iterations=60",
+    )
+    with RunFolder.create(tmp_path / "run", read_config(None, changes).to_json()) as folder:
+        run_training(folder, workers=2)
+    model = str(tmp_path / "run" / MODEL)
+    config = EvaluationConfig(
+        trace="tpch", policies=("tuned_srw", model), arrivals="batch", jobs=20, sequences=40
+    )
+    difference = evaluate(config).difference(model)
+    assert difference.ci95 is not None
+    assert difference.ci95[1] < 0
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["train", *(str(argument) for argument in arguments)])
+
+
+def sets(trace_file: Path, *more: str) -> list[str]:
+    changes = (f"workload.trace={trace_file}", *SMALL, *more)
+    return [part for change in changes for part in ("--set", change)]
+
+
+def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
+    """The command leaves a model with its card, which `decima evaluate` accepts."""
+    out = tmp_path / "run"
+    found = command("--out", out, *sets(trace_file, "iterations=2"))
+    assert found.exit_code == 0, found.output
+    assert "model.safetensors" in found.output
+    card = json.loads((out / "model.json").read_text())["card"]
+    assert card["config"] == config_from(card["config"]).to_json() | card["config"]
+    assert card["feature_version"] == FEATURE_VERSION
+    assert set(card["validation"]) == {"score", "gap_3s_percent", "batch_4_percent"}
+    assert str(tmp_path) not in json.dumps({k: v for k, v in card.items() if k == "environment"})
+    model = str(out / MODEL)
+    config = EvaluationConfig(
+        trace=str(trace_file), policies=("strict_fair", model, f"{model}:sampled"),
+        jobs=6, sequences=2, executors=4, interarrival_s=3,
+    )  # fmt: skip
+    report = evaluate(config)
+    assert all(np.isfinite(one.avg_jct_s).all() for one in report.policies.values())
+    assert evaluate(config, workers=2).policies[model].avg_jct_s.tolist() == (
+        report.policies[model].avg_jct_s.tolist()
+    )
+
+
+def test_resuming_keeps_the_settings(finished: Path, trace_file: Path, tmp_path: Path) -> None:
+    """A finished run stays as it is; other settings are refused; so is a second new run there."""
+    refused(command("--out", finished, "--resume", "--set", "seed=3"), "no --config, no --set")
+    refused(command("--out", finished, *sets(trace_file)), str(finished), "resume it")
+    refused(command("--out", tmp_path / "none", "--resume"), str(tmp_path / "none"))
+    before = (finished / "checkpoint.safetensors").read_bytes()
+    assert command("--out", finished, "--resume").exit_code == 0
+    assert (finished / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_run_in_use_is_refused(finished: Path) -> None:
+    with RunFolder.open(finished):
+        refused(command("--out", finished, "--resume"), "another process is training")
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ("workload.excutors=4", ("unknown setting workload.excutors", "executors")),
+        ("speed=4", ("unknown setting speed",)),
+        ("seed=high", ("seed is 'high'", "int")),
+        ("seed=-1", ("seed: -1 is negative",)),
+        ("iterations=0", ("iterations: 0 is not at least 1",)),
+        ("credit=3", ("credit is 3", "section")),
+        ("seed", ("expected section.key=value",)),
+        ("credit.objective=p99", ("'p99'", "avg_jct, tail, makespan")),
+        ("workload.interarrival_s=3", ("a list is needed",)),
+        ("workload.interarrival_s=[-3.0]", ("-3.0 is not > 0",)),
+        ("workload.executors=0", ("workload", "0")),
+        ("episodes.sequences=3", ("no multiple of 2 shards",)),
+        ("episodes.end_s=10", ("from 20.0 to 10.0 s",)),
+        ("episodes.rollouts=1", ("rollouts must be at least 2",)),
+        ('credit.horizon_s="none"', ("a critic needs a horizon_s",)),
+        ("update.final_learning_rate=1.0", ("final_learning_rate <= learning_rate",)),
+        ("update.entropy_end=1.0", ("entropy_end <= entropy_start",)),
+        ("imitation.sharpen=0.0", ("imitation.sharpen must be > 0",)),
+        ("imitation.teacher=oracle", ("no policy 'oracle'",)),
+        ("network.embedding=0", ("embedding 0 must be at least 1",)),
+        ("network.hidden=[0]", ("hidden",)),
+        ("workload.trace=nothing", ("nothing",)),
+    ],
+)
+def test_contradictions_are_one_line(
+    change: str, parts: tuple[str, ...], trace_file: Path, tmp_path: Path
+) -> None:
+    """And no run folder is begun, so the corrected command may use it."""
+    out = tmp_path / "run"
+    refused(command("--out", out, *sets(trace_file, change)), *parts)
+    assert not out.exists() or not (out / "checkpoint.safetensors").exists()
+    assert command("--out", out, *sets(trace_file, "iterations=1")).exit_code == 0
+
+
+def test_a_file_of_settings(trace_file: Path, tmp_path: Path) -> None:
+    """TOML sections, with `--set` on top; what is no TOML is refused."""
+    path = tmp_path / "my.toml"
+    path.write_text("seed = 5\n[episodes]\nrollouts = 4\n[credit]\nhorizon_s = 300\n")
+    config = read_config(path, ("episodes.rollouts=6",))
+    assert (config.seed, config.episodes.rollouts, config.credit.horizon_s) == (5, 6, 300.0)
+    assert config_from(json.loads(json.dumps(config.to_json()))) == config
+    path.write_text("seed = = 5")
+    with pytest.raises(ConfigError, match="not TOML"):
+        read_config(path)
+
+
+# --- model files ---------------------------------------------------------------------------------
+
+
+def test_other_files_are_no_models(finished: Path, tmp_path: Path) -> None:
+    """Another version of the features, damage, pickles: one line each."""
+    good = finished / MODEL
+    weights, header = load_tensors(good)
+    path = tmp_path / "other.safetensors"
+    first = next(iter(weights))
+    cases: list[tuple[dict[str, Tensor], dict[str, Any], str]] = [
+        (weights, header | {"feature_version": 99}, "feature version 99"),
+        (weights, header | {"version": 2}, "version 2"),
+        (weights, header | {"format": "x"}, "not a model"),
+        (weights, header | {"network": {"embedding": 99}}, "do not fit"),
+        (weights, header | {"network": {"colour": 1}}, "impossible network"),
+        (weights, {key: value for key, value in header.items() if key != "network"}, "no network"),
+        ({**weights, first: weights[first] * float("nan")}, header, "not all finite"),
+        ({key: value for key, value in weights.items() if key != first}, header, "do not fit"),
+    ]
+    for tensors, facts, part in cases:
+        save_tensors(path, tensors, facts)
+        with pytest.raises(ModelError, match=part) as caught:
+            load_model(path)
+        assert "\n" not in str(caught.value)
+    torch.save({"weights": 1}, path)
+    refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
+
+
+def test_a_model_for_a_larger_cluster_is_the_same_network(finished: Path) -> None:
+    """Features are shares of the cluster, so nothing in a model depends on its size."""
+    model = load_model(finished / MODEL)
+    config = EvaluationConfig(
+        trace="tpch", policies=("strict_fair", str(finished / MODEL)), jobs=4, sequences=1
+    )
+    for executors in (3, 80):
+        assert evaluate(replace(config, executors=executors)).policies
+    assert model.network.num_parameters > 0
