@@ -8,6 +8,7 @@ from decima.cli.errors import OneLineErrors
 from decima.cli.evaluate import evaluate
 from decima.cli.explain import explain
 from decima.cli.fit_rule import fit_rule
+from decima.cli.probe import probe
 from decima.cli.replay import replay
 from decima.cli.traces import traces
 from decima.cli.train import train
@@ -29,6 +30,7 @@ main.add_command(train)
 main.add_command(explain)
 main.add_command(replay)
 main.add_command(whatif)
+main.add_command(probe)
 
 if __name__ == "__main__":
     main()
