@@ -1,0 +1,91 @@
+"""What the graph encoder costs: one job, all jobs of a trace at once, and against the reference.
+
+    python -m benchmarks.encoder_speed [--trace tpch]
+
+CPU microseconds of one process with one torch thread, best of several rounds. The reference is
+`gnn.reference`, PyTorch Geometric message passing over the whole graph once a level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnn.encoder import Encoder, EncoderConfig
+from gnn.levels import levels_of
+from gnn.reference import ReferenceEncoder
+from traces import load_trace, to_arrays
+from traces.arrays import TraceArrays
+
+FEATURES = 5
+ROUNDS = 7
+REPEATS = 20
+
+
+def graph_of(arrays: TraceArrays, jobs: range) -> tuple[Tensor, int]:
+    """(2, E) edges parent, child of several jobs as one graph, and its number of nodes."""
+    begin = int(arrays.first_stage[jobs.start])
+    parents, children = [], []
+    for job in jobs:
+        first = int(arrays.first_stage[job])
+        for stage in range(first, int(arrays.first_stage[job + 1])):
+            for edge in range(int(arrays.first_child[stage]), int(arrays.first_child[stage + 1])):
+                parents.append(stage - begin)
+                children.append(first + int(arrays.children[edge]) - begin)
+    edges = torch.tensor([parents, children], dtype=torch.int64)
+    return edges, int(arrays.first_stage[jobs.stop]) - begin
+
+
+def cpu_us(work: Callable[[], object]) -> float:
+    """CPU microseconds of one call, the best of `ROUNDS`."""
+    work()
+    best = float("inf")
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        for _ in range(REPEATS):
+            work()
+        best = min(best, (time.process_time() - began) / REPEATS)
+    return best * 1e6
+
+
+def measure(label: str, edges: Tensor, nodes: int) -> None:
+    """Print one line: sorting into levels, embedding, and the reference's embedding."""
+    torch.manual_seed(0)
+    encoder = Encoder(FEATURES, EncoderConfig())
+    reference = ReferenceEncoder(encoder)
+    levels, order = levels_of(edges, nodes)
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(nodes, FEATURES))).float()
+    sorted_x = x[order]
+    with torch.no_grad():
+        sort_us = cpu_us(lambda: levels_of(edges, nodes))
+        embed_us = cpu_us(lambda: encoder.nodes(sorted_x, levels))
+        reference_us = cpu_us(lambda: reference.nodes(x, edges))
+    print(
+        f"{label:24} {nodes:6,} {levels.num_levels:7} {sort_us:10,.0f} {embed_us:10,.0f} "
+        f"{reference_us:10,.0f} {reference_us / embed_us:8.1f}"
+    )
+
+
+def main() -> None:
+    """Time the deepest job alone and all jobs together."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--trace", default="tpch")
+    trace = load_trace(parser.parse_args().trace)
+    torch.set_num_threads(1)
+    arrays = to_arrays(trace)
+    depth = [levels_of(*graph_of(arrays, range(job, job + 1)))[0].num_levels
+             for job in range(arrays.num_jobs)]  # fmt: skip
+    deepest = int(np.argmax(depth))
+    print(f"{'':24} {'nodes':>6} {'levels':>7} {'sort us':>10} {'embed us':>10} "
+          f"{'reference':>10} {'x embed':>8}")  # fmt: skip
+    measure(trace.jobs[deepest].name, *graph_of(arrays, range(deepest, deepest + 1)))
+    measure(f"all {arrays.num_jobs} jobs", *graph_of(arrays, range(arrays.num_jobs)))
+
+
+if __name__ == "__main__":
+    main()
