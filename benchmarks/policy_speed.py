@@ -3,7 +3,7 @@
     python -m benchmarks.policy_speed [--model FILE]
 
 All times are CPU seconds of one process with one torch thread; compilation and first calls are
-left out. Rollouts and updates are those of training: 64 lanes in lockstep, each with its own
+left out. Rollouts and updates are those of training: 32 lanes in lockstep, each with its own
 Poisson sequence of 200 `tpch` jobs at 25 s on 50 executors, actions sampled. Live decisions are
 `LearnedPolicy.decide` on one observation, in batches of jobs that all wait at once. Speed depends
 on the number of jobs in the system, so on the policy: without `--model` it is the shipped one, or
@@ -30,6 +30,7 @@ from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, Rollouts, roll_out
 from decima.agent.scales import Scales
 from decima.agent.scoring import Scorer
+from decima.training.shard import BLOCK, CHUNK
 from spark_sim import Cluster, Simulator, Status, Streams
 from spark_sim.vector import Run
 from traces import Trace, load_trace
@@ -37,9 +38,9 @@ from traces.arrays import TraceArrays, to_arrays
 from traces.arrivals import batch, poisson
 
 CLUSTER = Cluster(num_executors=50)
-LANES, JOBS, MEAN_GAP_S = 64, 200, 25.0
-BLOCK, MINIBATCHES = 64, 4
-"""an update as training does it: decisions of a lane that stay together, parts of a pass"""
+LANES, JOBS, MEAN_GAP_S = 32, 200, 25.0
+MINIBATCHES = 4
+"""parts of a pass, as in training"""
 WARM_DECISIONS, TIMED_DECISIONS = 300, 400
 CONCURRENT = (10, 100, 1000)
 
@@ -96,9 +97,10 @@ def update_speed(network: PolicyNetwork, arrays: TraceArrays, recording: Recordi
     spent_s = 0.0
     for number, index in enumerate((parts[0], *parts)):
         began = time.process_time()
-        scores = scorer.score(index)
-        loss = (scores.value.square() - scores.log_prob - scores.entropy).sum() / len(index)
-        loss.backward()  # type: ignore[no-untyped-call]
+        for start in range(0, len(index), CHUNK):
+            scores = scorer.score(index[start : start + CHUNK])
+            loss = (scores.value.square() - scores.log_prob - scores.entropy).sum() / len(index)
+            loss.backward()  # type: ignore[no-untyped-call]
         if number == 0:
             continue  # the first time is to warm up
         spent_s += time.process_time() - began

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from decima.agent import columns
 from decima.agent.acting import act
+from decima.agent.kernels import KNOWN
 from decima.agent.memory import Memory, Seen, describe
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
@@ -55,7 +56,8 @@ def node_x_of(scene: Scene) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]
     """The features of all stages, by row of the memory; NaN in rows of no job in sight."""
     ends = scene.memory_stage + scene.jobs["num_stages"][scene.rows]
     node_x = np.full((int(ends.max()), len(columns.NODE)), np.nan, np.float32)
-    describe(scene, SCALES, node_x, always_one=True)
+    known = np.full((int(ends.max()), KNOWN), np.nan)
+    describe(scene, SCALES, known, node_x, always_one=True)
     return node_x
 
 

@@ -51,7 +51,7 @@ def _log2(ratio: float) -> float:
 
 
 @inlined_kernel
-def _rounded(count: int) -> float:
+def _rounded(count: float) -> float:
     """`count` to the nearest quarter power of two (of count + 1), so that it changes seldom."""
     if count <= 0:
         return 0.0
@@ -76,11 +76,22 @@ def heights(graphs: Graphs) -> None:
                         changed = True
 
 
+KNOWN = 6
+"""numbers that the features of a stage are computed from, kept to see whether one has changed"""
+
+
 @kernel
 def remember_nodes(
-    scene: Scene, task_ms: float, work_ms: float, memory_x: Float32, out: SceneFeatures
+    scene: Scene,
+    task_ms: float,
+    work_ms: float,
+    known: NDArray[np.float64],
+    memory_x: Float32,
+    out: SceneFeatures,
 ) -> int:
     """Write the features of all stages to the memory; list the jobs in which one has changed.
+
+    Most stages are as they were, and comparing `known` with them costs a tenth of the logarithms.
 
     Returns how many have changed; `SceneFeatures.changed` names them.
     """
@@ -92,25 +103,60 @@ def remember_nodes(
             differs = False
             for local in range(job["num_stages"]):
                 stage = scene.stages[job["first_stage"] + local]
-                row = memory_x[scene.memory_stage[index] + local]
-                left = _rounded(stage["num_tasks"] - stage["launched"])
-                mean_ms = stage["mean_ms"]
-                values = (
-                    np.float32(math.log1p(4 * left / executors)),
-                    np.float32(_log2(mean_ms / task_ms)),
-                    np.float32((stage["covered"] - stage["finished"]) / executors),
-                    np.float32(math.log1p(8 * left * mean_ms / work_ms)),
-                    np.float32(stage["runnable"]),
+                row = scene.memory_stage[index] + local
+                numbers = (
+                    float(stage["num_tasks"]),
+                    float(stage["launched"]),
+                    float(stage["covered"] - stage["finished"]),
+                    float(stage["runnable"]),
+                    float(stage["mean_ms"]),
+                    executors,
                 )
-                for column in range(len(values)):
-                    if row[column] != values[column]:
-                        row[column] = values[column]
-                        differs = True
+                if _noted(numbers, known[row]):
+                    differs |= _describe_node(numbers, task_ms, work_ms, memory_x[row])
             out.changed_flag[index] = differs
             if differs:
                 out.changed[count] = index
                 count += 1
     return count
+
+
+@inlined_kernel
+def _noted(
+    numbers: tuple[float, float, float, float, float, float], known: NDArray[np.float64]
+) -> bool:
+    """Copy the numbers to `known`; whether one was another, or NaN."""
+    differs = False
+    for column in range(KNOWN):
+        if known[column] != numbers[column]:
+            known[column] = numbers[column]
+            differs = True
+    return differs
+
+
+@inlined_kernel
+def _describe_node(
+    numbers: tuple[float, float, float, float, float, float],
+    task_ms: float,
+    work_ms: float,
+    row: Float32,
+) -> bool:
+    """Write columns `NODE` from the numbers that `remember_nodes` notes; whether one changed."""
+    num_tasks, launched, working, runnable, mean_ms, executors = numbers
+    left = _rounded(num_tasks - launched)
+    values = (
+        np.float32(math.log1p(4 * left / executors)),
+        np.float32(_log2(mean_ms / task_ms)),
+        np.float32(working / executors),
+        np.float32(math.log1p(8 * left * mean_ms / work_ms)),
+        np.float32(runnable),
+    )
+    differs = False
+    for column in range(len(values)):
+        if row[column] != values[column]:
+            row[column] = values[column]
+            differs = True
+    return differs
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from decima.agent.scales import Scales
 from decima.agent.scene import Int64, Scene
 from gnn.levels import Levels
 from traces.arrays import TraceArrays
+
+Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.float64])
 
 _CPU = torch.device("cpu")
 
@@ -91,6 +95,7 @@ class Memory:
         self._sorter = GraphSorter(trace)
         size = network.config.embedding
         self.node_x: NDArray[np.float32] = np.empty((0, len(columns.NODE)), np.float32)
+        self._known = np.empty((0, kernels.KNOWN))
         self._e = torch.empty((0, size))
         self._y = torch.empty((0, size))
         self._summand = torch.empty((0, size))
@@ -99,9 +104,8 @@ class Memory:
         """Have at least so many rows; what is remembered stays."""
         if jobs > len(self._y) or stages > len(self.node_x):
             jobs, stages = max(2 * len(self._y), jobs), max(2 * len(self.node_x), stages)
-            grown = np.full((stages, len(columns.NODE)), np.nan, np.float32)
-            grown[: len(self.node_x)] = self.node_x
-            self.node_x = grown
+            self.node_x = _with_unknown(self.node_x, stages)
+            self._known = _with_unknown(self._known, stages)
             self._e = _grown(self._e, stages)
             self._y = _grown(self._y, jobs)
             self._summand = _grown(self._summand, jobs)
@@ -109,11 +113,13 @@ class Memory:
     def forget(self, first_stage: int = 0, last_stage: int | None = None) -> None:
         """Take the jobs whose stages are remembered in these rows for new ones."""
         self.node_x[first_stage:last_stage] = np.nan
+        self._known[first_stage:last_stage] = np.nan
 
     @torch.no_grad()
     def look(self, scene: Scene) -> Seen:
         """Embed what has changed since the last look, and gather the rest from memory."""
-        features = describe(scene, self._scales, self.node_x, self._network.config.always_one)
+        always_one = self._network.config.always_one
+        features = describe(scene, self._scales, self._known, self.node_x, always_one)
         if len(features.changed) and self._network.config.embeddings:
             self._embed(scene, features.changed)
         jobs = torch.from_numpy(scene.memory_job)
@@ -159,15 +165,18 @@ def cluster_embedding(network: PolicyNetwork, sums: Tensor, counts: Tensor) -> T
 
 
 def describe(
-    scene: Scene, scales: Scales, node_x: NDArray[np.float32], always_one: bool
+    scene: Scene,
+    scales: Scales,
+    known: NDArray[np.float64],
+    node_x: NDArray[np.float32],
+    always_one: bool,
 ) -> SceneFeatures:
-    """All columns of `scene`; brings the nodes' columns in `node_x` up to date.
+    """All columns of `scene`; brings the nodes' columns in `node_x`, and `known`, up to date.
 
     `SceneFeatures.changed` lists the jobs with a node whose columns have changed.
     """
     decisions, jobs = len(scene.time_ms), len(scene.rows)
-    table = scene.jobs[scene.rows]
-    most_open = int(table["open_stages"].sum())
+    most_open = int(scene.jobs["open_stages"][scene.rows].sum())
     out = SceneFeatures(
         job_x=np.zeros((jobs, len(columns.JOB)), np.float32),
         cluster_x=np.zeros((decisions, len(columns.CLUSTER)), np.float32),
@@ -181,9 +190,11 @@ def describe(
         changed=np.empty(jobs, np.int64),
         changed_flag=np.empty(jobs, np.bool_),
     )
-    changed = kernels.remember_nodes(scene, scales.task_ms, scales.work_ms, node_x, out)
+    changed = kernels.remember_nodes(scene, scales.task_ms, scales.work_ms, known, node_x, out)
     found = kernels.describe(scene, scales.task_ms, scales.work_ms, always_one, out)
-    out.job_x[:, columns.JOB.index("shorter")] = _shorter(scene, table["remaining_ms"])
+    out.job_x[:, columns.JOB.index("shorter")] = _shorter(
+        scene, scene.jobs["remaining_ms"][scene.rows]
+    )
     return out._replace(
         stage_x=out.stage_x[:found],
         open_stage=out.open_stage[:found],
@@ -198,11 +209,19 @@ def _shorter(scene: Scene, remaining_ms: NDArray[np.float64]) -> NDArray[np.floa
     """(J,) share of the other jobs of the same decision that come first by work left."""
     counts = np.diff(scene.job_ptr)
     decision = np.repeat(np.arange(len(counts)), counts)
-    order = np.lexsort((remaining_ms, decision))
+    order = np.argsort(remaining_ms, kind="stable")
+    if len(counts) > 1:
+        order = order[np.argsort(decision[order], kind="stable")]
     rank = np.empty(len(order))
     rank[order] = np.arange(len(order)) - np.repeat(scene.job_ptr[:-1], counts)
     share: NDArray[np.float64] = rank / np.maximum(np.repeat(counts, counts) - 1, 1)
     return share
+
+
+def _with_unknown(values: Numbers, rows: int) -> Numbers:
+    grown = np.full((rows, values.shape[1]), np.nan, values.dtype)
+    grown[: len(values)] = values
+    return grown
 
 
 def _grown(values: Tensor, rows: int) -> Tensor:

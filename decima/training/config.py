@@ -70,7 +70,7 @@ class EpisodesConfig:
 
     sequences: int = 8
     """arrival sequences, shared out over the settings in turn"""
-    rollouts: int = 8
+    rollouts: int = 16
     """on each sequence, with the same arrivals and task durations"""
     shards: int = 2
     """parts of an iteration that one process can play: results depend on it, not on workers"""
@@ -135,9 +135,9 @@ class CreditConfig:
 class UpdateConfig:
     """How the weights follow the gradient."""
 
-    learning_rate: float = 4e-4
+    learning_rate: float = 6e-4
     final_learning_rate: float = 1e-4
-    decay_iterations: int = 500
+    decay_iterations: int = 250
     """iterations over which the rate falls, linearly"""
     max_norm: float | None = 0.5
     """gradients are clipped at this norm"""
@@ -189,7 +189,7 @@ class ImitationConfig:
     iterations: int = 30
     """0 starts from nothing"""
     learning_rate: float = 3e-3
-    sharpen: float = 2.0
+    sharpen: float = 1.0
     """factor on all scores at its end: a doubtful copy explores more than learning needs"""
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ class ValidationConfig:
 
     every: int = 10
     """iterations"""
-    sequences: int = 6
+    sequences: int = 10
     """of each setting"""
     jobs: int = 120
     """in each sequence of continuous arrivals"""
@@ -225,7 +225,7 @@ class ValidationConfig:
 class TrainConfig:
     """Everything that decides what a training gives."""
 
-    iterations: int = 600
+    iterations: int = 400
     seed: int = 0
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
