@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from decima.agent.model import SHIPPED, shared_model
+from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODEL
 from traces.arrays import TraceArrays
@@ -20,6 +21,17 @@ def model_path(name: str) -> Path:
     """The file behind the name of a learned policy."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
     return SHIPPED if plain == SHIPPED_MODEL else Path(plain)
+
+
+def load(name: str) -> PolicyNetwork:
+    """The network of the learned policy called `name`; nobody may change its weights.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    # Matrices are small: further threads only get in each other's way.
+    torch.set_num_threads(1)
+    return shared_model(model_path(name)).network
 
 
 def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
@@ -34,8 +46,5 @@ def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    # Matrices are small: further threads only get in each other's way.
-    torch.set_num_threads(1)
-    model = shared_model(model_path(name))
     rng = np.random.default_rng(key) if name.endswith(SAMPLED_SUFFIX) else None
-    return LearnedPolicy(model.network, trace, rng=rng, name=name)
+    return LearnedPolicy(load(name), trace, rng=rng, name=name)

@@ -51,7 +51,7 @@ def advance(state: State) -> int:
             while next_arrival_ms(state) == time_ms:
                 admit_next(state)
             due = True
-        if due and _open_round(state):
+        if due and open_round(state):
             return DECIDE
 
 
@@ -121,7 +121,7 @@ def _start(state: State, stage: int) -> None:
 
 
 @kernel
-def _open_round(state: State) -> bool:
+def open_round(state: State) -> bool:
     """Put every slot on offer that will come back. Returns whether there is a decision to make."""
     clock = state.clock[0]
     clock["on_offer"] = clock["num_executors"]
@@ -202,7 +202,7 @@ def _close_round(state: State) -> None:
 def _force_progress(state: State) -> None:
     """Every slot was left idle and nothing will arrive: run one task of the oldest job."""
     clock = state.clock[0]
-    _open_round(state)
+    open_round(state)
     stage = first_open(state)
     held = state.jobs[state.stages[stage]["job"]]["held"]
     clock["forced"] += 1

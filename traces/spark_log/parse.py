@@ -21,6 +21,7 @@ from traces.spark_log.events import (
     EXECUTION_ID,
     JOB_DESCRIPTION,
     JOB_GROUP,
+    OWN_JOB,
     ROOT_EXECUTION_ID,
     SETTINGS,
     ApplicationEnd,
@@ -50,7 +51,15 @@ MAX_TEXT = 200
 """longer names are cut"""
 
 _KEPT = frozenset(
-    [EXECUTION_ID, ROOT_EXECUTION_ID, JOB_GROUP, JOB_DESCRIPTION, CALL_SITE, *SETTINGS]
+    [
+        OWN_JOB,
+        EXECUTION_ID,
+        ROOT_EXECUTION_ID,
+        JOB_GROUP,
+        JOB_DESCRIPTION,
+        CALL_SITE,
+        *SETTINGS,
+    ]
 )
 _SQL = "org.apache.spark.sql.execution.ui.SparkListener"
 _EVENT = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,200})"')

@@ -1,0 +1,750 @@
+// Decides which task set gets the next free slot. Compiled in the driver by Janino when the
+// scheduler attaches (hence no lambdas and no generics), against Spark 3.5 to 4.x unchanged.
+//
+// Nothing of Spark is copied or replaced for good: `RankPool` stands before Spark's own root pool and
+// asks it for everything, `Builder` stands before Spark's own builder. To detach, two fields of
+// TaskSchedulerImpl get back their old values.
+package decima.spark;
+
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulableBuilder;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerStageCompleted;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
+import org.apache.spark.scheduler.TaskSet;
+import org.apache.spark.scheduler.TaskSetManager;
+import org.apache.spark.util.Clock;
+import scala.Enumeration;
+import scala.Option;
+import scala.collection.mutable.ArrayBuffer;
+
+/** What the outside calls: wait for news, apply a plan, attach and detach. */
+public final class Control {
+  static final int NO_LIMIT = Integer.MAX_VALUE;
+  static final String[] JOB_PROPERTIES = {
+    "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
+  };
+
+  final SparkContext context;
+  final TaskSchedulerImpl scheduler;
+  final Pool sparkPool;
+  final SchedulableBuilder sparkBuilder;
+  final Counters counters = new Counters();
+  final News news;
+  final long lapseNs;
+  final long holdNs;
+  final boolean observeOnly;
+
+  volatile Plan plan = new Plan();
+  volatile boolean attached = false;
+  /** no decision came for too long while slots stood idle: Spark's own order until one comes */
+  volatile boolean lapsed = false;
+  volatile long beatNs = System.nanoTime();
+  /** when a slot last stood idle because of a limit */
+  volatile long refusedNs = 0;
+
+  /** by job: slots that it holds through our task set managers */
+  final ConcurrentHashMap held = new ConcurrentHashMap();
+  /** "stage.attempt" -> Watched, for the task sets that are ours */
+  final ConcurrentHashMap watched = new ConcurrentHashMap();
+
+  private final RankPool pool;
+  private final Builder builder;
+  private final Watchdog watchdog;
+
+  public Control(SparkContext context, long lapseMs, long holdMs, int capacity, boolean observeOnly)
+      throws Exception {
+    this.context = context;
+    this.scheduler = (TaskSchedulerImpl) context.taskScheduler();
+    this.lapseNs = lapseMs * 1000000L;
+    this.holdNs = holdMs * 1000000L;
+    this.observeOnly = observeOnly;
+    this.sparkPool = scheduler.rootPool();
+    this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, "schedulableBuilder");
+    this.news = new News(this, capacity);
+    this.pool = new RankPool(this);
+    this.builder = new Builder(this);
+    this.watchdog = new Watchdog(this);
+  }
+
+  /** Put ourselves before Spark's own pool; safe while jobs run. */
+  public void attach() throws Exception {
+    if (sparkPool instanceof RankPool) {
+      throw new IllegalStateException("a scheduler is attached to this SparkContext already");
+    }
+    context.listenerBus().addToQueue(news, "decima");
+    if (!observeOnly) {
+      synchronized (scheduler) {
+        Fields.set(scheduler, "rootPool", pool);
+        Fields.set(scheduler, "schedulableBuilder", builder);
+      }
+    }
+    attached = true;
+    watchdog.start();
+  }
+
+  /** Give Spark back its own objects. Task sets that are ours go on without limits. */
+  public void detach() throws Exception {
+    attached = false;
+    if (!observeOnly) {
+      synchronized (scheduler) {
+        Fields.set(scheduler, "rootPool", sparkPool);
+        Fields.set(scheduler, "schedulableBuilder", sparkBuilder);
+      }
+    }
+    news.close();
+    watchdog.interrupt();
+    context.listenerBus().removeListener(news);
+    revive();
+  }
+
+  /**
+   * Take a plan: "number;job=limit,...;stage,stage,...;stage,...": the limits of jobs, the stages
+   * chosen in their order, and the stages seen but not chosen.
+   */
+  public void apply(String text) {
+    plan = new Plan(text);
+    counters.plans.incrementAndGet();
+    beat();
+    revive();
+  }
+
+  /** The agent lives. */
+  void beat() {
+    beatNs = System.nanoTime();
+    if (lapsed) {
+      lapsed = false;
+      counters.recoveries.incrementAndGet();
+    }
+  }
+
+  void revive() {
+    try {
+      scheduler.backend().reviveOffers();
+    } catch (Throwable stopped) {
+      // The context is being stopped: there is nothing left to offer.
+    }
+  }
+
+  /** Wait until something changed, at most so long; then the state, as JSON. */
+  public String await(long timeoutMs) throws InterruptedException {
+    beat();
+    news.await(timeoutMs);
+    if (context.isStopped()) {
+      attached = false;
+    }
+    beat();
+    return news.state();
+  }
+
+  public String counters() {
+    return counters.json(this);
+  }
+
+  boolean isFree() {
+    return !attached || lapsed;
+  }
+
+  /** Whether a task of this task set may start now. */
+  boolean mayStart(Watched set) {
+    if (isFree() || set.isBarrier) {
+      return true;
+    }
+    Plan now = plan;
+    if (now.rank.containsKey(set.stage)) {
+      return heldBy(set.job) < now.limitOf(set.job);
+    }
+    if (now.seen.contains(set.stage)) {
+      return false;
+    }
+    // No plan knows it yet. It waits for its first decision, but not for long.
+    if (System.nanoTime() - set.bornNs < holdNs) {
+      return false;
+    }
+    if (!set.expired) {
+      set.expired = true;
+      counters.expired.incrementAndGet();
+    }
+    return true;
+  }
+
+  int heldBy(String job) {
+    AtomicInteger count = (AtomicInteger) held.get(job);
+    return count == null ? 0 : count.get();
+  }
+
+  void changeHeld(Watched set, int change) {
+    if (change == 0) {
+      return;
+    }
+    AtomicInteger count = (AtomicInteger) held.get(set.job);
+    if (count == null) {
+      held.putIfAbsent(set.job, new AtomicInteger());
+      count = (AtomicInteger) held.get(set.job);
+    }
+    int now = count.addAndGet(change);
+    Plan current = plan;
+    if (change > 0 && !isFree() && !set.isBarrier && current.rank.containsKey(set.stage)) {
+      counters.launches.incrementAndGet();
+      if (now > current.limitOf(set.job)) {
+        counters.overLimit.incrementAndGet();
+      }
+    }
+  }
+
+  static String jobOf(Properties properties, int sparkJob) {
+    if (properties != null) {
+      for (int index = 0; index < JOB_PROPERTIES.length; index++) {
+        String value = properties.getProperty(JOB_PROPERTIES[index]);
+        if (value != null) {
+          return (index == 0 ? "job " : index == 3 ? "group " : "sql ") + value;
+        }
+      }
+    }
+    return "spark " + sparkJob;
+  }
+}
+
+/** Order and limits, as decided; it never changes. */
+final class Plan {
+  final long number;
+  final HashMap limit = new HashMap();
+  final HashMap rank = new HashMap();
+  final HashSet seen = new HashSet();
+
+  Plan() {
+    number = 0;
+  }
+
+  Plan(String text) {
+    String[] parts = text.split(";", -1);
+    number = Long.parseLong(parts[0]);
+    if (parts[1].length() > 0) {
+      String[] limits = parts[1].split(",");
+      for (int index = 0; index < limits.length; index++) {
+        int equals = limits[index].lastIndexOf('=');
+        String job = java.net.URLDecoder.decode(limits[index].substring(0, equals));
+        limit.put(job, Integer.valueOf(limits[index].substring(equals + 1)));
+      }
+    }
+    String[] chosen = parts[2].length() > 0 ? parts[2].split(",") : new String[0];
+    for (int index = 0; index < chosen.length; index++) {
+      rank.put(Integer.valueOf(chosen[index]), Integer.valueOf(index));
+    }
+    String[] others = parts[3].length() > 0 ? parts[3].split(",") : new String[0];
+    for (int index = 0; index < others.length; index++) {
+      seen.add(Integer.valueOf(others[index]));
+    }
+  }
+
+  int limitOf(String job) {
+    Integer found = (Integer) limit.get(job);
+    return found == null ? Control.NO_LIMIT : found.intValue();
+  }
+}
+
+/** A task set of ours: what never changes of it, and whether its wait for a decision ended. */
+final class Watched {
+  final TaskSetManager manager;
+  final Integer stage;
+  final int attempt;
+  final String job;
+  final boolean isBarrier;
+  final long bornNs = System.nanoTime();
+  volatile boolean expired = false;
+  volatile boolean ranDry = false;
+
+  Watched(TaskSetManager manager, String job) {
+    this.manager = manager;
+    this.stage = Integer.valueOf(manager.taskSet().stageId());
+    this.attempt = manager.taskSet().stageAttemptId();
+    this.job = job;
+    this.isBarrier = manager.isBarrier();
+  }
+
+  String key() {
+    return stage + "." + attempt;
+  }
+
+  /** Tasks that no slot runs and that have not succeeded. */
+  int waiting() {
+    return manager.numTasks() - manager.tasksSuccessful() - manager.runningTasks();
+  }
+}
+
+/** Spark's root pool, with the task sets in the order of the plan. */
+final class RankPool extends Pool {
+  private final Control control;
+
+  RankPool(Control control) {
+    super(
+        control.sparkPool.poolName(),
+        control.sparkPool.schedulingMode(),
+        control.sparkPool.minShare(),
+        control.sparkPool.weight());
+    this.control = control;
+  }
+
+  public ArrayBuffer getSortedTaskSetQueue() {
+    ArrayBuffer sets = control.sparkPool.getSortedTaskSetQueue();
+    if (control.isFree()) {
+      return sets;
+    }
+    long began = System.nanoTime();
+    try {
+      sort(sets);
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
+      return control.sparkPool.getSortedTaskSetQueue();
+    } finally {
+      control.counters.rounds.incrementAndGet();
+      control.counters.roundNs.addAndGet(System.nanoTime() - began);
+    }
+    return sets;
+  }
+
+  private void sort(ArrayBuffer sets) {
+    final Plan plan = control.plan;
+    ArrayList found = new ArrayList();
+    for (int index = 0; index < sets.size(); index++) {
+      TaskSetManager manager = (TaskSetManager) sets.apply(index);
+      Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
+      Integer rank = (Integer) plan.rank.get(Integer.valueOf(manager.taskSet().stageId()));
+      if (own == null || control.mayStart(own)) {
+        found.add(new Ranked(manager, rank == null ? Integer.MAX_VALUE : rank.intValue(), index));
+      } else if (own.waiting() > 0) {
+        control.refusedNs = System.nanoTime();
+      }
+    }
+    java.util.Collections.sort(found);
+    for (int index = 0; index < found.size(); index++) {
+      sets.update(index, ((Ranked) found.get(index)).manager);
+    }
+    sets.remove(found.size(), sets.size() - found.size());
+  }
+
+  // Everything else is Spark's own pool.
+  public ConcurrentLinkedQueue schedulableQueue() {
+    return control == null ? super.schedulableQueue() : control.sparkPool.schedulableQueue();
+  }
+
+  public ConcurrentHashMap schedulableNameToSchedulable() {
+    return control == null
+        ? super.schedulableNameToSchedulable()
+        : control.sparkPool.schedulableNameToSchedulable();
+  }
+
+  public int runningTasks() {
+    return control == null ? 0 : control.sparkPool.runningTasks();
+  }
+
+  public void addSchedulable(Schedulable one) {
+    control.sparkPool.addSchedulable(one);
+  }
+
+  public void removeSchedulable(Schedulable one) {
+    control.sparkPool.removeSchedulable(one);
+  }
+}
+
+final class Ranked implements Comparable {
+  final TaskSetManager manager;
+  private final int rank;
+  private final int place;
+
+  Ranked(TaskSetManager manager, int rank, int place) {
+    this.manager = manager;
+    this.rank = rank;
+    this.place = place;
+  }
+
+  public int compareTo(Object other) {
+    Ranked that = (Ranked) other;
+    return rank != that.rank
+        ? (rank < that.rank ? -1 : 1)
+        : (place < that.place ? -1 : place > that.place ? 1 : 0);
+  }
+}
+
+/** A task set that starts no task beyond the limit of its job. */
+final class Limited extends TaskSetManager {
+  private final Control control;
+  final Watched watched;
+
+  Limited(Control control, TaskSetManager original, Option health, Clock clock, String job) {
+    super(
+        control.scheduler, original.taskSet(), original.maxTaskFailures(), health, clock);
+    this.control = control;
+    this.watched = new Watched(this, job);
+  }
+
+  // Overridden here and not in resourceOffer, whose signature differs between versions of Spark.
+  public Option dequeueTaskHelper(
+      String executor, String host, Enumeration.Value locality, boolean speculative) {
+    if (watched != null && !control.mayStart(watched)) {
+      control.refusedNs = System.nanoTime();
+      control.counters.refused.incrementAndGet();
+      return Option.empty();
+    }
+    return super.dequeueTaskHelper(executor, host, locality, speculative);
+  }
+
+  public void addRunningTask(long task) {
+    int before = runningTasks();
+    super.addRunningTask(task);
+    control.changeHeld(watched, runningTasks() - before);
+    if (!watched.ranDry && watched.waiting() <= 0) {
+      watched.ranDry = true;
+      control.news.touch();
+    }
+  }
+
+  public void removeRunningTask(long task) {
+    int before = runningTasks();
+    super.removeRunningTask(task);
+    control.changeHeld(watched, runningTasks() - before);
+    if (watched.waiting() <= 0) {
+      // The plan has no use for the slot: it was not on offer when the plan was made.
+      control.news.touch();
+    } else {
+      watched.ranDry = false;
+    }
+    if (isZombie() && runningTasks() == 0) {
+      control.watched.remove(watched.key());
+    }
+  }
+}
+
+/** Spark's builder, which gets our task set managers instead of its own. */
+final class Builder implements SchedulableBuilder {
+  private final Control control;
+
+  Builder(Control control) {
+    this.control = control;
+  }
+
+  public Pool rootPool() {
+    return control.sparkBuilder.rootPool();
+  }
+
+  public void buildPools() {
+    control.sparkBuilder.buildPools();
+  }
+
+  /** Called inside submitTasks, which holds the scheduler's lock. */
+  public void addTaskSetManager(Schedulable manager, Properties properties) {
+    Schedulable ours = manager;
+    try {
+      ours = limited((TaskSetManager) manager, properties);
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
+    }
+    control.sparkBuilder.addTaskSetManager(ours, properties);
+    control.news.touch();
+  }
+
+  private TaskSetManager limited(TaskSetManager original, Properties properties) throws Exception {
+    TaskSet set = original.taskSet();
+    Option health = (Option) Fields.get(control.scheduler, "healthTrackerOpt");
+    Clock clock = (Clock) Fields.get(control.scheduler, "clock");
+    String job = Control.jobOf(properties, set.priority());
+    Limited ours = new Limited(control, original, health, clock, job);
+    // From here on Spark must find ours wherever it looks for the original.
+    scala.collection.mutable.HashMap byStage =
+        (scala.collection.mutable.HashMap)
+            Fields.get(control.scheduler, "taskSetsByStageIdAndAttempt");
+    scala.collection.mutable.HashMap byAttempt =
+        (scala.collection.mutable.HashMap) byStage.apply(Integer.valueOf(set.stageId()));
+    byAttempt.put(Integer.valueOf(set.stageAttemptId()), ours);
+    control.watched.put(ours.watched.key(), ours.watched);
+    return ours;
+  }
+}
+
+/** Events of Spark and changes of task sets, for `Control.await`. */
+final class News extends SparkListener {
+  private final Control control;
+  private final LinkedBlockingQueue lines;
+  private final AtomicLong dropped = new AtomicLong();
+  private boolean isDirty = true;
+
+  News(Control control, int capacity) {
+    this.control = control;
+    this.lines = new LinkedBlockingQueue(capacity);
+  }
+
+  synchronized void touch() {
+    isDirty = true;
+    notifyAll();
+  }
+
+  synchronized void close() {
+    isDirty = true;
+    notifyAll();
+  }
+
+  synchronized void await(long timeoutMs) throws InterruptedException {
+    long endNs = System.nanoTime() + timeoutMs * 1000000L;
+    while (!isDirty && control.attached) {
+      long leftMs = (endNs - System.nanoTime()) / 1000000L;
+      if (leftMs <= 0) {
+        break;
+      }
+      wait(leftMs);
+    }
+    isDirty = false;
+  }
+
+  private void add(String line) {
+    if (!lines.offer(line)) {
+      dropped.incrementAndGet();
+    }
+  }
+
+  private void tell(SparkListenerEvent event) {
+    try {
+      add(org.apache.spark.util.JsonProtocol.sparkEventToJsonString(event));
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
+    }
+    touch();
+  }
+
+  public void onJobStart(SparkListenerJobStart event) {
+    tell(event);
+  }
+
+  public void onJobEnd(SparkListenerJobEnd event) {
+    tell(event);
+  }
+
+  public void onStageCompleted(SparkListenerStageCompleted event) {
+    boolean failed = event.stageInfo().failureReason().isDefined();
+    add(
+        "S "
+            + event.stageInfo().stageId()
+            + " "
+            + event.stageInfo().attemptNumber()
+            + " "
+            + (failed ? 0 : 1));
+    touch();
+  }
+
+  public void onTaskEnd(SparkListenerTaskEnd event) {
+    if (event.taskInfo() != null) {
+      add(
+          "T "
+              + event.stageId()
+              + " "
+              + event.stageAttemptId()
+              + " "
+              + event.taskInfo().launchTime()
+              + " "
+              + event.taskInfo().finishTime()
+              + " "
+              + (event.taskInfo().successful() ? 1 : 0));
+    }
+  }
+
+  /** One consistent picture of all task sets, and the events since the last one. */
+  String state() {
+    StringBuilder out = new StringBuilder(1024);
+    out.append("{\"time_ms\":").append(System.currentTimeMillis());
+    out.append(",\"plan\":").append(control.plan.number);
+    out.append(",\"lapsed\":").append(control.lapsed);
+    out.append(",\"attached\":").append(control.attached);
+    out.append(",\"dropped\":").append(dropped.get());
+    out.append(",\"sets\":[");
+    int slots = 0;
+    synchronized (control.scheduler) {
+      slots = control.context.maxNumConcurrentTasks(
+          control.context.resourceProfileManager().defaultResourceProfile());
+      ArrayBuffer sets = control.sparkPool.getSortedTaskSetQueue();
+      boolean first = true;
+      for (int index = 0; index < sets.size(); index++) {
+        TaskSetManager manager = (TaskSetManager) sets.apply(index);
+        if (!first) {
+          out.append(',');
+        }
+        first = false;
+        append(out, manager);
+      }
+    }
+    out.append("],\"slots\":").append(slots).append(",\"events\":[");
+    boolean first = true;
+    for (Object line = lines.poll(); line != null; line = lines.poll()) {
+      if (!first) {
+        out.append(',');
+      }
+      first = false;
+      quote(out, (String) line);
+    }
+    return out.append("]}").toString();
+  }
+
+  private void append(StringBuilder out, TaskSetManager manager) {
+    TaskSet set = manager.taskSet();
+    String job =
+        manager instanceof Limited
+            ? ((Limited) manager).watched.job
+            : Control.jobOf(set.properties(), set.priority());
+    out.append('[').append(set.stageId()).append(',').append(set.stageAttemptId()).append(',');
+    quote(out, job);
+    out.append(',').append(manager.numTasks());
+    out.append(',').append(manager.tasksSuccessful());
+    out.append(',').append(manager.runningTasks());
+    out.append(',').append(manager instanceof Limited).append(']');
+  }
+
+  static void quote(StringBuilder out, String text) {
+    out.append('"');
+    for (int index = 0; index < text.length(); index++) {
+      char one = text.charAt(index);
+      if (one == '"' || one == '\\') {
+        out.append('\\').append(one);
+      } else if (one < ' ') {
+        String hex = Integer.toHexString(one);
+        out.append("\\u").append("0000".substring(hex.length())).append(hex);
+      } else {
+        out.append(one);
+      }
+    }
+    out.append('"');
+  }
+}
+
+/** The dead man's switch, and the end of a new task set's wait for its first decision. */
+final class Watchdog extends Thread {
+  private static final long TICK_MS = 25;
+  private final Control control;
+
+  Watchdog(Control control) {
+    super("decima-watchdog");
+    setDaemon(true);
+    this.control = control;
+  }
+
+  public void run() {
+    while (control.attached && !control.context.isStopped()) {
+      try {
+        Thread.sleep(TICK_MS);
+        look();
+      } catch (InterruptedException stop) {
+        return;
+      } catch (Throwable fault) {
+        control.counters.faults.incrementAndGet();
+      }
+    }
+  }
+
+  private void look() {
+    long now = System.nanoTime();
+    if (control.observeOnly || control.refusedNs == 0) {
+      return;
+    }
+    if (now - control.beatNs > control.lapseNs && !control.lapsed) {
+      control.lapsed = true;
+      control.counters.lapses.incrementAndGet();
+      control.revive();
+      return;
+    }
+    boolean waits = false;
+    for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {
+      Watched set = (Watched) all.next();
+      if (!set.expired && set.waiting() > 0 && now - set.bornNs > control.holdNs) {
+        waits = waits || control.mayStart(set);
+      }
+    }
+    if (waits) {
+      control.revive();
+    }
+  }
+}
+
+final class Counters {
+  final AtomicLong plans = new AtomicLong();
+  final AtomicLong rounds = new AtomicLong();
+  final AtomicLong roundNs = new AtomicLong();
+  final AtomicLong refused = new AtomicLong();
+  final AtomicLong launches = new AtomicLong();
+  final AtomicLong overLimit = new AtomicLong();
+  final AtomicLong expired = new AtomicLong();
+  final AtomicLong lapses = new AtomicLong();
+  final AtomicLong recoveries = new AtomicLong();
+  final AtomicLong faults = new AtomicLong();
+
+  String json(Control control) {
+    StringBuilder out = new StringBuilder("{");
+    add(out, "plans", plans.get());
+    add(out, "offer_rounds", rounds.get());
+    add(out, "offer_round_ns", roundNs.get());
+    add(out, "refused_offers", refused.get());
+    add(out, "launches_under_limit", launches.get());
+    add(out, "launches_over_limit", overLimit.get());
+    add(out, "expired_holds", expired.get());
+    add(out, "lapses", lapses.get());
+    add(out, "recoveries", recoveries.get());
+    add(out, "faults", faults.get());
+    out.append("\"held\":{");
+    boolean first = true;
+    for (Iterator all = control.held.entrySet().iterator(); all.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) all.next();
+      if (!first) {
+        out.append(',');
+      }
+      first = false;
+      News.quote(out, (String) entry.getKey());
+      out.append(':').append(((AtomicInteger) entry.getValue()).get());
+    }
+    return out.append("}}").toString();
+  }
+
+  private static void add(StringBuilder out, String name, long value) {
+    out.append('"').append(name).append("\":").append(value).append(',');
+  }
+}
+
+/** Private fields of Spark's objects, by the end of their name: Scala prefixes some. */
+final class Fields {
+  static Field find(Object owner, String name) {
+    for (Class type = owner.getClass(); type != null; type = type.getSuperclass()) {
+      Field[] all = type.getDeclaredFields();
+      for (int index = 0; index < all.length; index++) {
+        String own = all[index].getName();
+        if (own.equals(name) || own.endsWith("$$" + name)) {
+          all[index].setAccessible(true);
+          return all[index];
+        }
+      }
+    }
+    throw new IllegalStateException(owner.getClass().getName() + " has no field " + name);
+  }
+
+  static Object get(Object owner, String name) throws Exception {
+    return find(owner, name).get(owner);
+  }
+
+  static void set(Object owner, String name, Object value) throws Exception {
+    find(owner, name).set(owner, value);
+  }
+}

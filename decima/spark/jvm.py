@@ -1,0 +1,141 @@
+"""`Jvm`: our Java classes in the driver, compiled there by the compiler that Spark ships.
+
+Nothing is downloaded, put on a class path or left behind; `java/Decima.java` is all of it.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from decima.spark.errors import AttachError
+from decima.spark.reports import Report, read_report
+
+OLDEST, NEWEST_MAJOR = (3, 5), 4
+CAPACITY = 100_000
+"""events that may wait to be read; beyond it they are dropped and counted"""
+
+
+def check_session(spark: Any) -> Any:
+    """The SparkContext of a session that we can schedule.
+
+    Args:
+        spark: a `SparkSession` or `SparkContext`.
+
+    Raises:
+        AttachError: Spark Connect, a stopped context, another version or another task scheduler.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql.utils import is_remote
+    except ImportError as error:
+        raise AttachError(
+            "pyspark is not installed: pip install 'decima-scheduler[spark]'"
+        ) from error
+    if is_remote() or "connect" in type(spark).__module__:
+        raise AttachError(
+            "this is Spark Connect: it has no access to the scheduler; attach in the driver itself"
+        )
+    context = spark if isinstance(spark, SparkContext) else getattr(spark, "sparkContext", None)
+    if not isinstance(context, SparkContext):
+        raise AttachError(f"{spark!r} is neither a SparkSession nor a SparkContext")
+    if context._jsc is None:
+        raise AttachError("this SparkContext is stopped")
+    version = tuple(int(part) for part in context.version.split(".")[:2])
+    if version < OLDEST or version[0] > NEWEST_MAJOR:
+        raise AttachError(f"Spark {context.version}: supported are 3.5 to 4.x")
+    return context
+
+
+_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""`Control` by gateway: py4j remembers methods by class name, so a second copy would not work"""
+
+
+def _compiled(context: Any) -> Any:
+    """The class `decima.spark.Control` in the driver's JVM.
+
+    Raises:
+        AttachError: Spark has no Janino, or not the classes that ours extend.
+    """
+    from py4j.protocol import Py4JError
+
+    if context._gateway not in _classes:
+        jvm = context._jvm
+        source = (files("decima.spark") / "java" / "Decima.java").read_text("utf-8")
+        try:
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(source)
+            kind = compiler.getClassLoader().loadClass("decima.spark.Control")
+        except (Py4JError, TypeError) as error:
+            raise AttachError(
+                f"Spark {context.version} has no Janino, or not the classes that ours extend: "
+                f"{_first_line(error)}"
+            ) from error
+        _classes[context._gateway] = kind
+    return _classes[context._gateway]
+
+
+class Jvm:
+    """Calls into the driver's JVM; every method is one round trip."""
+
+    def __init__(self, context: Any, *, lapse_ms: int, hold_ms: int, observe_only: bool) -> None:
+        """Compile and connect; nothing of Spark is touched before `attach`.
+
+        Raises:
+            AttachError: Spark's scheduler is another one, or the classes do not compile.
+        """
+        self._context = context
+        jvm = context._jvm
+        scheduler = context._jsc.sc().taskScheduler().getClass().getName()
+        if scheduler != "org.apache.spark.scheduler.TaskSchedulerImpl":
+            raise AttachError(f"task scheduler {scheduler}: only TaskSchedulerImpl is supported")
+        kind = _compiled(context)
+        arguments = context._gateway.new_array(jvm.java.lang.Object, 5)
+        arguments[0] = context._jsc.sc()
+        arguments[1] = jvm.java.lang.Long.valueOf(lapse_ms)
+        arguments[2] = jvm.java.lang.Long.valueOf(hold_ms)
+        arguments[3] = jvm.java.lang.Integer.valueOf(CAPACITY)
+        arguments[4] = observe_only
+        self._control = kind.getConstructors()[0].newInstance(arguments)
+
+    def attach(self) -> None:
+        """Put ourselves before Spark's pool.
+
+        Raises:
+            AttachError: somebody is attached already.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._control.attach()
+        except Py4JJavaError as error:
+            raise AttachError(_first_line(error.java_exception.getMessage())) from error
+
+    def detach(self) -> None:
+        """Give Spark its own objects back."""
+        self._control.detach()
+
+    def wait(self, timeout_ms: int) -> Report:
+        """News, or the state of things after `timeout_ms`."""
+        return read_report(getattr(self._control, "await")(timeout_ms))
+
+    def apply(self, plan: str) -> None:
+        """Put a plan in force at once."""
+        self._control.apply(plan)
+
+    def counters(self) -> dict[str, Any]:
+        """What our classes have counted."""
+        found: dict[str, Any] = json.loads(self._control.counters())
+        return found
+
+    def is_stopped(self) -> bool:
+        """Whether the SparkContext is gone."""
+        return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,193 @@
+"""`Planner`: rounds of decisions by a policy that may fail, and what stands in for it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote_plus
+
+from decima.policies import Heuristic
+from decima.policy import Policy
+from decima.spark.errors import PolicyFaultError
+from decima.spark.jobs import LiveJobs
+from decima.spark.reports import Report, TaskSet
+from decima.spark.tables import LiveTables
+from spark_sim import Action, IllegalActionError, Observation
+from spark_sim.rounds import Round
+from traces.arrays import TraceArrays
+from traces.spark_log.events import JobStart, StageInfo
+
+LOG = logging.getLogger("decima.spark")
+
+PolicyFor = Callable[[TraceArrays], Policy]
+"""the policy, told the graphs of the jobs that observations point to"""
+
+
+class Plan(NamedTuple):
+    """What the JVM is told: order of stages, limits of jobs."""
+
+    chosen: tuple[int, ...]
+    """Spark's ids of the stages that may start tasks, first come first served"""
+    limits: dict[str, int]
+    """by job: the most slots that it may hold"""
+    considered: tuple[int, ...]
+    """all stages with a task to start that the policy knew of"""
+    by: str
+    """name of the policy that decided, or of what stood in for it"""
+
+    def text(self, number: int) -> str:
+        """The form that `Control.apply` takes."""
+        limits = ",".join(f"{quote_plus(job)}={limit}" for job, limit in self.limits.items())
+        chosen = set(self.chosen)
+        others = ",".join(str(stage) for stage in self.considered if stage not in chosen)
+        return f"{number};{limits};{','.join(map(str, self.chosen))};{others}"
+
+
+@dataclass
+class Guard:
+    """How far a policy is trusted."""
+
+    decision_s: float = 0.5
+    """a round of decisions may take so long"""
+    starve_s: float = 60.0
+    """a job with a task to start that has held no slot for so long is served first"""
+    failures: int = 5
+    """after so many in a row the scheduler detaches"""
+
+
+class Planner:
+    """Makes plans; counts what went wrong."""
+
+    def __init__(self, policy_for: PolicyFor, guard: Guard) -> None:
+        self._policy_for = policy_for
+        self._guard = guard
+        self._tables = LiveTables()
+        self._trace: TraceArrays | None = None
+        self._policy: Policy | None = None
+        self._stand_in = Heuristic("strict_fair")
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="decima-policy")
+        self._busy: Future[Action] | None = None
+        self._served_ms: dict[str, int] = {}
+        self.failures = 0
+        self.failures_in_a_row = 0
+        self.starved = 0
+        self.last_fault: str | None = None
+
+    def plan(self, live: LiveJobs) -> Plan | None:
+        """What to do now; None if there is nothing to decide. Never raises for a policy's sake."""
+        round_ = self._tables.fill(live)
+        if round_ is None:
+            return None
+        considered = tuple(self._tables.waiting_stages())
+        self._serve_starved(round_, live)
+        name = self._decide_all(round_, live)
+        return Plan(
+            tuple(self._tables.spark_stages(round_.chosen())),
+            self._tables.limits(),
+            considered,
+            name,
+        )
+
+    def warm_up(self, *, with_policy: bool) -> None:
+        """Plan for two jobs that do not exist, so that the first real plan need not wait for
+        compilers and look-ups.
+        """
+        stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
+        sets = (TaskSet(0, 0, "spark 0", 2, 0, 1, True), TaskSet(2, 0, "spark 1", 2, 0, 0, True))
+        begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
+        live = LiveJobs()
+        live.update(Report(2, 4, 0, False, True, 0, sets, begun))
+        for _ in range(2):
+            round_ = self._tables.fill(live)
+            assert round_ is not None  # noqa: S101 - it has slots and stages
+            if with_policy:
+                self._answer(round_.observation())
+            self._replace(round_)
+        self._policy = None
+
+    def close(self) -> None:
+        """Wait for nothing: a policy that hangs is left behind."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def _decide_all(self, round_: Round, live: LiveJobs) -> str:
+        ends = time.monotonic() + self._guard.decision_s
+        try:
+            while round_.is_open:
+                action = self._ask(round_.observation(), ends)
+                try:
+                    round_.assign(action)
+                except (IllegalActionError, TypeError, AttributeError) as error:
+                    raise PolicyFaultError(f"illegal action {action!r}: {error}") from error
+        except PolicyFaultError as fault:
+            self._note(fault)
+            self._replace(round_)
+            return self._stand_in.name
+        self.failures_in_a_row = 0
+        return "" if self._policy is None else self._policy.name
+
+    def _ask(self, seen: Observation, ends: float) -> Action:
+        """The policy's answer, from its own thread: one that hangs must not hang the scheduler."""
+        if self._busy is not None and not self._busy.done():
+            raise PolicyFaultError("it is still busy with an earlier decision")
+        self._busy = self._worker.submit(self._answer, seen)
+        try:
+            return self._busy.result(timeout=max(0.0, ends - time.monotonic()))
+        except TimeoutError as error:
+            raise PolicyFaultError(f"no answer within {self._guard.decision_s} s") from error
+        except Exception as error:
+            raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
+
+    def _answer(self, seen: Observation) -> Action:
+        trace = self._tables.trace
+        if self._policy is None or trace is not self._trace:
+            assert trace is not None  # noqa: S101 - the tables are filled
+            self._policy = self._policy_for(trace)
+            self._trace = trace
+        return self._policy.decide(seen)
+
+    def _replace(self, round_: Round) -> None:
+        """Go on with strict fair where the policy failed."""
+        while round_.is_open:
+            round_.assign(self._stand_in.decide(round_.observation()))
+
+    def _note(self, fault: PolicyFaultError) -> None:
+        self.failures += 1
+        self.failures_in_a_row += 1
+        self.last_fault = str(fault)
+        LOG.warning("policy failed (%d in a row): %s", self.failures_in_a_row, fault)
+
+    # --- nobody starves --------------------------------------------------------------------------
+
+    def _serve_starved(self, round_: Round, live: LiveJobs) -> None:
+        """Give a slot to jobs that have waited beyond the bound, before the policy decides."""
+        now_ms = live.time_ms
+        known = {job.key for job in self._tables.jobs}
+        self._served_ms = {key: at for key, at in self._served_ms.items() if key in known}
+        seen = round_.observation()
+        starved: list[int] = []
+        for row, job in enumerate(self._tables.jobs):
+            holds = any(stage.running for stage in job.stages)
+            if holds or seen.jobs[row]["open_stages"] == 0:
+                self._served_ms[job.key] = now_ms
+            elif now_ms - self._served_ms.setdefault(job.key, now_ms) > self._bound_ms:
+                starved.append(row)
+        for row in starved:
+            if not round_.is_open:
+                return
+            stage = next(
+                (int(one) for one in seen.open_stages() if seen.stages[one]["job"] == row), None
+            )
+            if stage is not None:
+                round_.assign(Action(stage, int(seen.jobs[row]["held"]) + 1))
+                self.starved += 1
+                LOG.warning("job %s starved: it is given a slot", self._tables.jobs[row].key)
+
+    @property
+    def _bound_ms(self) -> float:
+        return self._guard.starve_s * 1000

@@ -1,0 +1,330 @@
+"""`attach`: our policies decide for a live SparkSession, for as long as that goes well."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+import numpy as np
+
+from decima.policies import Heuristic, is_learned
+from decima.policy import Policy
+from decima.spark.errors import AttachError
+from decima.spark.jobs import LiveJobs
+from decima.spark.jvm import Jvm, check_session
+from decima.spark.planning import Guard, Plan, Planner, PolicyFor
+from decima.spark.priors import Priors
+from decima.spark.reports import Report
+from traces import Trace
+from traces.arrays import TraceArrays
+
+LOG = logging.getLogger("decima.spark")
+
+Mode = Literal["auto", "exact", "shadow"]
+MODES = ("auto", "exact", "shadow")
+
+_WAIT_MS = 200
+_KEPT_LATENCIES = 1_000
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a scheduler stands; counts are since it attached."""
+
+    mode: str
+    policy: str
+    is_attached: bool
+    ended_because: str | None
+    """why it let go; None while it is attached or after `detach`"""
+    plans: int
+    fallbacks: int
+    """rounds that strict fair decided, because the policy failed"""
+    last_fault: str | None
+    starved: int
+    """jobs that were served because they had waited too long"""
+    plan_ms_median: float
+    plan_ms_p90: float
+    """from the news to the plan in force"""
+    held: dict[str, int]
+    """slots by job"""
+    limits: dict[str, int]
+    """by job, in the newest plan"""
+    dropped_events: int
+    jvm: dict[str, Any] = field(default_factory=dict)
+    """counters of the classes in the JVM"""
+
+
+class Scheduler:
+    """A policy attached to one SparkContext; made by `attach`."""
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        planner: Planner,
+        live: LiveJobs,
+        *,
+        mode: str,
+        policy: str,
+        guard: Guard,
+        decision_log: Path | None,
+    ) -> None:
+        self.mode = mode
+        self.policy = policy
+        self._jvm = jvm
+        self._planner = planner
+        self._guard = guard
+        self._live = live
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
+        self._log: IO[str] | None = None if decision_log is None else decision_log.open("w")
+        self._number = 0
+        self._plan: Plan | None = None
+        self._report: Report | None = None
+        self._latency_ms: deque[float] = deque(maxlen=_KEPT_LATENCIES)
+        self._signature: object = None
+        self._ended_because: str | None = None
+        self._is_attached = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.detach()
+
+    @property
+    def is_attached(self) -> bool:
+        return self._is_attached
+
+    def start(self) -> None:
+        """Attach and begin to decide.
+
+        Raises:
+            AttachError: somebody is attached already.
+        """
+        self._jvm.attach()
+        self._is_attached = True
+        self._thread.start()
+        LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
+
+    def detach(self) -> None:
+        """Give Spark its own objects back; jobs that run go on. Twice does no harm."""
+        self._stop.set()
+        self._let_go()
+        if threading.current_thread() is not self._thread and self._thread.ident is not None:
+            self._thread.join(timeout=5.0)
+        self._planner.close()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def status(self) -> Status:
+        """A picture of now."""
+        latency = np.array(self._latency_ms or [0.0])
+        report, plan = self._report, self._plan
+        held: dict[str, int] = {}
+        for one in () if report is None else report.sets:
+            held[one.job] = held.get(one.job, 0) + one.running
+        return Status(
+            mode=self.mode,
+            policy=self.policy,
+            is_attached=self._is_attached,
+            ended_because=self._ended_because,
+            plans=self._number,
+            fallbacks=self._planner.failures,
+            last_fault=self._planner.last_fault,
+            starved=self._planner.starved,
+            plan_ms_median=float(np.median(latency)),
+            plan_ms_p90=float(np.quantile(latency, 0.9)),
+            held=held,
+            limits={} if plan is None else dict(plan.limits),
+            dropped_events=0 if report is None else report.dropped,
+            jvm=self._counters(),
+        )
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set() and self._step():
+                pass
+        except Exception as error:  # whatever it is, Spark goes on without us
+            if not self._stop.is_set() and not self._is_stopped():
+                self._ended_because = f"{type(error).__name__}: {error}"
+                LOG.exception("the scheduler failed and detaches")
+        finally:
+            self._let_go()
+
+    def _step(self) -> bool:
+        report = self._jvm.wait(_WAIT_MS)
+        if not report.attached:
+            return False
+        began = time.perf_counter()
+        self._report = report
+        self._live.update(report)
+        if not self._is_due(report):
+            return True
+        plan = self._planner.plan(self._live)
+        if plan is None:
+            return True
+        self._number += 1
+        self._plan = plan
+        if self.mode != "shadow":
+            self._jvm.apply(plan.text(self._number))
+        self._latency_ms.append(1000 * (time.perf_counter() - began))
+        self._note(report, plan)
+        if self._planner.failures_in_a_row >= self._guard.failures:
+            self._ended_because = f"the policy failed {self._guard.failures} times in a row"
+            LOG.error("%s: detaching", self._ended_because)
+            return False
+        return True
+
+    def _is_due(self, report: Report) -> bool:
+        """Whether anything happened that a plan depends on, or a slot stands idle."""
+        if not any(one.waiting for one in report.sets):
+            return False
+        signature = (
+            report.slots,
+            tuple((one.stage, one.attempt, one.waiting > 0) for one in report.sets),
+        )
+        is_new = signature != self._signature
+        self._signature = signature
+        return is_new or report.running < report.slots
+
+    def _note(self, report: Report, plan: Plan) -> None:
+        if self._log is None:
+            return
+        row = {
+            "number": self._number,
+            "time_ms": report.time_ms,
+            "slots": report.slots,
+            "by": plan.by,
+            "sets": [list(one) for one in report.sets],
+            "chosen": plan.chosen,
+            "limits": plan.limits,
+        }
+        self._log.write(json.dumps(row) + "\n")
+        self._log.flush()
+
+    def _let_go(self) -> None:
+        if not self._is_attached:
+            return
+        self._is_attached = False
+        try:
+            self._jvm.detach()
+        except Exception as error:  # noqa: BLE001 - the JVM is gone
+            LOG.debug("detach: %s", error)
+
+    def _counters(self) -> dict[str, Any]:
+        try:
+            return self._jvm.counters()
+        except Exception:  # noqa: BLE001 - as above: a status must not fail
+            return {}
+
+    def _is_stopped(self) -> bool:
+        try:
+            return self._jvm.is_stopped()
+        except Exception:  # noqa: BLE001 - it does not answer
+            return True
+
+
+def attach(
+    spark: Any,
+    policy: str | Policy = "decima",
+    *,
+    mode: str = "auto",
+    guard: Guard | None = None,
+    lapse_s: float = 2.0,
+    hold_s: float = 0.1,
+    priors: Trace | None = None,
+    decision_log: Path | str | None = None,
+) -> Scheduler:
+    """Let `policy` schedule the concurrent jobs of a session, until `detach`.
+
+    >>> with decima.spark.attach(spark, policy="strict_fair") as scheduler:
+    ...     run_jobs(spark)
+
+    Args:
+        spark: a SparkSession, or its SparkContext.
+        policy: a heuristic by name, "decima", a model file, or an object with `name` and `decide`.
+        mode: "exact" (order and limits hold), "shadow" (decide, log, change nothing) or "auto".
+        guard: how far the policy is trusted.
+        lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
+        hold_s: a new stage waits for its first decision at most so long.
+        priors: earlier runs of the same jobs, for durations before anything is measured.
+        decision_log: a file for one JSON line a plan.
+
+    Raises:
+        AttachError: (one line) this session cannot be scheduled, or is already.
+        PolicyError, ModelError: there is no such policy or model.
+    """
+    if mode not in MODES:
+        raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
+    chosen_guard = Guard() if guard is None else guard
+    policy_for, name = _policy_for(policy)
+    context = check_session(spark)
+    mode = "exact" if mode == "auto" else mode
+    jvm = Jvm(
+        context,
+        lapse_ms=round(1000 * lapse_s),
+        hold_ms=round(1000 * hold_s),
+        observe_only=mode == "shadow",
+    )
+    planner = Planner(policy_for, chosen_guard)
+    planner.warm_up(with_policy=isinstance(policy, str))
+    scheduler = Scheduler(
+        jvm,
+        planner,
+        LiveJobs(None if priors is None else Priors(priors)),
+        mode=mode,
+        policy=name,
+        guard=chosen_guard,
+        decision_log=None if decision_log is None else Path(decision_log),
+    )
+    scheduler.start()
+    return scheduler
+
+
+def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:
+    """How to make the policy for the jobs of the moment, and its name; unknown ones are refused."""
+    if not isinstance(policy, str):
+        if not callable(getattr(policy, "decide", None)):
+            raise AttachError(f"policy {policy!r} has no method decide(observation)")
+        own = policy
+        return (lambda _trace: own), str(getattr(own, "name", type(own).__name__))
+    if is_learned(policy):
+        return _learned(policy), policy
+    heuristic = Heuristic(policy)
+    return (lambda _trace: heuristic), policy
+
+
+def _learned(name: str) -> Callable[[TraceArrays], Policy]:
+    from decima.agent.policy import LearnedPolicy
+    from decima.agent.scales import Scales
+    from decima.learned import load
+
+    network = load(name)
+    known: list[Scales] = []
+
+    def policy_for(trace: TraceArrays) -> Policy:
+        now = Scales.of(trace)
+        if known:
+            # What is typical is learned slowly: a single large job must not make itself usual.
+            now = Scales(*(0.9 * old + 0.1 * new for old, new in zip(
+                asdict(known[0]).values(), asdict(now).values(), strict=True)))  # fmt: skip
+        known[:] = [now]
+        return LearnedPolicy(network, trace, scales=now, name=name)
+
+    return policy_for

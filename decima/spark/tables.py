@@ -1,0 +1,149 @@
+"""`LiveTables`: a live session in the simulator's tables, so that policies see no difference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from decima.spark.jobs import LiveJob, LiveJobs
+from spark_sim.rounds import Round, session_tables
+from spark_sim.tables import State
+from traces.arrays import TraceArrays
+
+
+def graph_arrays(jobs: list[LiveJob], mean_ms: list[list[float]]) -> TraceArrays:
+    """The jobs' graphs as a trace whose tasks all take their stage's expected duration.
+
+    Args:
+        jobs: J jobs with at least one stage each.
+        mean_ms: for each job, of each of its stages.
+    """
+    sizes = [len(job.stages) for job in jobs]
+    children = [_children(job) for job in jobs]
+    flat_ms = np.array([value for row in mean_ms for value in row])
+    count = len(flat_ms)
+    flat_children = [child for rows in children for row in rows for child in row]
+    return TraceArrays(
+        first_stage=_offsets(sizes),
+        num_tasks=np.array([one.num_tasks for job in jobs for one in job.stages], np.int32),
+        mean_ms=flat_ms,
+        critical_path_ms=np.concatenate(
+            [critical_path_ms(rows, own) for rows, own in zip(children, mean_ms, strict=True)]
+        ),
+        num_parents=np.array([len(one.parents) for job in jobs for one in job.stages], np.int32),
+        cpu=np.full(count, np.nan),
+        memory_mb=np.full(count, np.nan),
+        first_child=_offsets([len(row) for rows in children for row in rows]),
+        children=np.array(flat_children, np.int32),
+        first_level=np.arange(count + 1, dtype=np.int32),
+        level_executors=np.ones(count, np.int32),
+        wave_start=np.repeat(np.arange(count, dtype=np.int64)[:, None], 3, axis=1),
+        wave_count=np.ones((count, 3), np.int32),
+        wave_mean_ms=np.repeat(flat_ms[:, None], 3, axis=1),
+        fresh_is_measured=np.ones(count, np.bool_),
+        samples_ms=flat_ms.astype(np.float32),
+    )
+
+
+def _children(job: LiveJob) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in job.stages]
+    for row, stage in enumerate(job.stages):
+        for parent in sorted(stage.parents):
+            found[parent].append(row)
+    return found
+
+
+def critical_path_ms(children: list[list[int]], mean_ms: list[float]) -> np.ndarray:
+    """(S,) longest sum of stage durations from each stage's start to the job's end."""
+    found = np.full(len(children), -1.0)
+
+    def visit(first: int) -> None:
+        waiting = [first]
+        while waiting:  # not by recursion: jobs of iterative programs are thousands of stages deep
+            row = waiting[-1]
+            open_ = [child for child in children[row] if found[child] < 0]
+            if open_:
+                waiting.extend(open_)
+                continue
+            waiting.pop()
+            below = max((found[child] for child in children[row]), default=0.0)
+            found[row] = mean_ms[row] + below
+
+    for row in range(len(children)):
+        if found[row] < 0:
+            visit(row)
+    return found
+
+
+def _offsets(lengths: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+class LiveTables:
+    """Tables of the active jobs; made anew when their graphs change, else only refilled."""
+
+    def __init__(self) -> None:
+        self.trace: TraceArrays | None = None
+        """the graphs that the tables point to; another object whenever they have changed"""
+        self.jobs: list[LiveJob] = []
+        self._state: State | None = None
+        self._key: tuple[int, int, tuple[str, ...]] | None = None
+
+    def fill(self, live: LiveJobs) -> Round | None:
+        """Begin a round on what is running now; None if no slot or no stage is to be had."""
+        self.jobs = live.active()
+        if not self.jobs or live.slots < 1:
+            return None
+        mean_ms = [[live.mean_ms(job, one) for one in job.stages] for job in self.jobs]
+        key = (live.version, live.slots, tuple(job.key for job in self.jobs))
+        if self._state is None or key != self._key:
+            self.trace = graph_arrays(self.jobs, mean_ms)
+            origin_ms = self.jobs[0].arrival_ms
+            arrival_ms = np.array([float(job.arrival_ms - origin_ms) for job in self.jobs])
+            self._state = session_tables(self.trace, live.slots, arrival_ms)
+            self._key = key
+        self._refill(self._state, live, mean_ms)
+        found = Round(self._state)
+        return found if found.is_open else None
+
+    def _refill(self, state: State, live: LiveJobs, mean_ms: list[list[float]]) -> None:
+        every = [stage for job in self.jobs for stage in job.stages]
+        stages, jobs = state.stages, state.jobs
+        stages["num_tasks"] = [one.num_tasks for one in every]
+        stages["launched"] = [one.launched for one in every]
+        stages["finished"] = [one.finished for one in every]
+        stages["runnable"] = [one.is_submitted or one.is_done for one in every]
+        stages["mean_ms"] = [value for row in mean_ms for value in row]
+        stages["critical_path_ms"] = np.concatenate(
+            [
+                critical_path_ms(_children(job), own)
+                for job, own in zip(self.jobs, mean_ms, strict=True)
+            ]
+        )
+        first = jobs["first_stage"]
+        left = stages["num_tasks"] - stages["launched"]
+        jobs["work_ms"] = np.add.reduceat(stages["num_tasks"] * stages["mean_ms"], first)
+        jobs["remaining_ms"] = np.add.reduceat(left * stages["mean_ms"], first)
+        done = (stages["finished"] == stages["num_tasks"]).astype(np.int32)
+        jobs["stages_done"] = np.add.reduceat(done, first)
+        jobs["attached"] = np.add.reduceat(stages["launched"] - stages["finished"], first)
+        state.clock["time_ms"] = live.time_ms - self.jobs[0].arrival_ms
+
+    def limits(self) -> dict[str, int]:
+        """By job: the limit that the round has given it."""
+        assert self._state is not None  # noqa: S101 - `fill` comes first
+        found = self._state.jobs["limit"]
+        return {job.key: int(found[row]) for row, job in enumerate(self.jobs) if found[row] > 0}
+
+    def spark_stages(self, rows: list[int]) -> list[int]:
+        """Spark's ids of the stages in these rows."""
+        every = [stage.spark_stage for job in self.jobs for stage in job.stages]
+        return [every[row] for row in rows]
+
+    def waiting_stages(self) -> list[int]:
+        """Spark's ids of all stages that have a task to start."""
+        return [
+            stage.spark_stage
+            for job in self.jobs
+            for stage in job.stages
+            if stage.is_submitted and stage.launched < stage.num_tasks
+        ]

@@ -1,0 +1,397 @@
+"""A live session in the simulator's tables: the same observation, however Spark tells of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decima.policies import Heuristic
+from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LiveJobs
+from decima.spark.planning import Guard, Planner
+from decima.spark.priors import Priors
+from decima.spark.reports import Report, StageDone, TaskDone, TaskSet, job_of, read_report
+from decima.spark.tables import LiveTables, critical_path_ms
+from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, Status
+from spark_sim.rounds import Round
+from spark_sim.tables import JOB, STAGE
+from traces import Job, Trace, load_trace, to_arrays
+from traces.spark_log.events import JobEnd, JobStart, StageInfo
+from traces.synthetic import chain, fork_join
+
+SLOTS = 12
+EPOCH_MS = 1_000_000
+
+
+def info(stage: int, num_tasks: int, parents: tuple[int, ...] = (), rdds: str = "") -> StageInfo:
+    return StageInfo(stage, num_tasks, parents, (rdds or f"r{stage}").encode())
+
+
+def task_set(stage: int, num_tasks: int, done: int = 0, running: int = 0, job: str = "") -> TaskSet:
+    return TaskSet(stage, 0, job or "spark 0", num_tasks, done, running, is_limited=True)
+
+
+def report(*events: JobStart | JobEnd | StageDone | TaskDone, time_ms: int = 0,
+           sets: tuple[TaskSet, ...] = ()) -> Report:  # fmt: skip
+    return Report(EPOCH_MS + time_ms, SLOTS, 0, False, True, 0, sets, events)
+
+
+def started(spark_job: int, *stages: StageInfo, time_ms: int = 0, **properties: str) -> JobStart:
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return JobStart(spark_job, EPOCH_MS + time_ms, stages, named)
+
+
+# --- the same observation ------------------------------------------------------------------------
+
+
+class Told:
+    """What Spark would have told of a simulated session."""
+
+    def __init__(self, jobs: tuple[Job, ...], arrival_ms: list[float]) -> None:
+        self.jobs = jobs
+        self.arrival_ms = arrival_ms
+        self._announced = 0
+        self._done: set[int] = set()
+
+    def report(self, simulator: Simulator) -> Report:
+        state = simulator.state
+        events: list[JobStart | JobEnd | StageDone | TaskDone] = []
+        sets: list[TaskSet] = []
+        while (
+            self._announced < len(self.jobs)
+            and self.arrival_ms[self._announced] <= simulator.time_ms
+        ):
+            events.append(
+                self._start(self._announced, int(state.jobs["first_stage"][self._announced]))
+            )
+            self._announced += 1
+        for number in range(self._announced):
+            job = state.jobs[number]
+            first, count = int(job["first_stage"]), int(job["num_stages"])
+            for row in range(first, first + count):
+                stage = state.stages[row]
+                if stage["finished"] == stage["num_tasks"]:
+                    if row not in self._done:
+                        self._done.add(row)
+                        events.append(StageDone(row, 0, True))
+                elif stage["runnable"]:
+                    running = int(stage["launched"] - stage["finished"])
+                    sets.append(TaskSet(row, 0, f"spark {number}", int(stage["num_tasks"]),
+                                        int(stage["finished"]), running, True))  # fmt: skip
+            if not np.isnan(job["completion_ms"]) and -number - 1 not in self._done:
+                self._done.add(-number - 1)
+                events.append(JobEnd(number, 0, True))
+        time_ms = EPOCH_MS + round(simulator.time_ms)
+        return Report(time_ms, SLOTS, 0, False, True, 0, tuple(sets), tuple(events))
+
+    def _start(self, number: int, first: int) -> JobStart:
+        job = self.jobs[number]
+        infos = tuple(
+            info(first + row, stage.num_tasks, tuple(first + parent for parent in stage.parents))
+            for row, stage in enumerate(job.stages)
+        )
+        time_ms = EPOCH_MS + round(self.arrival_ms[number])
+        # Two executions of one trace's job are known by one name, and told apart by their number.
+        return JobStart(number, time_ms, infos, {"spark.job.description": job.name})
+
+
+READ_JOB = [name for name in JOB.names or () if name not in {
+    "completion_ms", "template", "limit", "attached", "active", "idle_head", "idle_tail", "pool",
+    "commit_head", "commit_tail", "first_stage", "arrival_ms"}]  # fmt: skip
+READ_STAGE = [name for name in STAGE.names or () if name in {
+    "num_tasks", "launched", "finished", "covered", "open", "runnable", "mean_ms",
+    "critical_path_ms"}]  # fmt: skip
+
+
+def assert_same(live: Observation, simulated: Observation) -> None:
+    """All that a policy may read of the jobs in the system, but for where rows are."""
+    assert live.num_executors == simulated.num_executors
+    assert live.on_offer == simulated.on_offer
+    assert len(live.active) == len(simulated.active)
+    own, other = live.jobs[live.active], simulated.jobs[simulated.active]
+    np.testing.assert_allclose(np.diff(own["arrival_ms"]), np.diff(other["arrival_ms"]), atol=1.0)
+    for name in READ_JOB:
+        np.testing.assert_allclose(own[name], other[name], rtol=1e-9, atol=1e-3, err_msg=name)
+    for one, two in zip(own, other, strict=True):
+        rows = slice(one["first_stage"], one["first_stage"] + one["num_stages"])
+        others = slice(two["first_stage"], two["first_stage"] + two["num_stages"])
+        for name in READ_STAGE:
+            np.testing.assert_allclose(
+                live.stages[rows][name], simulated.stages[others][name], rtol=1e-6, err_msg=name
+            )
+
+
+@pytest.mark.parametrize("policy", ["strict_fair", "tuned_srw", "es_rule"])
+def test_observations_and_actions_are_those_of_the_simulator(policy: str) -> None:
+    """One run of recorded jobs, told as Spark would: equal at each decision, to the end."""
+    trace = load_trace("tpch")
+    rng = np.random.default_rng(3)
+    rows = rng.choice(len(trace.jobs), 8, replace=False)
+    jobs = tuple(trace.jobs[row] for row in rows)
+    arrays = to_arrays(Trace("some", jobs))
+    arrival_ms = [round(4_000.0 * number) * 1.0 for number in range(len(jobs))]
+    cluster = Cluster(num_executors=SLOTS, protocol=Protocol.SESSION)
+    simulator = Simulator(arrays, cluster, np.array(arrival_ms), np.arange(8, dtype=np.int32))
+    told, live, tables = Told(jobs, arrival_ms), LiveJobs(Priors(Trace("some", jobs))), LiveTables()
+    rule = Heuristic(policy)
+    rounds = decisions = 0
+    begun_ms = -1.0
+    round_: Round | None = None
+    while simulator.status is Status.DECIDE:
+        if round_ is None or not round_.is_open or simulator.time_ms != begun_ms:
+            live.update(told.report(simulator))
+            round_ = tables.fill(live)
+            begun_ms = simulator.time_ms
+            rounds += 1
+        assert round_ is not None
+        assert_same(round_.observation(), simulator.observation())
+        action = rule.decide(simulator.observation())
+        mine = rule.decide(round_.observation())
+        assert mine.limit == action.limit
+        round_.assign(mine)
+        simulator.step(action)
+        decisions += 1
+    assert rounds > 50
+    assert decisions > rounds
+
+
+# --- how Spark tells -----------------------------------------------------------------------------
+
+
+def test_jobs_of_one_execution_are_one_job_that_grows() -> None:
+    """Adaptive execution: each stage is a Spark job; what ran is listed again, and skipped."""
+    live = LiveJobs()
+    sql: Any = {"spark_sql_execution_id": "7"}
+    live.update(report(started(0, info(0, 4, rdds="a"), **sql), sets=(task_set(0, 4, 1, 3),)))
+    (job,) = live.active()
+    assert (job.key, [stage.launched for stage in job.stages]) == ("sql 7", [4])
+    live.update(report(StageDone(0, 0, True), JobEnd(0, EPOCH_MS, True)))
+    assert live.active() == []
+    later = started(1, info(1, 4, rdds="a"), info(2, 6, (1,), rdds="b"), time_ms=9, **sql)
+    live.update(report(later, sets=(task_set(2, 6, 0, 1, "sql 7"),), time_ms=9))
+    (job,) = live.active()
+    assert job.arrival_ms == EPOCH_MS
+    assert [stage.num_tasks for stage in job.stages] == [4, 6]
+    assert [stage.is_done for stage in job.stages] == [True, False]
+    assert job.stages[1].parents == {0}
+
+
+def test_a_skipped_stage_counts_as_done() -> None:
+    """It is never submitted; that a stage above it runs says that its output is there."""
+    live = LiveJobs()
+    stages = (info(0, 5), info(1, 5, (0,)), info(2, 2, (1,)))
+    live.update(report(started(0, *stages), sets=(task_set(2, 2, 0, 1),)))
+    assert [stage.is_done for stage in live.active()[0].stages] == [True, True, False]
+
+
+def test_a_lost_stage_runs_again() -> None:
+    """Its new attempt has only the tasks that were lost."""
+    live = LiveJobs()
+    live.update(report(started(0, info(0, 5), info(1, 3, (0,))), sets=(task_set(0, 5, 5),)))
+    live.update(report(StageDone(0, 0, True), sets=(task_set(1, 3, 1, 1),)))
+    again = TaskSet(0, 1, "spark 0", 2, 0, 1, True)
+    live.update(report(StageDone(1, 0, False), sets=(again,)))
+    first, second = live.active()[0].stages
+    assert (first.is_done, first.num_tasks, first.launched) == (False, 2, 1)
+    assert not second.is_submitted
+
+
+def test_a_task_set_may_be_seen_before_its_job() -> None:
+    """The bus is slower than the scheduler; the event then completes what is known."""
+    live = LiveJobs()
+    live.update(report(sets=(task_set(4, 3, 0, 2, "job x"),)))
+    assert [stage.num_tasks for stage in live.active()[0].stages] == [3]
+    begun = started(0, info(4, 3), info(5, 2, (4,)), decima_job="x")
+    live.update(report(begun, sets=(task_set(4, 3, 1, 2, "job x"),)))
+    (job,) = live.active()
+    assert [stage.num_tasks for stage in job.stages] == [3, 2]
+    assert job.stages[1].parents == {0}
+
+
+def test_durations_are_measured_else_known_else_guessed() -> None:
+    """Of the stage; of earlier runs; of the job; of everything; a second."""
+    jobs = (replace(chain("q", (3, 2)), name="q"),)
+    live = LiveJobs(Priors(Trace("earlier", jobs)))
+    live.update(report(started(0, info(0, 3), info(1, 9, (0,)), decima_job="q")))
+    (job,) = live.active()
+    assert live.mean_ms(job, job.stages[0]) == jobs[0].stages[0].mean_ms
+    assert live.mean_ms(job, job.stages[1]) == DEFAULT_TASK_MS
+    done = TaskDone(0, 0, EPOCH_MS, EPOCH_MS + 300, True)
+    failed = TaskDone(0, 0, EPOCH_MS, EPOCH_MS + 9_000, False)
+    live.update(report(done, failed, sets=(task_set(0, 3, 1),)))
+    assert live.mean_ms(job, job.stages[0]) == 300
+    assert live.mean_ms(job, job.stages[1]) == 300
+    live.update(report(started(1, info(7, 1)), sets=(task_set(7, 1),)))
+    other = live.active()[-1]
+    assert live.mean_ms(other, other.stages[0]) == 300
+
+
+def test_finished_jobs_are_forgotten() -> None:
+    """After a minute in which they did not grow; nothing of them is kept."""
+    live = LiveJobs()
+    for number in range(3):
+        live.update(report(started(number, info(number, 1)), time_ms=number))
+    live.update(report(*(JobEnd(number, EPOCH_MS, True) for number in range(3))))
+    assert live.active() == []
+    version = live.version
+    live.update(report(time_ms=FORGET_MS + 10))
+    assert live.version > version
+    assert not live._jobs
+    assert not live._place
+
+
+def test_critical_paths() -> None:
+    """The longest sum of durations below, also of a chain deeper than Python may recurse."""
+    fork = [list(row) for row in fork_join("f", (2, 5)).children]
+    assert critical_path_ms(fork, [1.0] * len(fork)).max() == fork_depth(fork)
+    deep = [[row + 1] for row in range(4_999)] + [[]]
+    assert critical_path_ms(deep, [1.0] * 5_000)[0] == 5_000
+
+
+def fork_depth(children: list[list[int]], row: int = 0) -> int:
+    return 1 + max((fork_depth(children, child) for child in children[row]), default=0)
+
+
+def test_names_of_jobs() -> None:
+    """The rule of the JVM: our property, the SQL execution, the job group, the Spark job."""
+    every = {
+        "decima.job": "mine",
+        "spark.sql.execution.root.id": "1",
+        "spark.sql.execution.id": "2",
+        "spark.jobGroup.id": "night",
+    }
+    names = []
+    while every:
+        names.append(job_of(every, 5))
+        every.pop(next(iter(every)))
+    assert [*names, job_of({}, 5)] == ["job mine", "sql 1", "sql 2", "group night", "spark 5"]
+
+
+def test_reports_are_read() -> None:
+    """As the JVM writes them; events that we do not need are passed over."""
+    text = json.dumps(
+        {
+            "time_ms": 5, "plan": 2, "lapsed": False, "attached": True, "dropped": 1, "slots": 8,
+            "sets": [[3, 0, "sql 1", 10, 4, 2, True]],
+            "events": ["T 3 0 100 350 1", "S 2 0 0", '{"Event":"SparkListenerUnheardOf"}'],
+        }
+    )  # fmt: skip
+    found = read_report(text)
+    assert found.sets[0].waiting == 4
+    assert found.events == (TaskDone(3, 0, 100, 350, True), StageDone(2, 0, False))
+    assert (found.running, found.slots, found.dropped) == (2, 8, 1)
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+class Scripted:
+    """Answers what it is told to."""
+
+    name = "scripted"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def decide(self, seen: Observation) -> Action:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if callable(self.answer):
+            found: Action = self.answer(seen)
+            return found
+        return self.answer  # type: ignore[return-value]
+
+
+def two_jobs() -> LiveJobs:
+    live = LiveJobs()
+    sets = (task_set(0, 9, 0, 4), task_set(1, 9, 0, 0, "spark 1"))
+    live.update(report(started(0, info(0, 9)), started(1, info(1, 9), time_ms=5), sets=sets))
+    return live
+
+
+def test_a_plan_orders_stages_and_limits_jobs() -> None:
+    """In the order of the answers; what is not chosen is named too, so that it need not wait."""
+    picks = iter([Action(1, 5), PASS])
+    planner = Planner(lambda _: Scripted(lambda _seen: next(picks)), Guard())
+    plan = planner.plan(two_jobs())
+    planner.close()
+    assert plan is not None
+    assert (plan.chosen, plan.limits, plan.considered) == ((1,), {"spark 1": 5}, (0, 1))
+    assert plan.text(3) == "3;spark+1=5;1;0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (ValueError("no idea"), "ValueError: no idea"),
+        (Action(99, 3), "stage 99 is not one of 0..1"),
+        (Action(0, 99), "limit 99 must lie in 1..12"),
+        (None, "illegal action None"),
+        ("all of it", "illegal action 'all of it'"),
+        (SystemExit(), "SystemExit"),
+    ],
+    ids=str,
+)
+def test_strict_fair_stands_in_for_a_policy_that_fails(answer: object, fault: str) -> None:
+    """For that round; the failure is counted and told."""
+    planner = Planner(lambda _: Scripted(answer), Guard())
+    plan = planner.plan(two_jobs())
+    planner.close()
+    assert plan is not None
+    assert plan.by == "strict_fair"
+    assert plan.limits == {"spark 0": 6, "spark 1": 6}
+    assert fault in str(planner.last_fault)
+    assert (planner.failures, planner.failures_in_a_row) == (1, 1)
+
+
+def test_a_policy_that_hangs_is_left_behind() -> None:
+    """Strict fair decides in time, and goes on deciding while the policy is busy."""
+    import threading
+
+    release = threading.Event()
+    planner = Planner(lambda _: Scripted(lambda _: release.wait(5) and PASS), Guard(decision_s=0.1))
+    live = two_jobs()
+    for count in (1, 2, 3):
+        plan = planner.plan(live)
+        assert plan is not None
+        assert plan.by == "strict_fair"
+        assert planner.failures_in_a_row == count
+    release.set()
+    planner.close()
+
+
+def test_a_job_does_not_starve() -> None:
+    """Beyond the bound it gets a slot first, even if the policy never schedules anything."""
+    planner = Planner(lambda _: Scripted(PASS), Guard(starve_s=60))
+    live = two_jobs()
+    sets = (task_set(0, 9, 0, 4), task_set(1, 9, 0, 0, "spark 1"))
+    for second, expected in ((0, {}), (59, {}), (61, {"spark 1": 1})):
+        live.update(report(time_ms=1000 * second + 5, sets=sets))
+        plan = planner.plan(live)
+        assert plan is not None
+        assert plan.limits == expected
+    assert planner.starved == 1
+    planner.close()
+
+
+def test_nothing_to_decide() -> None:
+    """No job, no slot, or no task to start: no plan."""
+    planner = Planner(lambda _: Heuristic("strict_fair"), Guard())
+    assert planner.plan(LiveJobs()) is None
+    live = two_jobs()
+    live.slots = 0
+    assert planner.plan(live) is None
+    live = LiveJobs()
+    live.update(report(started(0, info(0, 2)), sets=(task_set(0, 2, 0, 2),)))
+    assert planner.plan(live) is None
+    planner.close()
+
+
+def test_pairs_of_levels_are_ordered() -> None:
+    """Rows of the live tables keep Spark's numbering inside a job."""
+    live = two_jobs()
+    assert all(one.arrival_ms <= two.arrival_ms for one, two in pairwise(live.active()))
