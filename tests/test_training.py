@@ -167,6 +167,26 @@ def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path, tmp_pa
     assert not torch.equal(found, begun)
 
 
+def test_training_goes_on_from_a_model(finished: Path, trace_file: Path, tmp_path: Path) -> None:
+    """Nothing is imitated; first the critic learns alone, then all. Another network is refused."""
+    begin = f"initial_model={finished / MODEL}"
+    learner = DecimaLearner(small(trace_file, begin, "update.critic_first=1"))
+    known, _ = load_tensors(finished / MODEL)
+    assert_equal(learner.model_state(), known)
+    learner.iterate(0)
+    after = learner.network.state_dict()
+    heads = [name for name in known if name.startswith(("stage_head", "limit_head", "pass_head"))]
+    assert all(torch.equal(after[name], known[name]) for name in heads)
+    assert not torch.equal(after["value_head.last.weight"], known["value_head.last.weight"])
+    learner.iterate(1)
+    assert not torch.equal(learner.network.state_dict()[heads[0]], known[heads[0]])
+    learner.close()
+    refused(
+        command("--out", tmp_path / "run", *sets(trace_file, begin, "network.embedding=8")),
+        "initial_model",
+    )
+
+
 def test_averaged_weights_lag_behind(trace_file: Path) -> None:
     """During imitation they are the newest; afterwards they move a part of the way."""
     learner = DecimaLearner(small(trace_file, "update.average_iterations=4"))

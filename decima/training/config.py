@@ -150,6 +150,8 @@ class UpdateConfig:
     max_kl: float | None = 0.02
     """no further pass once the policy has moved so far from the one that acted"""
     value_weight: float = 0.5
+    critic_first: int = 6
+    """after `initial_model`: iterations that train the critic alone, whose own returns differed"""
     average_iterations: int = 15
     """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
@@ -174,6 +176,7 @@ class UpdateConfig:
         _require(self.clip > 0, f"update.clip: {self.clip} is not > 0")
         _require(self.max_norm is None or self.max_norm > 0, "update.max_norm must be > 0")
         _require(self.max_kl is None or self.max_kl > 0, "update.max_kl must be > 0")
+        _require(self.critic_first >= 0, "update.critic_first must not be negative")
         _require(self.value_weight >= 0, "update.value_weight must not be negative")
         _require(
             0 <= self.entropy_end <= self.entropy_start, "update: 0 <= entropy_end <= entropy_start"
@@ -227,6 +230,8 @@ class TrainConfig:
 
     iterations: int = 400
     seed: int = 0
+    initial_model: str | None = None
+    """a model file to go on from, for another workload or other settings, without `imitation`"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -242,6 +247,16 @@ class TrainConfig:
             self.credit.baseline != "input" or self.episodes.rollouts >= 2,
             'credit.baseline "input" compares rollouts: episodes.rollouts must be at least 2',
         )
+
+    @property
+    def imitations(self) -> int:
+        """Iterations that copy the teacher."""
+        return 0 if self.initial_model is not None else self.imitation.iterations
+
+    @property
+    def critic_until(self) -> int:
+        """The first iteration that changes what the policy does, where it starts from a model."""
+        return 0 if self.initial_model is None else self.update.critic_first
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
+from decima.evaluation.config import ConfigError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.returns import AverageRate
 from decima.rl.schedules import EntropySchedule, gap_weights
@@ -33,7 +36,7 @@ class DecimaLearner:
         """
         self._config = config
         torch.manual_seed(config.seed)
-        self.network = PolicyNetwork(config.network)
+        self.network = _initial_network(config)
         update = config.update
         self._optimiser = Optimiser(self.network, update.learning_rate, update.max_norm)
         self._warm = Optimiser(self.network, config.imitation.learning_rate, update.max_norm)
@@ -67,9 +70,9 @@ class DecimaLearner:
         self._rate.add(np.array([reward]), np.array([time_s]))
         metrics = _summary(collected, reward, time_s)
         metrics |= self._note_gaps(collected)
-        imitate = iteration < self._config.imitation.iterations
+        imitate = iteration < self._config.imitations
         metrics |= self._update(iteration, collected, imitate)
-        if iteration == self._config.imitation.iterations - 1:
+        if iteration == self._config.imitations - 1:
             self.network.sharpen(self._config.imitation.sharpen)
         self._average(imitate)
         return metrics
@@ -117,6 +120,7 @@ class DecimaLearner:
                     std,
                     weight,
                     imitate,
+                    iteration < self._config.critic_until,
                 )
                 shares = self._crew.ask("gradient", flat_parameters(self.network), request)
                 parts.extend(shares)
@@ -217,6 +221,23 @@ class DecimaLearner:
         network = PolicyNetwork(self._config.network)
         set_flat_parameters(network, self._averaged)
         return {name: value.detach() for name, value in network.state_dict().items()}
+
+
+def _initial_network(config: TrainConfig) -> PolicyNetwork:
+    """New weights, or those of the model to go on from.
+
+    Raises:
+        ConfigError: that model is a network of other sizes.
+    """
+    if config.initial_model is None:
+        return PolicyNetwork(config.network)
+    found = load_model(Path(config.initial_model)).network
+    if found.config != config.network:
+        raise ConfigError(
+            f"initial_model {config.initial_model}: its network is {found.config}, the "
+            f"configuration's {config.network}"
+        )
+    return found.train()
 
 
 def _summary(collected: list[Collected], reward: float, time_s: float) -> dict[str, float]:

@@ -77,6 +77,7 @@ class Request(NamedTuple):
     """by which advantages are shifted and divided"""
     entropy_weight: float
     imitate: bool
+    critic_only: bool
 
 
 class Part(NamedTuple):
@@ -184,7 +185,7 @@ class Shard:
 
     def _teacher(self, iteration: int) -> Teacher | None:
         imitation = self._config.imitation
-        if iteration >= imitation.iterations:
+        if iteration >= self._config.imitations:
             return None
         return Teacher(Heuristic(imitation.teacher))
 
@@ -240,6 +241,8 @@ class Shard:
 
     def _loss(self, scores: Scores, index: Int64, request: Request) -> tuple[Tensor, float, float]:
         assert self._credit is not None  # noqa: S101 - `collect` comes first
+        if request.critic_only:
+            return self._critic_loss(scores, index, request), 0.0, 0.0
         update = self._config.update
         total = request.total
         advantage = objectives.normalised(
