@@ -1,14 +1,21 @@
-# make run: install into .venv and compare the baselines on the built-in trace
+# make run: install into .venv, train a small policy, compare it with the shipped one and the baselines
 # make test: install into .venv and run the tests
-# Both may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed.
+# Both may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
+# the training only if it was interrupted or its folder is gone.
 
 PYTHON ?= python3
 BIN := .venv/bin
+SMALL := runs/small
+TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes 3
+POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,random
 
 .PHONY: run test lint clean
 
 run: .venv/installed
-	$(BIN)/decima evaluate --trace tpch --policies strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,random --sequences 10
+	@if [ -e $(SMALL)/model.safetensors ]; then echo "$(SMALL) is trained; remove it to train again"; \
+	elif [ -e $(SMALL)/config.json ]; then $(TRAIN) --resume; \
+	else $(TRAIN) --config docs/examples/small-training.toml; fi
+	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10 --workers 2
 
 test: .venv/installed
 	$(BIN)/pytest

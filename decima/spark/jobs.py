@@ -125,7 +125,9 @@ class LiveJobs:
 
     def _start(self, event: JobStart) -> None:
         key = job_of(event.properties, event.job)
-        name = event.properties.get(OWN_JOB) or event.properties.get(JOB_DESCRIPTION)
+        # "q5 #17": the seventeenth run of q5
+        named = event.properties.get(OWN_JOB) or event.properties.get(JOB_DESCRIPTION)
+        name = None if named is None else named.partition(" #")[0]
         job = self._job(key, event.time_ms, name)
         job.unfinished.add(event.job)
         self._job_of_spark_job[event.job] = job

@@ -6,10 +6,9 @@ Nothing is downloaded, put on a class path or left behind; `java/Decima.java` is
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
 from decima.spark.reports import Report, read_report
 
@@ -49,36 +48,6 @@ def check_session(spark: Any) -> Any:
     return context
 
 
-_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""`Control` by gateway: py4j remembers methods by class name, so a second copy would not work"""
-
-
-def _compiled(context: Any) -> Any:
-    """The class `decima.spark.Control` in the driver's JVM.
-
-    Raises:
-        AttachError: Spark has no Janino, or not the classes that ours extend.
-    """
-    from py4j.protocol import Py4JError
-
-    if context._gateway not in _classes:
-        jvm = context._jvm
-        source = (files("decima.spark") / "java" / "Decima.java").read_text("utf-8")
-        try:
-            compiler = jvm.org.codehaus.janino.SimpleCompiler()
-            loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            compiler.setParentClassLoader(loader)
-            compiler.cook(source)
-            kind = compiler.getClassLoader().loadClass("decima.spark.Control")
-        except (Py4JError, TypeError) as error:
-            raise AttachError(
-                f"Spark {context.version} has no Janino, or not the classes that ours extend: "
-                f"{_first_line(error)}"
-            ) from error
-        _classes[context._gateway] = kind
-    return _classes[context._gateway]
-
-
 class Jvm:
     """Calls into the driver's JVM; every method is one round trip."""
 
@@ -93,7 +62,7 @@ class Jvm:
         scheduler = context._jsc.sc().taskScheduler().getClass().getName()
         if scheduler != "org.apache.spark.scheduler.TaskSchedulerImpl":
             raise AttachError(f"task scheduler {scheduler}: only TaskSchedulerImpl is supported")
-        kind = _compiled(context)
+        kind = java_class(context, "Decima.java", "decima.spark.Control")
         arguments = context._gateway.new_array(jvm.java.lang.Object, 5)
         arguments[0] = context._jsc.sc()
         arguments[1] = jvm.java.lang.Long.valueOf(lapse_ms)
@@ -113,7 +82,7 @@ class Jvm:
         try:
             self._control.attach()
         except Py4JJavaError as error:
-            raise AttachError(_first_line(error.java_exception.getMessage())) from error
+            raise AttachError(first_line(error.java_exception.getMessage())) from error
 
     def detach(self) -> None:
         """Give Spark its own objects back."""
@@ -135,7 +104,3 @@ class Jvm:
     def is_stopped(self) -> bool:
         """Whether the SparkContext is gone."""
         return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
-
-
-def _first_line(error: object) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

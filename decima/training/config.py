@@ -116,8 +116,9 @@ class CreditConfig:
     """generalised advantages trust rewards for about so many seconds, then the critic"""
     baseline: Literal["input", "mean", "none"] = "input"
     """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
-    normalise: Literal["sequence", "update", "none"] = "sequence"
-    """advantages to mean 0 and deviation 1 over what"""
+    normalise: Literal["cost", "sequence", "update", "none"] = "cost"
+    """advantages to deviation 1 over each "sequence", over the whole "update", or over the update
+    after taking those of each sequence as shares of its "cost\""""
 
     def __post_init__(self) -> None:
         _require(
@@ -193,7 +194,7 @@ class ImitationConfig:
     """0 starts from nothing"""
     learning_rate: float = 3e-3
     sharpen: float = 1.0
-    """factor on all scores at its end: a doubtful copy explores more than learning needs"""
+    """factor on all scores at its end, and on those of `initial_model`: above 1 explores less"""
 
     def __post_init__(self) -> None:
         _require(

@@ -59,6 +59,8 @@ def assign_credit(config: CreditConfig, rollouts: Rollouts, sequence: Int64, rat
     advantage -= _baseline(config, rollouts, rows_of, advantage, sequence)
     if config.normalise == "sequence":
         _normalise_each(advantage, sequence[decisions.lane])
+    elif config.normalise == "cost":
+        _relate_to_cost(advantage, reward, sequence, decisions.lane)
     return Credit(advantage, target, reward_rate, reward)
 
 
@@ -122,6 +124,19 @@ def _baseline(
         for lane, value in zip(lanes, values, strict=True):
             baseline[rows_of[lane]] = value
     return baseline
+
+
+def _relate_to_cost(advantage: Float64, reward: Float64, sequence: Int64, lane: Int64) -> None:
+    """To shares of what the sequence costs, so that each counts by how much better it became.
+
+    Deviation 1 instead would make little of the sequences with much noise, though there may be as
+    much to gain in them.
+    """
+    group = sequence[lane]
+    for number in np.unique(group):
+        rows = group == number
+        cost = -float(reward[rows].sum()) / int((sequence == number).sum())
+        advantage[rows] /= max(cost, 1e-8)
 
 
 def _normalise_each(advantage: NDArray[np.float64], group: Int64) -> None:

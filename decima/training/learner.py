@@ -150,7 +150,7 @@ class DecimaLearner:
 
     def _normalisation(self, collected: list[Collected], decisions: int) -> tuple[float, float]:
         """Mean and deviation of the advantages of the whole iteration; 0 and 1 if not wanted."""
-        if self._config.credit.normalise != "update" or decisions == 0:
+        if self._config.credit.normalise not in {"cost", "update"} or decisions == 0:
             return 0.0, 1.0
         mean = math.fsum(one.advantage_sum for one in collected) / decisions
         square = math.fsum(one.advantage_squares for one in collected) / decisions
@@ -237,6 +237,7 @@ def _initial_network(config: TrainConfig) -> PolicyNetwork:
             f"initial_model {config.initial_model}: its network is {found.config}, the "
             f"configuration's {config.network}"
         )
+    found.sharpen(config.imitation.sharpen)
     return found.train()
 
 

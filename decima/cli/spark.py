@@ -1,0 +1,97 @@
+"""`decima spark`: policies on a real Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.table import Table
+
+from decima.cli.console import announce_compilation, stdout
+from traces import load_trace
+from traces.atomic import written_whole
+
+
+@click.group()
+def spark() -> None:
+    """Try policies on a real, unmodified Spark."""
+
+
+@spark.command()
+@click.option("--trace", default="tpch", show_default=True, help="Name or file.")
+@click.option("--jobs", default=20, show_default=True)
+@click.option("--slots", default=16, show_default=True, help="Tasks at once.")
+@click.option(
+    "--policies",
+    default="spark-fifo,spark-fair,strict_fair,es_rule",
+    show_default=True,
+    help="Also spark-fifo and spark-fair: Spark's own.",
+)
+@click.option(
+    "--interarrival",
+    "interarrival_s",
+    default=1.0,
+    show_default=True,
+    help="Mean real seconds between arrivals.",
+)
+@click.option("--time-scale", default=0.1, show_default=True, help="Tasks sleep so much of theirs.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
+def replay(
+    trace: str,
+    jobs: int,
+    slots: int,
+    policies: str,
+    interarrival_s: float,
+    time_scale: float,
+    seed: int,
+    json_path: Path | None,
+) -> None:
+    """Replay jobs of a trace on a local Spark, as stages of tasks that sleep, and compare JCTs.
+
+    Every policy gets the same jobs at the same times, and a Spark of its own. The simulator's
+    figures are those of its shared session.
+    """
+    from decima.spark.trial import TrialConfig, run_trial
+
+    config = TrialConfig(
+        tuple(name.strip() for name in policies.split(",") if name.strip()),
+        jobs=jobs,
+        slots=slots,
+        interarrival_s=interarrival_s,
+        time_scale=time_scale,
+        seed=seed,
+    )
+    loaded = load_trace(trace)
+    announce_compilation()
+    outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
+    table = Table(box=None)
+    for heading in ("policy", "average JCT", "p95", "in the simulator", "median error", "bias",
+                    "plans", "over limit"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    for one in outcomes:
+        status = one.status
+        table.add_row(
+            one.policy,
+            f"{one.jct_s.mean():.2f} s",
+            f"{np.quantile(one.jct_s, 0.95):.2f} s",
+            f"{one.simulated_s.mean():.2f} s",
+            f"{one.error:.1%}",
+            f"{one.bias:+.1%}",
+            "" if status is None else str(status.plans),
+            "" if status is None else str(status.jvm.get("launches_over_limit", "?")),
+        )
+    stdout().print(table)
+    stdout().print(
+        f"\n{jobs} jobs of {loaded.name} on {slots} slots of a local Spark, mean gap "
+        f"{interarrival_s:g} s, tasks at {time_scale:g} of their time."
+    )
+    if json_path is not None:
+        rows = {
+            one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
+            for one in outcomes
+        }
+        with written_whole(json_path) as partial:
+            partial.write_text(json.dumps(rows, indent=1) + "\n")

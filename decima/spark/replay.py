@@ -1,0 +1,138 @@
+"""Jobs of a trace as real Spark jobs whose tasks sleep: what a policy does on a real cluster.
+
+A task takes its stage's mean duration, so that a run can be compared with the simulator's job by
+job: both then differ only in what Spark adds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.policies import Heuristic, is_learned
+from decima.policy import Policy
+from decima.spark.compile import java_class
+from decima.spark.errors import AttachError
+from spark_sim import Cluster, Protocol, Simulator, Status
+from traces import Job, LevelDurations, Trace
+from traces.arrays import to_arrays
+
+Floats = NDArray[np.float64]
+
+POOL = "spark.scheduler.pool"
+JOB = "decima.job"
+
+
+def at_scale(trace: Trace, time_scale: float) -> Trace:
+    """The trace with every task at `time_scale` times its stage's mean, whole milliseconds.
+
+    A job with several last stages gets one more, of one short task: Spark runs one graph from one
+    last stage.
+    """
+    return Trace(trace.name, tuple(_at_scale(job, time_scale) for job in trace.jobs))
+
+
+def _at_scale(job: Job, time_scale: float) -> Job:
+    stages = []
+    for stage in job.stages:
+        took_ms = [max(1.0, float(round(stage.mean_ms * time_scale)))]
+        level = LevelDurations.of(1, fresh_ms=took_ms, first_ms=took_ms, rest_ms=took_ms)
+        stages.append(replace(stage, durations=(level,)))
+    ends = [row for row, children in enumerate(job.children) if not children]
+    if len(ends) > 1:
+        level = LevelDurations.of(1, fresh_ms=[1.0], first_ms=[1.0], rest_ms=[1.0])
+        stages.append(replace(stages[-1], name="end", num_tasks=1, parents=tuple(ends),
+                              durations=(level,)))  # fmt: skip
+    return replace(job, stages=tuple(stages))
+
+
+def graph_text(job: Job) -> str:
+    """The job as `Replay.build` takes it: stages with parents before children."""
+    order = job.topological_order
+    place = {row: index for index, row in enumerate(order)}
+    parts = []
+    for row in order:
+        stage = job.stages[row]
+        parents = ",".join(str(place[parent]) for parent in stage.parents)
+        times = ",".join([str(round(stage.mean_ms))] * stage.num_tasks)
+        parts.append(f"{parents}:{times}")
+    return ";".join(parts)
+
+
+class Replayer:
+    """Submits jobs to one Spark session."""
+
+    def __init__(self, spark: Any) -> None:
+        """Raises:
+        AttachError: this Spark lacks what is needed.
+        """
+        self._context = spark.sparkContext
+        kind = java_class(self._context, "Replay.java", "decima.spark.Replay", for_executors=True)
+        self._build = next(one for one in kind.getMethods() if one.getName() == "build")
+        self.run_one("warm-up", ":1,1;0:1")
+
+    def run_one(self, name: str, graph: str) -> None:
+        """One job from its first stage to its last; returns when it is complete."""
+        arguments = self._context._gateway.new_array(self._context._jvm.java.lang.Object, 3)
+        arguments[0], arguments[1], arguments[2] = self._context._jsc.sc(), name, graph
+        self._build.invoke(None, arguments).count()
+
+    def run(self, jobs: Sequence[Job], arrival_s: Floats) -> Floats:
+        """(K,) JCT in seconds of jobs that are submitted at the given times, each by a thread.
+
+        Raises:
+            AttachError: a job failed.
+        """
+        found = np.full(len(jobs), np.nan)
+        faults: list[str] = []
+        begun = time.monotonic()
+
+        def work(number: int) -> None:
+            time.sleep(max(0.0, arrival_s[number] - (time.monotonic() - begun)))
+            submitted = time.monotonic()
+            name = f"{jobs[number].name} #{number}"
+            self._context.setLocalProperty(JOB, name)
+            self._context.setLocalProperty(POOL, f"job{number}")
+            try:
+                self.run_one(name, graph_text(jobs[number]))
+            except Exception as error:  # noqa: BLE001 - py4j's, whatever Spark threw; told below
+                faults.append(f"{name}: {str(error).splitlines()[0]}")
+            found[number] = time.monotonic() - submitted
+
+        threads = [
+            threading.Thread(target=work, args=(number,), daemon=True)
+            for number in range(len(jobs))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if faults:
+            raise AttachError(faults[0])
+        return found
+
+
+def simulated_s(jobs: Sequence[Job], arrival_s: Floats, slots: int, policy: str) -> Floats:
+    """(K,) JCT of the same jobs in the simulator's shared session."""
+    arrays = to_arrays(Trace("replay", tuple(jobs)))
+    cluster = Cluster(
+        num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
+    )
+    simulator = Simulator(arrays, cluster, 1000 * arrival_s, np.arange(len(jobs), dtype=np.int32))
+    own: Policy
+    if is_learned(policy):
+        from decima.learned import learned_policy
+
+        own = learned_policy(policy, arrays, 0)
+    else:
+        own = Heuristic(policy)
+    while simulator.status is Status.DECIDE:
+        simulator.step(own.decide(simulator.observation()))
+    found: Floats = simulator.completion_ms() / 1000 - arrival_s
+    return found
