@@ -20,6 +20,7 @@ from decima.policy import Policy
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
+from decima.spark.metrics import serve
 from decima.spark.planning import Guard, Plan, Planner, PolicyFor
 from decima.spark.priors import Priors
 from decima.spark.reports import Report
@@ -92,6 +93,7 @@ class Scheduler:
         self._signature: object = None
         self._ended_because: str | None = None
         self._is_attached = False
+        self._stop_metrics: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,6 +121,14 @@ class Scheduler:
         self._thread.start()
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
 
+    def serve_metrics(self, port: int) -> None:
+        """Serve `status` to Prometheus until `detach`.
+
+        Raises:
+            AttachError: the port is taken.
+        """
+        self._stop_metrics = serve(self.status, port)
+
     def detach(self) -> None:
         """Give Spark its own objects back; jobs that run go on. Twice does no harm."""
         self._stop.set()
@@ -126,6 +136,9 @@ class Scheduler:
         if threading.current_thread() is not self._thread and self._thread.ident is not None:
             self._thread.join(timeout=5.0)
         self._planner.close()
+        if self._stop_metrics is not None:
+            self._stop_metrics()
+            self._stop_metrics = None
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -250,6 +263,7 @@ def attach(
     hold_s: float = 0.1,
     priors: Trace | None = None,
     decision_log: Path | str | None = None,
+    metrics_port: int | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
 
@@ -265,6 +279,7 @@ def attach(
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same jobs, for durations before anything is measured.
         decision_log: a file for one JSON line a plan.
+        metrics_port: serve Prometheus metrics there, to this machine only.
 
     Raises:
         AttachError: (one line) this session cannot be scheduled, or is already.
@@ -293,7 +308,13 @@ def attach(
         guard=chosen_guard,
         decision_log=None if decision_log is None else Path(decision_log),
     )
-    scheduler.start()
+    if metrics_port is not None:
+        scheduler.serve_metrics(metrics_port)
+    try:
+        scheduler.start()
+    except AttachError:
+        scheduler.detach()
+        raise
     return scheduler
 
 

@@ -127,6 +127,20 @@ public final class Control {
     counters.plans.incrementAndGet();
     beat();
     revive();
+    noteFirstDecisions();
+  }
+
+  /** How long each new task set waited until a plan knew it. */
+  private void noteFirstDecisions() {
+    Plan now = plan;
+    long nowNs = System.nanoTime();
+    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
+      Watched set = (Watched) all.next();
+      if (!set.isDecided && (now.rank.containsKey(set.stage) || now.seen.contains(set.stage))) {
+        set.isDecided = true;
+        counters.noteWait(nowNs - set.bornNs);
+      }
+    }
   }
 
   /** The agent lives. */
@@ -273,6 +287,7 @@ final class Watched {
   final long bornNs = System.nanoTime();
   volatile boolean expired = false;
   volatile boolean ranDry = false;
+  volatile boolean isDecided = false;
 
   Watched(TaskSetManager manager, String job) {
     this.manager = manager;
@@ -693,6 +708,26 @@ final class Counters {
   final AtomicLong recoveries = new AtomicLong();
   final AtomicLong faults = new AtomicLong();
 
+  private static final int KEPT_WAITS = 1000;
+  private final long[] waitNs = new long[KEPT_WAITS];
+  private int waits = 0;
+
+  synchronized void noteWait(long ns) {
+    waitNs[waits % KEPT_WAITS] = ns;
+    waits++;
+  }
+
+  /** Quantile of the newest waits for a first decision, in milliseconds; 0 if there were none. */
+  private synchronized double waitMs(double share) {
+    int count = Math.min(waits, KEPT_WAITS);
+    if (count == 0) {
+      return 0.0;
+    }
+    long[] sorted = java.util.Arrays.copyOf(waitNs, count);
+    java.util.Arrays.sort(sorted);
+    return sorted[(int) Math.min(count - 1, Math.round(share * (count - 1)))] / 1000000.0;
+  }
+
   String json(Control control) {
     StringBuilder out = new StringBuilder("{");
     add(out, "plans", plans.get());
@@ -705,6 +740,8 @@ final class Counters {
     add(out, "lapses", lapses.get());
     add(out, "recoveries", recoveries.get());
     add(out, "faults", faults.get());
+    out.append("\"first_decision_ms_median\":").append(waitMs(0.5)).append(',');
+    out.append("\"first_decision_ms_p90\":").append(waitMs(0.9)).append(',');
     out.append("\"held\":{");
     boolean first = true;
     for (Iterator all = control.held.entrySet().iterator(); all.hasNext(); ) {
