@@ -298,14 +298,17 @@ def test_a_cancelled_job_frees_its_slots(session: Any) -> None:
     """Its thread gets Spark's error, the others go on."""
     context = session.sparkContext
 
+    ended = threading.Event()
+
     def cancelled() -> None:
         context.setJobGroup("away", "to be cancelled", interruptOnCancel=True)
         with pytest.raises(Exception, match="cancel"):
-            sleep_tasks(session, "away", 200, 0.2)
+            sleep_tasks(session, "away", 400, 0.2)
+        ended.set()
 
     def cancel() -> None:
-        time.sleep(1.0)
-        context.cancelJobGroup("away")
+        while not ended.wait(timeout=0.5):  # on a busy machine the job may not have begun
+            context.cancelJobGroup("away")
 
     with decima.spark.attach(session, policy="strict_fair") as scheduler:
         together(cancelled, cancel, lambda: sleep_tasks(session, "stays", 20))
