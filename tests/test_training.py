@@ -115,6 +115,19 @@ def test_another_seed_gives_other_weights(finished: Path, trace_file: Path, tmp_
     assert not torch.equal(other["weights"], weights_in(finished)["weights"])
 
 
+def test_episodes_may_begin_with_a_backlog_and_end_drained(trace_file: Path) -> None:
+    """Between 0 and the backlog at time 0; without a time limit every job is completed."""
+    changes = ("workload.batch_jobs=[]", "episodes.sequences=8", "episodes.backlog=5")
+    for ends in ("cut", "drained"):
+        config = small(trace_file, *changes, f"episodes.ends={ends}")
+        source = EpisodeSource(config, load_trace(str(trace_file)))
+        runs = [one.run for number in range(6) for one in source.of_iteration(number, np.ones(1))]
+        backlogs = [int((run.arrival_ms == 0).sum()) for run in runs]
+        assert set(backlogs) == set(range(6))
+        assert all((run.time_limit_ms is None) == (ends == "drained") for run in runs)
+        assert all((np.diff(run.arrival_ms) >= 0).all() for run in runs)
+
+
 def test_training_validation_and_evaluation_never_meet_the_same_sequence(
     trace_file: Path,
 ) -> None:

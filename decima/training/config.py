@@ -84,6 +84,10 @@ class EpisodesConfig:
     """settings take turns, or come the more often the further behind the reference they are"""
     longest: float = 2.5
     """no episode is longer than so many mean lengths"""
+    backlog: int = 0
+    """up to so many jobs (equally likely) are there when an episode of arrivals begins"""
+    ends: Literal["cut", "drained"] = "cut"
+    """at an episode's end the run is cut, or arrivals stop and the jobs there are completed"""
 
     def __post_init__(self) -> None:
         _require(self.shards >= 1, f"episodes.shards: {self.shards} is not at least 1")
@@ -98,6 +102,7 @@ class EpisodesConfig:
         )
         _require(self.growth_iterations >= 1, "episodes.growth_iterations must be at least 1")
         _require(self.longest > 0, f"episodes.longest: {self.longest} is not > 0")
+        _require(self.backlog >= 0, f"episodes.backlog: {self.backlog} is negative")
 
 
 @dataclass(frozen=True)

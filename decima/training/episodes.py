@@ -114,14 +114,22 @@ class EpisodeSource:
             jobs = self._config.validation.jobs
             drawn = patterns.poisson(self._trace, jobs, gap_ms, rng)
             return Episode(setting, number, Run(drawn.arrival_ms, drawn.job, key))
-        return Episode(setting, number, self._cut(rng, gap_ms, length_s * MS_PER_S, key))
+        return Episode(setting, number, self._arrivals(rng, gap_ms, length_s * MS_PER_S, key))
 
-    def _cut(self, rng: np.random.Generator, gap_ms: float, end_ms: float, key: int) -> Run:
-        """Arrivals up to `end_ms`, and a run that is truncated there."""
+    def _arrivals(self, rng: np.random.Generator, gap_ms: float, end_ms: float, key: int) -> Run:
+        """A backlog, arrivals up to `end_ms`, and a run that is cut there or drained."""
+        episodes = self._config.episodes
         expected = end_ms / gap_ms
         drawn = patterns.poisson(
             self._trace, math.ceil(expected + 6 * math.sqrt(expected) + 6), gap_ms, rng
         )
         end_ms = max(end_ms, float(drawn.arrival_ms[0]) + gap_ms)
         before: NDArray[np.bool_] = drawn.arrival_ms < end_ms
-        return Run(drawn.arrival_ms[before], drawn.job[before], key, end_ms)
+        backlog = int(rng.integers(episodes.backlog + 1)) if episodes.backlog else 0
+        there = rng.integers(len(self._trace.jobs), size=backlog).astype(drawn.job.dtype)
+        return Run(
+            np.concatenate([np.zeros(backlog), drawn.arrival_ms[before]]),
+            np.concatenate([there, drawn.job[before]]),
+            key,
+            end_ms if episodes.ends == "cut" else None,
+        )
