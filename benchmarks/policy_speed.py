@@ -6,8 +6,7 @@ All times are CPU seconds of one process with one torch thread; compilation and 
 left out. Rollouts and updates are those of training: 32 lanes in lockstep, each with its own
 Poisson sequence of 200 `tpch` jobs at 25 s on 50 executors, actions sampled. Live decisions are
 `LearnedPolicy.decide` on one observation, in batches of jobs that all wait at once. Speed depends
-on the number of jobs in the system, so on the policy: without `--model` it is the shipped one, or
-where there is none an untrained network.
+on the number of jobs in the system, so on the policy: without `--model` it is the shipped one.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ import torch
 from numpy.typing import NDArray
 
 from decima.agent.memory import GraphSorter
-from decima.agent.model import SHIPPED, load_model
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.model import load_model
+from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, Rollouts, roll_out
 from decima.agent.scales import Scales
 from decima.agent.scoring import Scorer
+from decima.learned import model_path
 from decima.training.shard import BLOCK, CHUNK
 from spark_sim import Cluster, Simulator, Status, Streams
 from spark_sim.vector import Run
@@ -52,11 +52,8 @@ MEMORY_TARGET_MB = 2_000
 
 
 def network_of(path: Path | None) -> PolicyNetwork:
-    """The weights in `path`, the shipped ones, or untrained ones."""
-    if path is None and not SHIPPED.exists():
-        torch.manual_seed(0)
-        return PolicyNetwork(NetworkConfig())
-    return load_model(SHIPPED if path is None else path).network
+    """The weights in `path`, or the shipped ones."""
+    return load_model(model_path("decima") if path is None else path).network
 
 
 def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Recording:

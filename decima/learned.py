@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from decima.agent.model import SHIPPED, shared_model
+from decima.agent.model import SHIPPED_FOLDER, SUFFIX, shared_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
-from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODEL
+from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODELS
 from traces.arrays import TraceArrays
 
 
 def model_path(name: str) -> Path:
     """The file behind the name of a learned policy."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
-    return SHIPPED if plain == SHIPPED_MODEL else Path(plain)
+    return SHIPPED_FOLDER / f"{plain}{SUFFIX}" if plain in SHIPPED_MODELS else Path(plain)
 
 
 def load(name: str) -> PolicyNetwork:

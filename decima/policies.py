@@ -85,8 +85,8 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
 }
 """every baseline, in the order of lists; multi-resource `tetris` and `graphene` join here"""
 
-SHIPPED_MODEL = "decima"
-"""the name of the model in the package"""
+SHIPPED_MODELS = ("decima", "decima-batch")
+"""models in the package, for jobs that keep arriving and for jobs that are all there"""
 LEARNED_SUFFIX = ".safetensors"
 """other learned policies go by the path of their model file"""
 SAMPLED_SUFFIX = ":sampled"
@@ -108,7 +108,7 @@ def _listed(names: Iterable[str]) -> str:
 def is_learned(name: str) -> bool:
     """Whether `name` is that of a learned policy (`decima.learned`), whatever its file holds."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
-    return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
+    return plain in SHIPPED_MODELS or plain.endswith(LEARNED_SUFFIX)
 
 
 class Heuristic:

@@ -371,15 +371,3 @@ def test_mistakes_are_one_line(
     """Each names what is wrong and leaves no file."""
     model = saved(perturbed(), tmp_path)
     refused(invoke("--trace", trace_file, *tiny, "--model", model, *arguments), words)
-
-
-def test_a_package_without_a_model_says_so(
-    tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The default model may be absent from an installation."""
-    from decima import learned
-
-    absent = tmp_path / "decima.safetensors"
-    monkeypatch.setattr(model_files, "SHIPPED", absent)
-    monkeypatch.setattr(learned, "SHIPPED", absent)
-    refused(invoke(*tiny), "holds no trained model")

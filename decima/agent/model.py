@@ -25,8 +25,8 @@ from traces.atomic import written_whole
 FORMAT = "decima-model"
 VERSION = 1
 SUFFIX = ".safetensors"
-SHIPPED = Path(__file__).parents[1] / "data" / "decima.safetensors"
-"""what `--policies decima` uses"""
+SHIPPED_FOLDER = Path(__file__).parents[1] / "data"
+"""where the models are that go by a name, `decima` and others"""
 
 
 class ModelError(ValueError):

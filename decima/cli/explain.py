@@ -12,7 +12,7 @@ import click
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_folder, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.policies import SHIPPED_MODEL, is_learned
+from decima.policies import SHIPPED_MODELS, is_learned
 from traces.atomic import written_whole
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--model",
-    default=SHIPPED_MODEL,
+    default=SHIPPED_MODELS[0],
     show_default=True,
     help='A model file of `decima train`, or the one in the package; with ":sampled" behind it '
     "actions are drawn instead of taking the likeliest.",
@@ -81,18 +81,9 @@ explain.params = [option for option in explain.params if option.name != "sequenc
 
 
 def _check_model(model: str) -> None:
-    # torch takes a second to load, which other commands need not wait for.
-    from decima.agent.model import SHIPPED
-    from decima.learned import model_path
-
     if not is_learned(model):
-        raise ConfigError(
-            f"model {model!r}: neither {SHIPPED_MODEL!r} nor a file ending in .safetensors"
-        )
-    if model_path(model) == SHIPPED and not SHIPPED.exists():
-        raise ConfigError(
-            "this installation holds no trained model; `decima train` makes one for --model FILE"
-        )
+        names = ", ".join(SHIPPED_MODELS)
+        raise ConfigError(f"model {model!r}: none of {names}, nor a file ending in .safetensors")
 
 
 def _explanation(

@@ -74,9 +74,9 @@ class EpisodesConfig:
     """on each sequence, with the same arrivals and task durations"""
     shards: int = 2
     """parts of an iteration that one process can play: results depend on it, not on workers"""
-    start_s: float = 800.0
+    start_s: float = 400.0
     """mean length of an episode at first; ends are memoryless (Decima 5.3)"""
-    end_s: float = 1_600.0
+    end_s: float = 800.0
     """mean length at last"""
     growth_iterations: int = 200
     """iterations over which it grows (the curriculum)"""
@@ -84,9 +84,9 @@ class EpisodesConfig:
     """settings take turns, or come the more often the further behind the reference they are"""
     longest: float = 2.5
     """no episode is longer than so many mean lengths"""
-    backlog: int = 0
+    backlog: int = 10
     """up to so many jobs (equally likely) are there when an episode of arrivals begins"""
-    ends: Literal["cut", "drained"] = "cut"
+    ends: Literal["cut", "drained"] = "drained"
     """at an episode's end the run is cut, or arrivals stop and the jobs there are completed"""
 
     def __post_init__(self) -> None:
@@ -113,9 +113,9 @@ class CreditConfig:
     """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
     differential: bool = False
     """subtract the average reward (the paper's choice where returns are not discounted)"""
-    horizon_s: float | None = 400.0
+    horizon_s: float | None = None
     """a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
-    critic: bool = True
+    critic: bool = False
     """a learned value function, with generalised advantages"""
     trace_s: float = 150.0
     """generalised advantages trust rewards for about so many seconds, then the critic"""
@@ -141,7 +141,7 @@ class CreditConfig:
 class UpdateConfig:
     """How the weights follow the gradient."""
 
-    learning_rate: float = 6e-4
+    learning_rate: float = 4e-4
     final_learning_rate: float = 1e-4
     decay_iterations: int = 250
     """iterations over which the rate falls, linearly"""
@@ -162,8 +162,8 @@ class UpdateConfig:
     """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     """where gradients are computed; "auto" is cuda where there is one (sums differ a little)"""
-    entropy_start: float = 0.002
-    entropy_end: float = 0.0005
+    entropy_start: float = 0.0
+    entropy_end: float = 0.0
     entropy_iterations: int = 400
 
     def __post_init__(self) -> None:
@@ -198,7 +198,7 @@ class ImitationConfig:
     iterations: int = 30
     """0 starts from nothing"""
     learning_rate: float = 3e-3
-    sharpen: float = 1.0
+    sharpen: float = 3.0
     """factor on all scores at its end, and on those of `initial_model`: above 1 explores less"""
 
     def __post_init__(self) -> None:
@@ -262,7 +262,8 @@ class TrainConfig:
     @property
     def critic_until(self) -> int:
         """The first iteration that changes what the policy does, where it starts from a model."""
-        return 0 if self.initial_model is None else self.update.critic_first
+        is_new = self.initial_model is not None and self.credit.critic
+        return self.update.critic_first if is_new else 0
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
