@@ -6,7 +6,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SMALL := runs/small
-TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes 3
+MINUTES ?= 3
+TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes $(MINUTES)
 POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,random
 
 .PHONY: run test lint clean
