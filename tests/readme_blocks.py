@@ -55,8 +55,8 @@ def run_file(path: Path) -> int:
     Raises:
         subprocess.CalledProcessError: a command failed.
     """
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "MINUTES": "0.25"}
+    search = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": search, "MINUTES": "0.25"}
     count = 0
     with tempfile.TemporaryDirectory() as folder:
         for block in blocks(path.read_text()):

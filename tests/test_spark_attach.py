@@ -270,7 +270,7 @@ def test_a_policy_that_never_schedules_holds_nothing_up(session: Any) -> None:
 def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
     """Its thread is held up for good while slots stand idle: Spark's own order returns."""
     scheduler = decima.spark.attach(session, policy=Faulty(lambda: PASS), lapse_s=0.5)
-    scheduler._jvm.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
+    scheduler._control.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
     time.sleep(0.5)  # the call that is under way comes back
     began = time.monotonic()
     several(session, jobs=2, tasks=8)

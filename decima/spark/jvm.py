@@ -10,6 +10,7 @@ from typing import Any
 
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
+from decima.spark.planning import Plan
 from decima.spark.reports import Report, read_report
 
 OLDEST, NEWEST_MAJOR = (3, 5), 4
@@ -92,9 +93,9 @@ class Jvm:
         """News, or the state of things after `timeout_ms`."""
         return read_report(getattr(self._control, "await")(timeout_ms))
 
-    def apply(self, plan: str) -> None:
+    def apply(self, plan: Plan, number: int) -> None:
         """Put a plan in force at once."""
-        self._control.apply(plan)
+        self._control.apply(plan.text(number))
 
     def counters(self) -> dict[str, Any]:
         """What our classes have counted."""

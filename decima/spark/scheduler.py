@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Protocol, Self
 
 import numpy as np
 
@@ -24,13 +24,13 @@ from decima.spark.metrics import serve
 from decima.spark.planning import Guard, Plan, Planner, PolicyFor
 from decima.spark.priors import Priors
 from decima.spark.reports import Report
+from decima.spark.soft import SoftControl
 from traces import Trace
 from traces.arrays import TraceArrays
 
 LOG = logging.getLogger("decima.spark")
 
-Mode = Literal["auto", "exact", "shadow"]
-MODES = ("auto", "exact", "shadow")
+MODES = ("auto", "exact", "soft", "shadow")
 
 _WAIT_MS = 200
 _KEPT_LATENCIES = 1_000
@@ -63,12 +63,40 @@ class Status:
     """counters of the classes in the JVM"""
 
 
+class Control(Protocol):
+    """What acts on a session: `Jvm` or `SoftControl`."""
+
+    def attach(self) -> None:
+        """Begin to act."""
+        ...
+
+    def detach(self) -> None:
+        """Leave everything as it was found."""
+        ...
+
+    def wait(self, timeout_ms: int) -> Report:
+        """News, or the state of things after `timeout_ms`."""
+        ...
+
+    def apply(self, plan: Plan, number: int) -> None:
+        """Put a plan in force."""
+        ...
+
+    def counters(self) -> dict[str, Any]:
+        """What was counted."""
+        ...
+
+    def is_stopped(self) -> bool:
+        """Whether the SparkContext is gone."""
+        ...
+
+
 class Scheduler:
     """A policy attached to one SparkContext; made by `attach`."""
 
     def __init__(
         self,
-        jvm: Jvm,
+        control: Control,
         planner: Planner,
         live: LiveJobs,
         *,
@@ -79,7 +107,7 @@ class Scheduler:
     ) -> None:
         self.mode = mode
         self.policy = policy
-        self._jvm = jvm
+        self._control = control
         self._planner = planner
         self._guard = guard
         self._live = live
@@ -116,7 +144,7 @@ class Scheduler:
         Raises:
             AttachError: somebody is attached already.
         """
-        self._jvm.attach()
+        self._control.attach()
         self._is_attached = True
         self._thread.start()
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
@@ -181,7 +209,7 @@ class Scheduler:
             self._let_go()
 
     def _step(self) -> bool:
-        report = self._jvm.wait(_WAIT_MS)
+        report = self._control.wait(_WAIT_MS)
         if not report.attached:
             return False
         began = time.perf_counter()
@@ -195,7 +223,7 @@ class Scheduler:
         self._number += 1
         self._plan = plan
         if self.mode != "shadow":
-            self._jvm.apply(plan.text(self._number))
+            self._control.apply(plan, self._number)
         self._latency_ms.append(1000 * (time.perf_counter() - began))
         self._note(report, plan)
         if self._planner.failures_in_a_row >= self._guard.failures:
@@ -236,19 +264,19 @@ class Scheduler:
             return
         self._is_attached = False
         try:
-            self._jvm.detach()
+            self._control.detach()
         except Exception as error:  # noqa: BLE001 - the JVM is gone
             LOG.debug("detach: %s", error)
 
     def _counters(self) -> dict[str, Any]:
         try:
-            return self._jvm.counters()
+            return self._control.counters()
         except Exception:  # noqa: BLE001 - as above: a status must not fail
             return {}
 
     def _is_stopped(self) -> bool:
         try:
-            return self._jvm.is_stopped()
+            return self._control.is_stopped()
         except Exception:  # noqa: BLE001 - it does not answer
             return True
 
@@ -273,7 +301,9 @@ def attach(
     Args:
         spark: a SparkSession, or its SparkContext.
         policy: a heuristic by name, "decima", a model file, or an object with `name` and `decide`.
-        mode: "exact" (order and limits hold), "shadow" (decide, log, change nothing) or "auto".
+        mode: "exact" (order and limits hold), "soft" (FAIR pools get shares; order and caps are not
+            exact), "shadow" (decide, log, change nothing) or "auto": exact where this Spark has
+            what it takes, else soft.
         guard: how far the policy is trusted.
         lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
         hold_s: a new stage waits for its first decision at most so long.
@@ -289,18 +319,11 @@ def attach(
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     chosen_guard = Guard() if guard is None else guard
     policy_for, name = _policy_for(policy)
-    context = check_session(spark)
-    mode = "exact" if mode == "auto" else mode
-    jvm = Jvm(
-        context,
-        lapse_ms=round(1000 * lapse_s),
-        hold_ms=round(1000 * hold_s),
-        observe_only=mode == "shadow",
-    )
+    control, mode = _control(check_session(spark), mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
     planner.warm_up(with_policy=isinstance(policy, str))
     scheduler = Scheduler(
-        jvm,
+        control,
         planner,
         LiveJobs(None if priors is None else Priors(priors)),
         mode=mode,
@@ -316,6 +339,25 @@ def attach(
         scheduler.detach()
         raise
     return scheduler
+
+
+def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Control, str]:
+    """What acts on this session, and the mode that "auto" comes to."""
+    if mode == "soft":
+        return SoftControl(context), mode
+    try:
+        exact = Jvm(
+            context,
+            lapse_ms=round(1000 * lapse_s),
+            hold_ms=round(1000 * hold_s),
+            observe_only=mode == "shadow",
+        )
+    except AttachError as error:
+        if mode != "auto":
+            raise
+        LOG.warning("exact mode is not possible (%s): trying soft mode", error)
+        return SoftControl(context), "soft"
+    return exact, "exact" if mode == "auto" else mode
 
 
 def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:

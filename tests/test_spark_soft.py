@@ -1,0 +1,123 @@
+"""Soft mode on a real Spark: limits become shares of Spark's own FAIR pools."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.spark import AttachError
+from decima.spark import scheduler as scheduler_module
+from spark_sim import Action, Observation
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+SLOTS = 8
+
+
+def new_session(mode: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(f"local[{SLOTS}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.scheduler.mode", mode)
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+@pytest.fixture(scope="module")
+def fair() -> Iterator[Any]:
+    """A local Spark with the FAIR scheduler."""
+    spark = new_session("FAIR")
+    yield spark
+    spark.stop()
+
+
+def sleep_tasks(spark: Any, job: str, tasks: int) -> None:
+    spark.sparkContext.setLocalProperty("decima.job", job)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", job)
+    nap = "java_method('java.lang.Thread', 'sleep', 200L)"
+    spark.range(0, tasks, 1, tasks).selectExpr(f"{nap} AS slept").agg({"slept": "max"}).collect()
+
+
+class LargeShare:
+    """Six slots for the job that came first, two for the other."""
+
+    name = "large share"
+
+    def decide(self, seen: Observation) -> Action:
+        stage = int(seen.open_stages()[0])
+        first = len(seen.active) < 2 or seen.stages[stage]["job"] == 0
+        return Action(stage, 6 if first else 2)
+
+
+def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
+    """While both jobs have tasks to start, slots are split about as the policy says."""
+    threads = [
+        threading.Thread(target=sleep_tasks, args=(fair, job, tasks), daemon=True)
+        for job, tasks in (("one", 120), ("two", 60))
+    ]
+    shares: list[dict[str, int]] = []
+    with decima.spark.attach(fair, policy=LargeShare(), mode="soft") as scheduler:
+        for thread in threads:
+            thread.start()
+            time.sleep(0.5)
+        end = time.monotonic() + 20
+        while len(shares) < 10 and time.monotonic() < end:
+            time.sleep(0.15)
+            held = scheduler.status().held
+            if set(held) == {"job one", "job two"}:
+                shares.append(held)
+        status = scheduler.status()
+        assert pool_of(fair, "one") == (6, 6)
+    assert pool_of(fair, "one") == (0, 1)
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    assert status.mode == "soft"
+    assert (status.fallbacks, status.ended_because) == (0, None)
+    late = shares[len(shares) // 2 :]
+    assert late
+    mean_one = sum(held["job one"] for held in late) / len(late)
+    mean_two = sum(held["job two"] for held in late) / len(late)
+    assert mean_one > mean_two + 1.5
+
+
+def pool_of(spark: Any, name: str) -> tuple[int, int]:
+    """Minimum share and weight of a pool."""
+    root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()
+    pool = root.getSchedulableByName(name)
+    return pool.minShare(), pool.weight()
+
+
+def test_auto_falls_back_to_soft(fair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where our classes do not compile; exact mode by name is refused there."""
+
+    def no_classes(*_: object, **__: object) -> None:
+        raise AttachError("has no Janino")
+
+    monkeypatch.setattr(scheduler_module, "Jvm", no_classes)
+    with decima.spark.attach(fair, policy="strict_fair") as scheduler:
+        assert scheduler.mode == "soft"
+        sleep_tasks(fair, "three", 8)
+    with pytest.raises(AttachError, match="no Janino"):
+        decima.spark.attach(fair, policy="strict_fair", mode="exact")
+
+
+def test_soft_mode_needs_fair_pools(fair: Any) -> None:
+    """Runs last: it starts another Spark."""
+    fair.stop()
+    fifo = new_session("FIFO")
+    try:
+        with pytest.raises(AttachError, match=r"spark\.scheduler\.mode=FAIR"):
+            decima.spark.attach(fifo, policy="strict_fair", mode="soft")
+    finally:
+        fifo.stop()
