@@ -18,7 +18,7 @@ run: .venv/installed
 	else $(TRAIN) --config docs/examples/small-training.toml; fi
 	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10 --workers 2
 
-test: .venv/installed
+test: .venv/installed .venv/spark-3.5/installed
 	$(BIN)/pytest
 
 lint: .venv/installed
@@ -31,6 +31,11 @@ lint: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark,record]'
+	touch $@
+
+# The oldest Spark that is supported, beside the newest, for tests/test_spark_versions.py.
+.venv/spark-3.5/installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --upgrade --target $(@D) pyspark==3.5.6
 	touch $@
 
 clean:

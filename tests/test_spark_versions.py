@@ -1,0 +1,36 @@
+"""The attach tests once more, on the oldest Spark that is supported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OLDEST = Path(sys.prefix) / "spark-3.5"
+
+
+def test_everything_holds_on_the_oldest_spark() -> None:
+    """In a process of its own that finds that pyspark first."""
+    if not (OLDEST / "pyspark").is_dir():
+        pytest.skip(f"no pyspark 3.5 at {OLDEST}: `make test` puts it there")
+    environment = {**os.environ, "PYTHONPATH": str(OLDEST)}
+    version = "import pyspark; print(pyspark.__version__)"
+    found = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", version], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.startswith("3.5.")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run(  # noqa: S603 - as above
+        [*command, "tests/test_spark_attach.py"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-4_000:]
