@@ -95,3 +95,35 @@ def replay(
         }
         with written_whole(json_path) as partial:
             partial.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+@spark.command()
+@click.option("--policies", default="spark-fifo,spark-fair,strict_fair,decima", show_default=True)
+@click.option("--jobs", default=16, show_default=True)
+@click.option("--slots", default=16, show_default=True, help="Tasks at once.")
+@click.option("--seed", default=0, show_default=True)
+def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
+    """Real TPC-H queries and replayed jobs, in turn, on a local Spark under several schedulers."""
+    from decima.spark.demo import DemoConfig, run_demo
+    from decima.spark.trial import TrialConfig
+
+    names = tuple(name.strip() for name in policies.split(",") if name.strip())
+    TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
+    config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
+    announce_compilation()
+    outcomes = run_demo(config, lambda text: click.echo(text, err=True))
+    table = Table(box=None)
+    for heading in ("policy", "average JCT", "queries", "replayed jobs", "p95"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    for one in outcomes:
+        table.add_row(
+            one.policy,
+            f"{one.jct_s.mean():.2f} s",
+            f"{one.jct_s[one.is_query].mean():.2f} s",
+            f"{one.jct_s[~one.is_query].mean():.2f} s",
+            f"{np.quantile(one.jct_s, 0.95):.2f} s",
+        )
+    stdout().print(table)
+    stdout().print(
+        f"\n{jobs} jobs on {slots} slots; one run each, so look for large differences only."
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from decima.policies import Heuristic, is_learned
 from decima.policy import Policy
-from decima.spark.compile import java_class
+from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
 from spark_sim import Cluster, Protocol, Simulator, Status
 from traces import Job, LevelDurations, Trace
@@ -84,47 +84,63 @@ class Replayer:
         self._build.invoke(None, arguments).count()
 
     def run(self, jobs: Sequence[Job], arrival_s: Floats) -> Floats:
-        """(K,) JCT in seconds of jobs that are submitted at the given times, each by a thread.
+        """(K,) JCT in seconds of jobs that are submitted at the given times.
 
         Raises:
             AttachError: a job failed.
         """
-        found = np.full(len(jobs), np.nan)
-        faults: list[str] = []
-        begun = time.monotonic()
+        names = [f"{job.name} #{number}" for number, job in enumerate(jobs)]
+        graphs = [graph_text(job) for job in jobs]
+        return submit_all(
+            self._context, names, arrival_s, lambda k: self.run_one(names[k], graphs[k])
+        )
 
-        def work(number: int) -> None:
-            time.sleep(max(0.0, arrival_s[number] - (time.monotonic() - begun)))
-            submitted = time.monotonic()
-            name = f"{jobs[number].name} #{number}"
-            self._context.setLocalProperty(JOB, name)
-            self._context.setLocalProperty(POOL, f"job{number}")
-            try:
-                self.run_one(name, graph_text(jobs[number]))
-            except Exception as error:  # noqa: BLE001 - py4j's, whatever Spark threw; told below
-                faults.append(f"{name}: {str(error).splitlines()[0]}")
-            found[number] = time.monotonic() - submitted
 
-        threads = [
-            threading.Thread(target=work, args=(number,), daemon=True)
-            for number in range(len(jobs))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if faults:
-            raise AttachError(faults[0])
-        return found
+def submit_all(
+    context: Any, names: Sequence[str], arrival_s: Floats, run: Callable[[int], None]
+) -> Floats:
+    """(K,) JCT in seconds of jobs that `run(k)` runs, each at its time in a thread of its own.
+
+    Raises:
+        AttachError: a job failed.
+    """
+    found = np.full(len(names), np.nan)
+    faults: list[str] = []
+    begun = time.monotonic()
+
+    def work(number: int) -> None:
+        time.sleep(max(0.0, arrival_s[number] - (time.monotonic() - begun)))
+        submitted = time.monotonic()
+        context.setLocalProperty(JOB, names[number])
+        context.setLocalProperty(POOL, names[number])
+        try:
+            run(number)
+        except Exception as error:  # noqa: BLE001 - py4j's, whatever Spark threw; told below
+            faults.append(f"{names[number]}: {first_line(error)}")
+        found[number] = time.monotonic() - submitted
+
+    threads = [
+        threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(names))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise AttachError(faults[0])
+    return found
 
 
 def simulated_s(jobs: Sequence[Job], arrival_s: Floats, slots: int, policy: str) -> Floats:
     """(K,) JCT of the same jobs in the simulator's shared session."""
-    arrays = to_arrays(Trace("replay", tuple(jobs)))
+    distinct = {job.name: job for job in jobs}
+    place = {name: row for row, name in enumerate(distinct)}
+    drawn = np.array([place[job.name] for job in jobs], np.int32)
+    arrays = to_arrays(Trace("replay", tuple(distinct.values())))
     cluster = Cluster(
         num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
     )
-    simulator = Simulator(arrays, cluster, 1000 * arrival_s, np.arange(len(jobs), dtype=np.int32))
+    simulator = Simulator(arrays, cluster, 1000 * arrival_s, drawn)
     own: Policy
     if is_learned(policy):
         from decima.learned import learned_policy

@@ -109,7 +109,7 @@ def _on_spark(
         replayer = Replayer(spark)
         if policy in PLAIN:
             return replayer.run(jobs, arrival_s), None
-        priors = Trace("replayed", tuple(jobs))
+        priors = Trace("replayed", tuple({job.name: job for job in jobs}.values()))
         with attach(spark, policy, priors=priors) as scheduler:
             jct_s = replayer.run(jobs, arrival_s)
             return jct_s, scheduler.status()

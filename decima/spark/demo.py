@@ -1,0 +1,110 @@
+"""`run_demo`: real TPC-H queries and replayed jobs side by side, under several schedulers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.spark.replay import Replayer, at_scale, graph_text, submit_all
+from decima.spark.scheduler import attach
+from decima.spark.trial import PLAIN, local_session
+from traces import Job, load_trace
+from traces.record_tpch.plan import LAYOUTS, Variant
+from traces.record_tpch.sql import query_text
+from traces.record_tpch.tables import find_generator, generate_tables
+
+Floats = NDArray[np.float64]
+
+QUERIES = (1, 3, 4, 5, 6, 10, 12, 14, 19)
+SCALE_FACTOR = 0.05
+
+
+@dataclass(frozen=True)
+class DemoConfig:
+    """What runs: every second job is a query, the others are replayed."""
+
+    policies: tuple[str, ...] = ("spark-fifo", "spark-fair", "strict_fair", "decima")
+    jobs: int = 16
+    slots: int = 16
+    interarrival_s: float = 0.7
+    time_scale: float = 0.03
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class DemoOutcome:
+    """One policy's run."""
+
+    policy: str
+    jct_s: Floats
+    """(K,)"""
+    is_query: NDArray[np.bool_]
+    """(K,) a TPC-H query; else a replayed job"""
+
+
+def run_demo(
+    config: DemoConfig, progress: Callable[[str], None] = lambda _: None
+) -> list[DemoOutcome]:
+    """Run all policies on the same jobs, each in a Spark of its own.
+
+    Raises:
+        AttachError: no pyspark, no Java, or a job failed.
+        TraceError: the generator of the tables is not installed.
+    """
+    rng = np.random.default_rng(config.seed)
+    trace = at_scale(load_trace("tpch"), config.time_scale)
+    arrival_s = np.cumsum(rng.exponential(config.interarrival_s, config.jobs))
+    work: list[int | Job] = [
+        int(rng.choice(QUERIES)) if number % 2 == 0 else trace.jobs[rng.integers(len(trace.jobs))]
+        for number in range(config.jobs)
+    ]
+    found = []
+    with tempfile.TemporaryDirectory(prefix="decima-demo-") as folder:
+        progress(f"writing the TPC-H tables at scale factor {SCALE_FACTOR:g}")
+        generate_tables(find_generator(), SCALE_FACTOR, Path(folder), LAYOUTS[Variant.CLUSTER])
+        for policy in config.policies:
+            progress(f"running {policy}")
+            found.append(_run(policy, config, Path(folder), work, arrival_s))
+    return found
+
+
+def _run(
+    policy: str, config: DemoConfig, tables: Path, work: Sequence[int | Job], arrival_s: Floats
+) -> DemoOutcome:
+    spark = local_session(config.slots, fair=policy == "spark-fair")
+    try:
+        for table in sorted(tables.iterdir()):
+            spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
+        run = _runner(spark, work)
+        names = [
+            f"q{one} #{number}" if isinstance(one, int) else f"{one.name} #{number}"
+            for number, one in enumerate(work)
+        ]
+        run(0)  # to warm up
+        if policy in PLAIN:
+            jct_s = submit_all(spark.sparkContext, names, arrival_s, run)
+        else:
+            with attach(spark, policy):
+                jct_s = submit_all(spark.sparkContext, names, arrival_s, run)
+    finally:
+        spark.stop()
+    return DemoOutcome(policy, jct_s, np.array([isinstance(one, int) for one in work]))
+
+
+def _runner(spark: Any, work: Sequence[int | Job]) -> Callable[[int], None]:
+    replayer = Replayer(spark)
+
+    def run(number: int) -> None:
+        one = work[number]
+        if isinstance(one, int):
+            spark.sql(query_text(one, SCALE_FACTOR)).collect()
+        else:
+            replayer.run_one(one.name, graph_text(one))
+
+    return run

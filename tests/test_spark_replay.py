@@ -1,0 +1,92 @@
+"""Jobs of a trace as real Spark jobs: the graphs are kept, and times are near the simulator's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from decima.cli import console
+from decima.cli.main import main
+from decima.spark.errors import AttachError
+from decima.spark.replay import at_scale, graph_text, simulated_s
+from decima.spark.trial import TrialConfig, draw_jobs
+from tests.commands import refused
+from traces import Job, Stage, Trace, load_trace
+from traces.synthetic import chain, fork_join
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+
+def test_tasks_take_the_scaled_mean_of_their_stage() -> None:
+    """In whole milliseconds, at least one; the graph stays what it was."""
+    trace = load_trace("tpch")
+    scaled = at_scale(trace, 0.01)
+    for before, after in zip(trace.jobs, scaled.jobs, strict=True):
+        assert len(after.stages) - len(before.stages) in {0, 1}
+        for one, other in zip(before.stages, after.stages, strict=False):
+            assert other.mean_ms == max(1.0, round(one.mean_ms * 0.01))
+            assert (one.num_tasks, one.parents) == (other.num_tasks, other.parents)
+
+
+def test_several_last_stages_get_a_common_end() -> None:
+    """Spark runs a graph from one last stage; a job that has one gets no other."""
+    level = chain("c", (1,)).stages[0].durations
+    stages = (Stage("a", 2, (), level), Stage("b", 1, (0,), level), Stage("c", 1, (0,), level))
+    (job,) = at_scale(Trace("t", (Job("two ends", stages),)), 1.0).jobs
+    assert job.stages[-1].parents == (1, 2)
+    assert job.stages[-1].num_tasks == 1
+    (same,) = at_scale(Trace("t", (fork_join("one end", (2, 5)),)), 1.0).jobs
+    assert len(same.stages) == len(fork_join("one end", (2, 5)).stages)
+
+
+def test_graphs_are_told_parents_first() -> None:
+    (job,) = at_scale(Trace("t", (chain("c", (2, 1)),)), 1.0).jobs
+    took = round(job.stages[0].mean_ms)
+    assert graph_text(job) == f":{took},{took};0:{round(job.stages[1].mean_ms)}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"policies": ("oracle",)}, "unknown policy 'oracle'"),
+        ({"policies": ()}, "name at least one"),
+        ({"jobs": 0}, "jobs must be at least 1"),
+        ({"slots": 0}, "slots must be at least 1"),
+        ({"time_scale": 0.0}, "time_scale must be positive"),
+        ({"interarrival_s": float("nan")}, "interarrival_s must be positive"),
+    ],
+)
+def test_impossible_trials_are_refused(changes: dict[str, object], part: str) -> None:
+    with pytest.raises(AttachError, match=part):
+        TrialConfig(**({"policies": ("fifo",)} | changes))  # type: ignore[arg-type]
+    if "jobs" in changes:
+        refused(CliRunner().invoke(main, ["spark", "replay", "--jobs", "0"]), part)
+
+
+def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains and fork-joins of half-second tasks: Spark's overhead is within half of the time."""
+    from traces import write_trace
+
+    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    jobs = (chain("chain", (6, 2, 4)), fork_join("fork", (3, 6)))
+    path, out = tmp_path / "small.parquet", tmp_path / "out.json"
+    write_trace(Trace("small", jobs), path)
+    config = TrialConfig(("strict_fair",), jobs=4, slots=4, interarrival_s=0.5, time_scale=0.5)
+    drawn, arrival_s = draw_jobs(Trace("small", jobs), config)
+    expected = simulated_s(drawn, arrival_s, 4, "strict_fair")
+    found = CliRunner().invoke(
+        main,
+        ["spark", "replay", "--trace", str(path), "--jobs", "4", "--slots", "4", "--policies",
+         "strict_fair", "--interarrival", "0.5", "--time-scale", "0.5", "--json", str(out)],
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    rows = json.loads(out.read_text())["strict_fair"]
+    np.testing.assert_allclose(rows["simulated_s"], expected)
+    ratio = np.array(rows["jct_s"]) / expected
+    assert (ratio > 0.9).all()
+    assert np.median(ratio) < 2.0
+    assert "strict_fair" in found.stdout
