@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 OLDEST = Path(sys.prefix) / "spark-3.5"
 
 
+@pytest.mark.slow
 def test_everything_holds_on_the_oldest_spark() -> None:
     """In a process of its own that finds that pyspark first."""
     if not (OLDEST / "pyspark").is_dir():
