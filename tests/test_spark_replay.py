@@ -68,7 +68,7 @@ def test_impossible_trials_are_refused(changes: dict[str, object], part: str) ->
 
 
 def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chains and fork-joins of half-second tasks: Spark's overhead is within half of the time."""
+    """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""
     from traces import write_trace
 
     monkeypatch.setattr(console, "is_compiled", lambda: True)
@@ -87,6 +87,7 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     rows = json.loads(out.read_text())["strict_fair"]
     np.testing.assert_allclose(rows["simulated_s"], expected)
     ratio = np.array(rows["jct_s"]) / expected
-    assert (ratio > 0.9).all()
-    assert np.median(ratio) < 2.0
+    # A job may overtake another where Spark's delays let it, so single ones may be faster.
+    assert (ratio > 0.5).all()
+    assert 0.8 < np.median(ratio) < 2.0
     assert "strict_fair" in found.stdout
