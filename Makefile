@@ -13,9 +13,10 @@ POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_w
 .PHONY: run test lint clean
 
 run: .venv/installed
-	@if [ -e $(SMALL)/model.safetensors ]; then echo "$(SMALL) is trained; remove it to train again"; \
+	@if [ -e $(SMALL)/done ]; then echo "$(SMALL) is trained; remove it to train again"; \
 	elif [ -e $(SMALL)/config.json ]; then $(TRAIN) --resume; \
 	else $(TRAIN) --config docs/examples/small-training.toml; fi
+	@touch $(SMALL)/done
 	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10 --workers 2
 
 test: .venv/installed .venv/spark-3.5/installed

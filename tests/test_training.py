@@ -269,6 +269,14 @@ def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_run_that_is_stopped_early_leaves_a_model(trace_file: Path, tmp_path: Path) -> None:
+    """Before its first validation: the newest weights, and a card that claims no score."""
+    out = tmp_path / "run"
+    found = command("--out", out, "--minutes", "0.0001", *sets(trace_file, "validation.every=100"))
+    assert found.exit_code == 0, found.output
+    assert load_model(out / MODEL).card["validation"] == {}
+
+
 def test_resuming_keeps_the_settings(finished: Path, trace_file: Path, tmp_path: Path) -> None:
     """A finished run stays as it is; other settings are refused; so is a second new run there."""
     refused(command("--out", finished, "--resume", "--set", "seed=3"), "no --config, no --set")

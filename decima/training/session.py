@@ -29,7 +29,7 @@ def run_training(
 ) -> TrainingResult:
     """Train as the folder's configuration says, from its checkpoint if there is one.
 
-    Leaves the best model, with its card, as `MODEL` in the folder.
+    Leaves the best model, or without a validation the newest, with its card as `MODEL` in the folder.
 
     Raises:
         ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
@@ -49,11 +49,12 @@ def run_training(
             ),
             (TensorBoardLog(folder.path / "tensorboard"), *observers),
         )
+        # A run that was stopped before its first validation leaves what it has.
+        has_best = folder.best_file.exists()
+        weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
+        save_model(folder.path / MODEL, config.network, weights, _card(folder, config, result))
     finally:
         learner.close()
-    if folder.best_file.exists():
-        weights, _ = load_tensors(folder.best_file)
-        save_model(folder.path / MODEL, config.network, weights, _card(folder, config, result))
     return result
 
 
