@@ -29,7 +29,7 @@ def run_training(
 ) -> TrainingResult:
     """Train as the folder's configuration says, from its checkpoint if there is one.
 
-    Leaves the best model, or without a validation the newest, with its card as `MODEL` in the folder.
+    Leaves the best model, or without a validation the newest, with its card as `MODEL`.
 
     Raises:
         ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
