@@ -34,9 +34,10 @@ def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
 
 
 def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
-    """By half a percent and more in a dozen generations, on the validation sequences."""
-    found = fitted(config, 12)
-    assert found.score < found.start_score - 0.005
+    """By more than 1 % in a dozen generations, on the sequences that choose the result."""
+    more = replace(config, population=16, workload=replace(config.workload, sequences=4))
+    found = fitted(more, 12)
+    assert found.score < found.start_score - 0.01
     assert found.best_generation > 0
 
 

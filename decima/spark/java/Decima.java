@@ -8,11 +8,9 @@ package decima.spark;
 
 import java.lang.reflect.Field;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
@@ -112,7 +110,7 @@ public final class Control {
         Fields.set(scheduler, "schedulableBuilder", sparkBuilder);
       }
     }
-    news.close();
+    news.touch();
     watchdog.interrupt();
     context.listenerBus().removeListener(news);
     revive();
@@ -509,11 +507,6 @@ final class News extends SparkListener {
   }
 
   synchronized void touch() {
-    isDirty = true;
-    notifyAll();
-  }
-
-  synchronized void close() {
     isDirty = true;
     notifyAll();
   }
