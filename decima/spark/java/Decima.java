@@ -121,7 +121,11 @@ public final class Control {
    * chosen in their order, and the stages seen but not chosen.
    */
   public void apply(String text) {
-    plan = new Plan(text);
+    Plan next = new Plan(text);
+    // Under the lock that offer rounds hold: a round follows one plan from its first task to its last.
+    synchronized (scheduler) {
+      plan = next;
+    }
     counters.plans.incrementAndGet();
     beat();
     revive();
@@ -145,7 +149,9 @@ public final class Control {
   void beat() {
     beatNs = System.nanoTime();
     if (lapsed) {
-      lapsed = false;
+      synchronized (scheduler) {
+        lapsed = false;
+      }
       counters.recoveries.incrementAndGet();
     }
   }
