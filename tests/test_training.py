@@ -24,6 +24,7 @@ from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.episodes import EpisodeSource
 from decima.training.learner import DecimaLearner
 from decima.training.session import MODEL, run_training
+from decima.tuning import parameters_json
 from tests.commands import refused
 from traces import load_trace
 
@@ -279,7 +280,9 @@ def test_a_run_that_is_stopped_early_leaves_a_model(trace_file: Path, tmp_path: 
 
 def test_resuming_keeps_the_settings(finished: Path, trace_file: Path, tmp_path: Path) -> None:
     """A finished run stays as it is; other settings are refused; so is a second new run there."""
-    refused(command("--out", finished, "--resume", "--set", "seed=3"), "no --config, no --set")
+    refused(
+        command("--out", finished, "--resume", "--set", "seed=3"), "no --config, --set, --tuned"
+    )
     refused(command("--out", finished, *sets(trace_file)), str(finished), "resume it")
     refused(command("--out", tmp_path / "none", "--resume"), str(tmp_path / "none"))
     before = (finished / "checkpoint.safetensors").read_bytes()
@@ -314,6 +317,8 @@ def test_a_run_in_use_is_refused(finished: Path) -> None:
         ("update.entropy_end=1.0", ("entropy_end <= entropy_start",)),
         ("imitation.sharpen=0.0", ("imitation.sharpen must be > 0",)),
         ("imitation.teacher=oracle", ("no policy 'oracle'",)),
+        ("imitation.parameters=3", ("imitation.parameters is 3", "table")),
+        ("imitation.parameters.speed=3.0", ("imitation.parameters", "speed")),
         ("network.embedding=0", ("embedding 0 must be at least 1",)),
         ("network.hidden=[0]", ("hidden",)),
         ("workload.trace=nothing", ("nothing",)),
@@ -327,6 +332,23 @@ def test_contradictions_are_one_line(
     refused(command("--out", out, *sets(trace_file, change)), *parts)
     assert not out.exists() or not (out / "checkpoint.safetensors").exists()
     assert command("--out", out, *sets(trace_file, "iterations=1")).exit_code == 0
+
+
+def test_a_tuned_teacher_is_part_of_the_settings(trace_file: Path, tmp_path: Path) -> None:
+    """Its parameters are stored with the run, so that it can be resumed without the file."""
+    tuned, out = tmp_path / "tuned.json", tmp_path / "run"
+    parameters = {"factor": 0.4, "jobs_power": 0.0, "work_power": 1.5}
+    tuned.write_text(json.dumps(parameters_json("tuned_srw", parameters)))
+    settings = sets(trace_file, "iterations=1")
+    assert command("--out", out, "--tuned", tuned, *settings).exit_code == 0
+    imitation = json.loads((out / "config.json").read_text())["imitation"]
+    assert (imitation["teacher"], imitation["parameters"]) == ("tuned_srw", parameters)
+    plain = small(trace_file, "iterations=1", "imitation.teacher=tuned_srw")
+    untuned = final_weights(tmp_path / "plain", plain)["weights"]
+    assert not torch.equal(weights_in(out)["weights"], untuned)
+    tuned.write_text("{}")
+    refused(command("--out", tmp_path / "no", "--tuned", tuned, *settings), "not a file of")
+    assert not (tmp_path / "no").exists()
 
 
 def test_a_file_of_settings(trace_file: Path, tmp_path: Path) -> None:

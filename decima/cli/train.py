@@ -8,6 +8,7 @@ import click
 
 from decima.cli.console import announce_compilation, stdout
 from decima.evaluation.config import ConfigError
+from decima.tuning import read_tuned
 from traces import load_trace
 
 
@@ -20,6 +21,11 @@ from traces import load_trace
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
 @click.option(
+    "--tuned",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Imitate this heuristic first: a file of `decima fit-rule` or `decima tune`.",
+)
+@click.option(
     "--out",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
@@ -31,6 +37,7 @@ from traces import load_trace
 def train(
     config_path: Path | None,
     changes: tuple[str, ...],
+    tuned: Path | None,
     out: Path,
     resume: bool,
     workers: int,
@@ -45,14 +52,16 @@ def train(
     # torch takes a second to load, which other commands need not wait for.
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
-    from decima.training.config import read_config
+    from decima.training.config import read_config, with_teacher
     from decima.training.session import MODEL, run_training
 
     if workers < 1:
         raise ConfigError(f"workers must be 1 or more, got {workers}")
-    if resume and (config_path is not None or changes):
-        raise ConfigError("--resume goes on with the settings of the run: no --config, no --set")
+    if resume and (config_path is not None or changes or tuned is not None):
+        raise ConfigError("--resume keeps the run's settings: no --config, --set, --tuned")
     config = read_config(config_path, changes)
+    if tuned is not None:
+        config = with_teacher(config, *read_tuned(tuned))
     load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
     announce_compilation()
     folder = RunFolder.open(out) if resume else RunFolder.create(out, config.to_json())

@@ -11,13 +11,13 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from decima.agent.network import NetworkConfig
 from decima.evaluation.config import MS_PER_S, ConfigError
-from decima.policies import HEURISTICS
+from decima.policies import HEURISTICS, Heuristic, PolicyError
 from spark_sim import Cluster, Protocol
 
 Objective = Literal["avg_jct", "tail", "makespan"]
@@ -195,6 +195,8 @@ class ImitationConfig:
 
     teacher: str = "es_rule"
     """a heuristic by name"""
+    parameters: Mapping[str, float] | None = None
+    """of the teacher, as `decima tune` or `decima fit-rule` found them; None: the shipped ones"""
     iterations: int = 30
     """0 starts from nothing"""
     learning_rate: float = 3e-3
@@ -206,6 +208,10 @@ class ImitationConfig:
             self.teacher in HEURISTICS,
             f"imitation.teacher: no policy {self.teacher!r}; there are {', '.join(HEURISTICS)}",
         )
+        try:
+            Heuristic(self.teacher, self.parameters)
+        except PolicyError as error:
+            raise ConfigError(f"imitation.parameters: {error}") from error
         _require(self.iterations >= 0, "imitation.iterations must not be negative")
         _require(self.learning_rate > 0, "imitation.learning_rate must be > 0")
         _require(self.sharpen > 0, "imitation.sharpen must be > 0")
@@ -287,6 +293,12 @@ def read_config(path: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig
     return config_from(table)
 
 
+def with_teacher(config: TrainConfig, teacher: str, parameters: Mapping[str, float]) -> TrainConfig:
+    """`config` with the heuristic that its first iterations copy."""
+    imitation = replace(config.imitation, teacher=teacher, parameters=parameters)
+    return replace(config, imitation=imitation)
+
+
 def config_from(table: Mapping[str, Any]) -> TrainConfig:
     """The configuration that `TrainConfig.to_json` or a TOML file describes."""
     found: TrainConfig = _build(TrainConfig, table, "")
@@ -336,10 +348,8 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         if value is None or value == "none":
             return None
         return _value(next(one for one in inner if one is not type(None)), value, where)
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(f"{where} is {value!r}: a list is needed")
-        return tuple(_value(inner[0], one, where) for one in value)
+    if origin in (tuple, Mapping):
+        return _many(origin, inner[-1 if origin is Mapping else 0], value, where)
     if origin is Literal:
         if value not in inner:
             raise ConfigError(f"{where} is {value!r}: it must be one of {', '.join(inner)}")
@@ -349,3 +359,14 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{where} is {value!r}: {kind.__name__} is needed")
     return value
+
+
+def _many(origin: Any, kind: Any, value: Any, where: str) -> Any:
+    """A tuple or a table whose values are each a `kind`."""
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{where} is {value!r}: a list is needed")
+        return tuple(_value(kind, one, where) for one in value)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} is {value!r}: a table is needed")
+    return {key: _value(kind, one, f"{where}.{key}") for key, one in value.items()}

@@ -187,7 +187,7 @@ class Shard:
         imitation = self._config.imitation
         if iteration >= self._config.imitations:
             return None
-        return Teacher(Heuristic(imitation.teacher))
+        return Teacher(Heuristic(imitation.teacher, imitation.parameters))
 
     def _jct_by_setting(
         self, episodes: list[Episode], rollouts: Rollouts
