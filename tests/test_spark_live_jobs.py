@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,13 +15,13 @@ from decima.policies import Heuristic
 from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.priors import Priors
-from decima.spark.reports import Report, StageDone, TaskDone, TaskSet, job_of, read_report
+from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of, read_report
 from decima.spark.tables import LiveTables, critical_path_ms
 from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.rounds import Round
 from spark_sim.tables import JOB, STAGE
 from traces import Job, Trace, load_trace, to_arrays
-from traces.spark_log.events import JobEnd, JobStart, StageInfo
+from traces.spark_log.events import JobStart, StageInfo
 from traces.synthetic import chain, fork_join
 
 SLOTS = 12
@@ -32,12 +33,16 @@ def info(stage: int, num_tasks: int, parents: tuple[int, ...] = (), rdds: str = 
 
 
 def task_set(stage: int, num_tasks: int, done: int = 0, running: int = 0, job: str = "") -> TaskSet:
-    return TaskSet(stage, 0, job or "spark 0", num_tasks, done, running, is_limited=True)
+    return TaskSet(stage, 0, job or "spark 0", num_tasks, done, running)
 
 
-def report(*events: JobStart | JobEnd | StageDone | TaskDone, time_ms: int = 0,
-           sets: tuple[TaskSet, ...] = ()) -> Report:  # fmt: skip
-    return Report(EPOCH_MS + time_ms, SLOTS, 0, False, True, 0, sets, events)
+def report(
+    *events: JobStart | JobDone | StageDone,
+    time_ms: int = 0,
+    sets: tuple[TaskSet, ...] = (),
+    measured: tuple[Measured, ...] = (),
+) -> Report:
+    return Report(EPOCH_MS + time_ms, SLOTS, 0, False, True, 0, sets, events, measured)
 
 
 def started(spark_job: int, *stages: StageInfo, time_ms: int = 0, **properties: str) -> JobStart:
@@ -59,7 +64,7 @@ class Told:
 
     def report(self, simulator: Simulator) -> Report:
         state = simulator.state
-        events: list[JobStart | JobEnd | StageDone | TaskDone] = []
+        events: list[JobStart | JobDone | StageDone] = []
         sets: list[TaskSet] = []
         while (
             self._announced < len(self.jobs)
@@ -81,10 +86,10 @@ class Told:
                 elif stage["runnable"]:
                     running = int(stage["launched"] - stage["finished"])
                     sets.append(TaskSet(row, 0, f"spark {number}", int(stage["num_tasks"]),
-                                        int(stage["finished"]), running, True))  # fmt: skip
+                                        int(stage["finished"]), running))  # fmt: skip
             if not np.isnan(job["completion_ms"]) and -number - 1 not in self._done:
                 self._done.add(-number - 1)
-                events.append(JobEnd(number, 0, True))
+                events.append(JobDone(number, 0))
         time_ms = EPOCH_MS + round(simulator.time_ms)
         return Report(time_ms, SLOTS, 0, False, True, 0, tuple(sets), tuple(events))
 
@@ -169,7 +174,7 @@ def test_jobs_of_one_execution_are_one_job_that_grows() -> None:
     live.update(report(started(0, info(0, 4, rdds="a"), **sql), sets=(task_set(0, 4, 1, 3),)))
     (job,) = live.active()
     assert (job.key, [stage.launched for stage in job.stages]) == ("sql 7", [4])
-    live.update(report(StageDone(0, 0, True), JobEnd(0, EPOCH_MS, True)))
+    live.update(report(StageDone(0, 0, True), JobDone(0, EPOCH_MS)))
     assert live.active() == []
     later = started(1, info(1, 4, rdds="a"), info(2, 6, (1,), rdds="b"), time_ms=9, **sql)
     live.update(report(later, sets=(task_set(2, 6, 0, 1, "sql 7"),), time_ms=9))
@@ -193,7 +198,7 @@ def test_a_lost_stage_runs_again() -> None:
     live = LiveJobs()
     live.update(report(started(0, info(0, 5), info(1, 3, (0,))), sets=(task_set(0, 5, 5),)))
     live.update(report(StageDone(0, 0, True), sets=(task_set(1, 3, 1, 1),)))
-    again = TaskSet(0, 1, "spark 0", 2, 0, 1, True)
+    again = TaskSet(0, 1, "spark 0", 2, 0, 1)
     live.update(report(StageDone(1, 0, False), sets=(again,)))
     first, second = live.active()[0].stages
     assert (first.is_done, first.num_tasks, first.launched) == (False, 2, 1)
@@ -220,9 +225,8 @@ def test_durations_are_measured_else_known_else_guessed() -> None:
     (job,) = live.active()
     assert live.mean_ms(job, job.stages[0]) == jobs[0].stages[0].mean_ms
     assert live.mean_ms(job, job.stages[1]) == DEFAULT_TASK_MS
-    done = TaskDone(0, 0, EPOCH_MS, EPOCH_MS + 300, True)
-    failed = TaskDone(0, 0, EPOCH_MS, EPOCH_MS + 9_000, False)
-    live.update(report(done, failed, sets=(task_set(0, 3, 1),)))
+    tasks = (Measured(0, 2, 600.0), Measured(99, 1, 9_000.0))  # the other is of a job long gone
+    live.update(report(sets=(task_set(0, 3, 2),), measured=tasks))
     assert live.mean_ms(job, job.stages[0]) == 300
     assert live.mean_ms(job, job.stages[1]) == 300
     live.update(report(started(1, info(7, 1)), sets=(task_set(7, 1),)))
@@ -235,7 +239,7 @@ def test_finished_jobs_are_forgotten() -> None:
     live = LiveJobs()
     for number in range(3):
         live.update(report(started(number, info(number, 1)), time_ms=number))
-    live.update(report(*(JobEnd(number, EPOCH_MS, True) for number in range(3))))
+    live.update(report(*(JobDone(number, EPOCH_MS) for number in range(3))))
     assert live.active() == []
     version = live.version
     live.update(report(time_ms=FORGET_MS + 10))
@@ -272,17 +276,25 @@ def test_names_of_jobs() -> None:
 
 
 def test_reports_are_read() -> None:
-    """As the JVM writes them; events that we do not need are passed over."""
+    """As the JVM writes them."""
     text = json.dumps(
         {
             "time_ms": 5, "plan": 2, "lapsed": False, "attached": True, "dropped": 1, "slots": 8,
-            "sets": [[3, 0, "sql 1", 10, 4, 2, True]],
-            "events": ["T 3 0 100 350 1", "S 2 0 0", '{"Event":"SparkListenerUnheardOf"}'],
+            "sets": [[3, 0, "sql 1", 10, 4, 2]],
+            "events": [["J", 7, 4, [[3, 10, [2], [9, 8]], [2, 5, [], [6]]], {"decima.job": "a"}],
+                       ["S", 2, 0, False], ["E", 7, 5]],
+            "measured": [[3, 4, 1200]],
         }
     )  # fmt: skip
     found = read_report(text)
     assert found.sets[0].waiting == 4
-    assert found.events == (TaskDone(3, 0, 100, 350, True), StageDone(2, 0, False))
+    begun, *others = found.events
+    assert isinstance(begun, JobStart)
+    assert (begun.job, begun.time_ms, begun.properties) == (7, 4, {"decima.job": "a"})
+    assert [stage[:3] for stage in begun.stages] == [(3, 10, (2,)), (2, 5, ())]
+    assert begun.stages[0].rdds == array("q", [8, 9]).tobytes()
+    assert others == [StageDone(2, 0, False), JobDone(7, 5)]
+    assert found.measured == (Measured(3, 4, 1200),)
     assert (found.running, found.slots, found.dropped) == (2, 8, 1)
 
 

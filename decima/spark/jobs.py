@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from decima.spark.priors import Priors
-from decima.spark.reports import Report, StageDone, TaskDone, TaskSet, job_of
-from traces.spark_log.events import JOB_DESCRIPTION, OWN_JOB, JobEnd, JobStart, StageInfo
+from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of
+from traces.spark_log.events import JOB_DESCRIPTION, OWN_JOB, JobStart, StageInfo
 
 FORGET_MS = 60_000
 """a job without an unfinished Spark job may still grow for so long"""
@@ -99,12 +99,12 @@ class LiveJobs:
         for event in report.events:
             if isinstance(event, JobStart):
                 self._start(event)
-            elif isinstance(event, JobEnd):
+            elif isinstance(event, JobDone):
                 self._end(event)
-            elif isinstance(event, StageDone):
-                self._finish_stage(event)
             else:
-                self._measure(event)
+                self._finish_stage(event)
+        for tasks in report.measured:
+            self._measure(tasks)
         self._take_sets(report.sets)
         self._forget()
 
@@ -175,7 +175,7 @@ class LiveJobs:
                 job.stages[row].parents.add(place[1])
                 self.version += 1
 
-    def _end(self, event: JobEnd) -> None:
+    def _end(self, event: JobDone) -> None:
         job = self._job_of_spark_job.pop(event.job, None)
         if job is not None:
             job.unfinished.discard(event.job)
@@ -187,16 +187,15 @@ class LiveJobs:
         if place is not None and event.succeeded:
             place[0].stages[place[1]].is_done = True
 
-    def _measure(self, event: TaskDone) -> None:
-        place = self._place.get(event.stage)
-        if place is None or not event.succeeded:
+    def _measure(self, tasks: Measured) -> None:
+        place = self._place.get(tasks.stage)
+        if place is None:
             return
         stage = place[0].stages[place[1]]
-        took_ms = max(0, event.finish_ms - event.launch_ms)
-        stage.measured += 1
-        stage.measured_ms += took_ms
-        self._measured += 1
-        self._measured_ms += took_ms
+        stage.measured += tasks.num_tasks
+        stage.measured_ms += tasks.total_ms
+        self._measured += tasks.num_tasks
+        self._measured_ms += tasks.total_ms
 
     # --- task sets -------------------------------------------------------------------------------
 

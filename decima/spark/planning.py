@@ -97,7 +97,7 @@ class Planner:
         compilers and look-ups.
         """
         stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
-        sets = (TaskSet(0, 0, "spark 0", 2, 0, 1, True), TaskSet(2, 0, "spark 1", 2, 0, 0, True))
+        sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
         begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
         live = LiveJobs()
         live.update(Report(2, 4, 0, False, True, 0, sets, begun))

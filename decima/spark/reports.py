@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from traces.spark_log.events import (
     EXECUTION_ID,
     JOB_GROUP,
     OWN_JOB,
     ROOT_EXECUTION_ID,
-    JobEnd,
     JobStart,
+    StageInfo,
 )
-from traces.spark_log.parse import event_name, parse_event
 
 _KINDS = {OWN_JOB: "job", ROOT_EXECUTION_ID: "sql", EXECUTION_ID: "sql", JOB_GROUP: "group"}
 
@@ -28,8 +28,6 @@ class TaskSet(NamedTuple):
     num_tasks: int
     successful: int
     running: int
-    is_limited: bool
-    """False: it was there before us, so its tasks obey no limit"""
 
     @property
     def waiting(self) -> int:
@@ -43,15 +41,22 @@ class StageDone(NamedTuple):
     succeeded: bool
 
 
-class TaskDone(NamedTuple):
+class Measured(NamedTuple):
+    """Tasks of a stage that succeeded."""
+
     stage: int
-    attempt: int
-    launch_ms: int
-    finish_ms: int
-    succeeded: bool
+    num_tasks: int
+    total_ms: float
 
 
-LiveEvent = JobStart | JobEnd | StageDone | TaskDone
+class JobDone(NamedTuple):
+    """A Spark job ended, whichever way."""
+
+    job: int
+    time_ms: int
+
+
+LiveEvent = JobStart | JobDone | StageDone
 
 
 class Report(NamedTuple):
@@ -70,6 +75,8 @@ class Report(NamedTuple):
     """events lost so far because they came faster than they were read"""
     sets: tuple[TaskSet, ...]
     events: tuple[LiveEvent, ...]
+    measured: tuple[Measured, ...] = ()
+    """since the last report"""
 
     @property
     def running(self) -> int:
@@ -83,7 +90,6 @@ def read_report(text: str) -> Report:
         ValueError: not such a text; it comes from our own code, so this is a fault of ours.
     """
     found = json.loads(text)
-    events = (_event(line) for line in found["events"])
     return Report(
         time_ms=found["time_ms"],
         slots=found["slots"],
@@ -92,20 +98,25 @@ def read_report(text: str) -> Report:
         attached=found["attached"],
         dropped=found["dropped"],
         sets=tuple(TaskSet(*row) for row in found["sets"]),
-        events=tuple(event for event in events if event is not None),
+        events=tuple(_event(row) for row in found["events"]),
+        measured=tuple(Measured(*row) for row in found["measured"]),
     )
 
 
-def _event(line: str) -> LiveEvent | None:
-    if line.startswith("T "):
-        stage, attempt, launch_ms, finish_ms, succeeded = map(int, line[2:].split())
-        return TaskDone(stage, attempt, launch_ms, finish_ms, succeeded == 1)
-    if line.startswith("S "):
-        stage, attempt, succeeded = map(int, line[2:].split())
-        return StageDone(stage, attempt, succeeded == 1)
-    encoded = line.encode()
-    event = parse_event(event_name(encoded), encoded)
-    return event if isinstance(event, JobStart | JobEnd) else None
+def _event(row: list[Any]) -> LiveEvent:
+    kind, *values = row
+    if kind == "S":
+        return StageDone(*values)
+    if kind == "E":
+        return JobDone(*values)
+    if kind == "J":
+        job, time_ms, stages, properties = values
+        return JobStart(job, time_ms, tuple(_stage_info(*one) for one in stages), properties)
+    raise ValueError(f"event {kind!r}")
+
+
+def _stage_info(stage: int, num_tasks: int, parents: list[int], rdds: list[int]) -> StageInfo:
+    return StageInfo(stage, num_tasks, tuple(parents), array("q", sorted(rdds)).tobytes())
 
 
 def job_of(properties: Mapping[str, str], spark_job: int) -> str:

@@ -13,14 +13,13 @@ from typing import Any
 
 from decima.spark.errors import AttachError
 from decima.spark.planning import Plan
-from decima.spark.reports import LiveEvent, Report, TaskSet, job_of
+from decima.spark.reports import JobDone, LiveEvent, Report, TaskSet, job_of
 from traces.spark_log.events import (
     EXECUTION_ID,
     JOB_DESCRIPTION,
     JOB_GROUP,
     OWN_JOB,
     ROOT_EXECUTION_ID,
-    JobEnd,
     JobStart,
     StageInfo,
 )
@@ -107,7 +106,7 @@ class SoftControl:
             found[job.jobId()] = job
         now_ms = int(time.time() * 1000)
         for number in sorted(self._jobs - found.keys()):
-            yield JobEnd(number, now_ms, True)
+            yield JobDone(number, now_ms)
         for number in sorted(found.keys() - self._jobs):
             job = found[number]
             properties = _properties(job.properties())
@@ -131,7 +130,6 @@ class SoftControl:
                 manager.numTasks(),
                 manager.tasksSuccessful(),
                 manager.runningTasks(),
-                is_limited=False,
             )
         self._pool_of = pools
 

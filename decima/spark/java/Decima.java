@@ -23,14 +23,16 @@ import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.SparkListener;
-import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.StageInfo;
+import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
 import org.apache.spark.scheduler.TaskSet;
 import org.apache.spark.scheduler.TaskSetManager;
+import org.apache.spark.storage.RDDInfo;
 import org.apache.spark.util.Clock;
 import scala.Enumeration;
 import scala.Option;
@@ -41,6 +43,13 @@ public final class Control {
   static final int NO_LIMIT = Integer.MAX_VALUE;
   static final String[] JOB_PROPERTIES = {
     "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
+  };
+  static final String[] TOLD_PROPERTIES = {
+    "decima.job",
+    "spark.sql.execution.root.id",
+    "spark.sql.execution.id",
+    "spark.jobGroup.id",
+    "spark.job.description"
   };
 
   final SparkContext context;
@@ -505,6 +514,8 @@ final class News extends SparkListener {
   private final Control control;
   private final LinkedBlockingQueue lines;
   private final AtomicLong dropped = new AtomicLong();
+  /** by stage: successful tasks and their milliseconds, since the last report */
+  private final HashMap measured = new HashMap();
   private boolean isDirty = true;
 
   News(Control control, int capacity) {
@@ -535,48 +546,94 @@ final class News extends SparkListener {
     }
   }
 
-  private void tell(SparkListenerEvent event) {
+  private void fault() {
+    control.counters.faults.incrementAndGet();
+  }
+
+  // Only what is needed of an event, since a reply of more than 8 KB takes two packets, of which
+  // the second waits 40 ms for the first to be acknowledged.
+
+  public void onJobStart(SparkListenerJobStart event) {
     try {
-      add(org.apache.spark.util.JsonProtocol.sparkEventToJsonString(event));
+      StringBuilder out = new StringBuilder(256);
+      out.append("[\"J\",").append(event.jobId()).append(',').append(event.time()).append(",[");
+      for (int index = 0; index < event.stageInfos().size(); index++) {
+        out.append(index > 0 ? "," : "");
+        append(out, (StageInfo) event.stageInfos().apply(index));
+      }
+      out.append("],{");
+      boolean first = true;
+      for (int index = 0; index < Control.TOLD_PROPERTIES.length; index++) {
+        String key = Control.TOLD_PROPERTIES[index];
+        String value = event.properties() == null ? null : event.properties().getProperty(key);
+        if (value != null) {
+          out.append(first ? "" : ",");
+          first = false;
+          quote(out, key);
+          out.append(':');
+          quote(out, value);
+        }
+      }
+      add(out.append("}]").toString());
     } catch (Throwable fault) {
-      control.counters.faults.incrementAndGet();
+      fault();
     }
     touch();
   }
 
-  public void onJobStart(SparkListenerJobStart event) {
-    tell(event);
+  private static void append(StringBuilder out, StageInfo stage) {
+    out.append('[').append(stage.stageId()).append(',').append(stage.numTasks()).append(",[");
+    for (int index = 0; index < stage.parentIds().size(); index++) {
+      out.append(index > 0 ? "," : "").append(stage.parentIds().apply(index));
+    }
+    out.append("],[");
+    for (int index = 0; index < stage.rddInfos().size(); index++) {
+      out.append(index > 0 ? "," : "").append(((RDDInfo) stage.rddInfos().apply(index)).id());
+    }
+    out.append("]]");
   }
 
   public void onJobEnd(SparkListenerJobEnd event) {
-    tell(event);
-  }
-
-  public void onStageCompleted(SparkListenerStageCompleted event) {
-    boolean failed = event.stageInfo().failureReason().isDefined();
-    add(
-        "S "
-            + event.stageInfo().stageId()
-            + " "
-            + event.stageInfo().attemptNumber()
-            + " "
-            + (failed ? 0 : 1));
+    add("[\"E\"," + event.jobId() + "," + event.time() + "]");
     touch();
   }
 
+  public void onStageCompleted(SparkListenerStageCompleted event) {
+    StageInfo stage = event.stageInfo();
+    String ended = stage.failureReason().isDefined() ? "false" : "true";
+    add("[\"S\"," + stage.stageId() + "," + stage.attemptNumber() + "," + ended + "]");
+    touch();
+  }
+
+  /** Durations are summed up by stage: there may be thousands of tasks between two reports. */
   public void onTaskEnd(SparkListenerTaskEnd event) {
-    if (event.taskInfo() != null) {
-      add(
-          "T "
-              + event.stageId()
-              + " "
-              + event.stageAttemptId()
-              + " "
-              + event.taskInfo().launchTime()
-              + " "
-              + event.taskInfo().finishTime()
-              + " "
-              + (event.taskInfo().successful() ? 1 : 0));
+    TaskInfo task = event.taskInfo();
+    if (task == null || !task.successful()) {
+      return;
+    }
+    Integer stage = Integer.valueOf(event.stageId());
+    synchronized (measured) {
+      long[] sums = (long[]) measured.get(stage);
+      if (sums == null) {
+        sums = new long[2];
+        measured.put(stage, sums);
+      }
+      sums[0] += 1;
+      sums[1] += Math.max(0L, task.finishTime() - task.launchTime());
+    }
+  }
+
+  private void appendMeasured(StringBuilder out) {
+    synchronized (measured) {
+      boolean first = true;
+      for (Iterator all = measured.entrySet().iterator(); all.hasNext(); ) {
+        Map.Entry entry = (Map.Entry) all.next();
+        long[] sums = (long[]) entry.getValue();
+        out.append(first ? "[" : ",[").append(entry.getKey()).append(',');
+        out.append(sums[0]).append(',').append(sums[1]).append(']');
+        first = false;
+      }
+      measured.clear();
     }
   }
 
@@ -611,8 +668,10 @@ final class News extends SparkListener {
         out.append(',');
       }
       first = false;
-      quote(out, (String) line);
+      out.append((String) line);
     }
+    out.append("],\"measured\":[");
+    appendMeasured(out);
     return out.append("]}").toString();
   }
 
@@ -626,8 +685,7 @@ final class News extends SparkListener {
     quote(out, job);
     out.append(',').append(manager.numTasks());
     out.append(',').append(manager.tasksSuccessful());
-    out.append(',').append(manager.runningTasks());
-    out.append(',').append(manager instanceof Limited).append(']');
+    out.append(',').append(manager.runningTasks()).append(']');
   }
 
   static void quote(StringBuilder out, String text) {
