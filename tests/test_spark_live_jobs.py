@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from decima.policies import Heuristic
-from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LiveJobs
+from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.priors import Priors
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of, read_report
@@ -246,6 +246,17 @@ def test_finished_jobs_are_forgotten() -> None:
     assert live.version > version
     assert not live._jobs
     assert not live._place
+
+
+def test_a_job_whose_end_was_never_told_is_forgotten() -> None:
+    """Events may be lost: it would count among the jobs of the moment for ever."""
+    live = LiveJobs()
+    live.update(report(started(0, info(0, 1)), sets=(task_set(0, 1),)))
+    live.update(report(time_ms=LOST_MS - 10))
+    assert len(live.active()) == 1
+    live.update(report(time_ms=LOST_MS + 10))
+    assert live.active() == []
+    live.update(report(JobDone(0, EPOCH_MS)))
 
 
 def test_critical_paths() -> None:

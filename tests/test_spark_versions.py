@@ -1,4 +1,4 @@
-"""The attach tests once more, on the oldest Spark that is supported."""
+"""The tests on a real Spark once more, on the oldest Spark that is supported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+REPEATED = ("attach", "faults", "exactness")
 OLDEST = Path(sys.prefix) / "spark-3.5"
 
 
@@ -26,7 +27,7 @@ def test_everything_holds_on_the_oldest_spark() -> None:
     assert found.stdout.startswith("3.5.")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     result = subprocess.run(  # noqa: S603 - as above
-        [*command, "tests/test_spark_attach.py"],
+        [*command, *(f"tests/test_spark_{name}.py" for name in REPEATED)],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -15,6 +15,8 @@ from traces.spark_log.events import JOB_DESCRIPTION, OWN_JOB, JobStart, StageInf
 
 FORGET_MS = 60_000
 """a job without an unfinished Spark job may still grow for so long"""
+LOST_MS = 600_000
+"""a job that held no task set for so long has ended, and its event was lost"""
 DEFAULT_TASK_MS = 1_000.0
 """of a task, while nothing at all has been measured"""
 
@@ -62,7 +64,8 @@ class LiveJob:
     """stage by its RDDs"""
     unfinished: set[int] = field(default_factory=set)
     """Spark jobs"""
-    idle_since_ms: int = 0
+    seen_ms: int = 0
+    """when a Spark job of it last began or ended, or held a task set"""
 
     @property
     def is_active(self) -> bool:
@@ -130,6 +133,7 @@ class LiveJobs:
         name = None if named is None else named.partition(" #")[0]
         job = self._job(key, event.time_ms, name)
         job.unfinished.add(event.job)
+        job.seen_ms = event.time_ms
         self._job_of_spark_job[event.job] = job
         infos = sorted(event.stages, key=lambda info: info.stage)
         for info in infos:
@@ -179,7 +183,7 @@ class LiveJobs:
         job = self._job_of_spark_job.pop(event.job, None)
         if job is not None:
             job.unfinished.discard(event.job)
-            job.idle_since_ms = event.time_ms
+            job.seen_ms = event.time_ms
             self.version += 1
 
     def _finish_stage(self, event: StageDone) -> None:
@@ -212,6 +216,7 @@ class LiveJobs:
             stage.successful = one.successful
             stage.running += one.running
             stage.is_submitted = True
+            job.seen_ms = self.time_ms
             stage.is_done = one.successful >= one.num_tasks
             self._finish_ancestors(job, row)
 
@@ -234,9 +239,11 @@ class LiveJobs:
         gone = [
             key
             for key, job in self._jobs.items()
-            if not job.is_active and self.time_ms - job.idle_since_ms > FORGET_MS
+            if self.time_ms - job.seen_ms > (LOST_MS if job.is_active else FORGET_MS)
         ]
         for key in gone:
             job = self._jobs.pop(key)
             self._place = {stage: at for stage, at in self._place.items() if at[0] is not job}
+            for number in job.unfinished:
+                self._job_of_spark_job.pop(number, None)
             self.version += 1

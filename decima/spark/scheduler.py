@@ -222,10 +222,12 @@ class Scheduler:
             return True
         self._number += 1
         self._plan = plan
+        applied_ms = [_now_ms()]
         if self.mode != "shadow":
             self._control.apply(plan, self._number)
+        applied_ms.append(_now_ms())
         self._latency_ms.append(1000 * (time.perf_counter() - began))
-        self._note(report, plan)
+        self._note(report, plan, applied_ms)
         if self._planner.failures_in_a_row >= self._guard.failures:
             self._ended_because = f"the policy failed {self._guard.failures} times in a row"
             LOG.error("%s: detaching", self._ended_because)
@@ -244,12 +246,13 @@ class Scheduler:
         self._signature = signature
         return is_new or report.running < report.slots
 
-    def _note(self, report: Report, plan: Plan) -> None:
+    def _note(self, report: Report, plan: Plan, applied_ms: list[int]) -> None:
         if self._log is None:
             return
         row = {
             "number": self._number,
             "time_ms": report.time_ms,
+            "applied_ms": applied_ms,
             "slots": report.slots,
             "by": plan.by,
             "sets": [list(one) for one in report.sets],
@@ -279,6 +282,10 @@ class Scheduler:
             return self._control.is_stopped()
         except Exception:  # noqa: BLE001 - it does not answer
             return True
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def attach(

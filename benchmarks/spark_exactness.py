@@ -1,0 +1,193 @@
+"""Do order and limits hold on a real Spark? Random ones, checked against Spark's own event log.
+
+    python -m benchmarks.spark_exactness [--runs 20] [--jobs 6]
+
+Each run attaches a policy that draws stages and limits at random, new ones at each decision, while
+random graphs of sleeping tasks run. Afterwards every launch in the event log is held against the
+plan that was in force: no job may have been at its limit, and no stage earlier in the plan may have
+had a task to start and room under its job's limit. The counters of our own classes are shown too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import decima.spark
+from decima.spark.replay import Replayer, at_scale
+from decima.spark.reports import job_of
+from spark_sim import Action, Observation
+from traces.spark_log.events import JobStart, TaskEnd
+from traces.spark_log.parse import event_name, parse_event
+from traces.synthetic import LayeredShape, layered_trace
+
+SLOTS = 8
+TOLERANCE_MS = 100
+"""Spark stamps the end of a task some time after its slot was free again"""
+SHAPE = LayeredShape(stages=(3, 6), tasks=(2, 12), task_ms=(150.0, 400.0))
+
+
+class RandomPlans:
+    """Any open stage, and one of its job's lowest limits."""
+
+    name = "random plans"
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)  # noqa: S311 - no secret
+
+    def decide(self, seen: Observation) -> Action:
+        stage = int(self._rng.choice(list(seen.open_stages())))
+        return Action(stage, self._rng.choice(list(seen.legal_limits(stage))[:4]))
+
+
+class Launch(NamedTuple):
+    """One task, as the event log tells."""
+
+    time_ms: int
+    finish_ms: int
+    stage: int
+    job: str
+
+
+class Found(NamedTuple):
+    """What a check saw."""
+
+    launches: int
+    """under a plan that chose their stage"""
+    over_limit: int
+    out_of_order: int
+    skipped: int
+    """while the plan was changing, or of stages that no plan had chosen"""
+
+
+@contextmanager
+def logging_session(folder: Path) -> Iterator[Any]:
+    """A local Spark that writes one plain event log into `folder`."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(f"local[{SLOTS}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", folder.as_uri())
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.rolling.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run(spark: Any, seed: int, jobs: int, log: Path) -> dict[str, Any]:
+    """Jobs under random plans; the counters of the classes in the JVM."""
+    rng = np.random.default_rng(seed)
+    trace = at_scale(layered_trace(rng, jobs, SHAPE), 1.0)
+    arrival_s = np.cumsum(rng.exponential(0.3, jobs))
+    replayer = Replayer(spark)
+    named = [replace(job, name=f"run{seed}-{job.name}") for job in trace.jobs]
+    with decima.spark.attach(spark, policy=RandomPlans(seed), decision_log=log) as scheduler:
+        replayer.run(named, arrival_s)
+        return scheduler.status().jvm
+
+
+def read_launches(event_log: Path) -> list[Launch]:
+    """All tasks of an event log, by time."""
+    job_of_stage: dict[int, str] = {}
+    tasks: list[TaskEnd] = []
+    for line in event_log.read_bytes().splitlines():
+        event = parse_event(event_name(line), line)
+        if isinstance(event, JobStart):
+            for stage in event.stages:
+                job_of_stage[stage.stage] = job_of(event.properties, event.job)
+        elif isinstance(event, TaskEnd):
+            tasks.append(event)
+    found = (Launch(one.launch_ms, one.finish_ms, one.stage, job_of_stage[one.stage])
+             for one in tasks)  # fmt: skip
+    return sorted(found)
+
+
+def check(launches: list[Launch], plans: list[dict[str, Any]]) -> Found:
+    """Hold the launches while plans were in force against these."""
+    begins = [plan["applied_ms"][1] for plan in plans]
+    over = out_of_order = counted = skipped = 0
+    for index, launch in enumerate(launches):
+        number = bisect_right(begins, launch.time_ms) - 1
+        if number < 0:
+            continue
+        plan = plans[number]
+        changes_ms = plans[number + 1]["applied_ms"][0] if number + 1 < len(plans) else math.inf
+        is_changing = not begins[number] < launch.time_ms < changes_ms
+        if is_changing or launch.stage not in plan["chosen"]:
+            skipped += 1
+            continue
+        counted += 1
+        before = launches[:index]
+        over += _held(before, launch.job, launch.time_ms) >= plan["limits"][launch.job]
+        out_of_order += _is_passed_over(launches, launch, plan)
+    return Found(counted, over, out_of_order, skipped)
+
+
+def _held(before: Iterable[Launch], job: str, time_ms: int) -> int:
+    return sum(one.job == job and one.finish_ms > time_ms + TOLERANCE_MS for one in before)
+
+
+def _is_passed_over(launches: list[Launch], launch: Launch, plan: dict[str, Any]) -> bool:
+    """Whether a stage before that of `launch` in the plan could have had its slot."""
+    for stage in plan["chosen"][: plan["chosen"].index(launch.stage)]:
+        own = [one for one in launches if one.stage == stage]
+        # Those launched around that time may have come first.
+        waits = any(one.time_ms > launch.time_ms + TOLERANCE_MS for one in own)
+        job = own[0].job if own else ""
+        held = sum(
+            one.job == job and one.time_ms <= launch.time_ms + TOLERANCE_MS
+            and one.finish_ms > launch.time_ms - TOLERANCE_MS
+            for one in launches
+        )  # fmt: skip
+        if waits and held < plan["limits"][job]:
+            return True
+    return False
+
+
+def main() -> None:
+    """Run, check, and print a line for each run."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=6)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        counters = []
+        with logging_session(folder) as spark:
+            for seed in range(given.runs):
+                counters.append(run(spark, seed, given.jobs, folder / f"plans-{seed}.jsonl"))
+                print(f"run {seed}: {counters[-1]['launches_under_limit']} launches", flush=True)
+        launches = read_launches(next(folder.glob("local-*")))
+        for seed, own in enumerate(counters):
+            text = (folder / f"plans-{seed}.jsonl").read_text()
+            plans = [json.loads(line) for line in text.splitlines()]
+            found = check([one for one in launches if one.job.startswith(f"job run{seed}-")], plans)
+            print(
+                f"run {seed}: {len(plans)} plans; JVM: {own['launches_under_limit']} launches, "
+                f"{own['launches_over_limit']} over a limit; event log: {found.launches} launches, "
+                f"{found.over_limit} over a limit, {found.out_of_order} out of order "
+                f"({found.skipped} while a plan changed)"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Work for a real Spark, and policies that fail, for the tests that attach to one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from decima.spark import Scheduler
+from spark_sim import Action, Observation
+
+SLOTS = 8
+
+
+@contextmanager
+def local_spark() -> Iterator[Any]:
+    """A local Spark with eight slots."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(f"local[{SLOTS}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
+
+
+def sleep_tasks(spark: Any, job: str, tasks: int, task_s: float = 0.1) -> None:
+    """One stage of tasks that sleep inside the JVM, then a small one."""
+    spark.sparkContext.setLocalProperty("decima.job", job)
+    nap = f"java_method('java.lang.Thread', 'sleep', {round(1000 * task_s)}L)"
+    numbers = spark.range(0, tasks, 1, tasks).selectExpr("id % 3 AS part", f"{nap} AS slept")
+    counted = numbers.groupBy("part").agg({"slept": "max"})  # an unused column would be left out
+    assert len(counted.collect()) == min(3, tasks)
+
+
+def together(*work: Callable[[], None]) -> None:
+    """Run each in a thread of its own; no exception is lost, and none may hang."""
+    failed: list[BaseException] = []
+
+    def guarded(one: Callable[[], None]) -> None:
+        try:
+            one()
+        except BaseException as error:  # noqa: BLE001 - it is raised again below
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(one,), daemon=True) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive(), "a job hangs"
+    if failed:
+        raise failed[0]
+
+
+def several(spark: Any, jobs: int = 3, tasks: int = 16) -> None:
+    together(*(lambda n=n: sleep_tasks(spark, f"j{n}", tasks) for n in range(jobs)))
+
+
+class Faulty:
+    """Fails in the way that it is told to."""
+
+    name = "faulty"
+
+    def __init__(self, fail: Callable[[], Any]) -> None:
+        self.fail = fail
+
+    def decide(self, seen: Observation) -> Action:
+        found: Action = self.fail()
+        return found
+
+
+def assert_all_slots_are_free(scheduler: Scheduler) -> None:
+    """Soon: tasks of a job that has failed may still be ending."""
+    end = time.monotonic() + 10
+    while any(scheduler.status().jvm["held"].values()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert set(scheduler.status().jvm["held"].values()) == {0}
+
+
+def spark_objects(spark: Any) -> tuple[str, str]:
+    """Classes of the pool and builder that Spark's task scheduler uses now."""
+    scheduler = spark.sparkContext._jsc.sc().taskScheduler()
+    field = scheduler.getClass().getDeclaredField("schedulableBuilder")
+    field.setAccessible(True)
+    names = scheduler.rootPool().getClass().getName(), field.get(scheduler).getClass().getName()
+    assert all(isinstance(name, str) for name in names)
+    return names

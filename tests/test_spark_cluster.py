@@ -1,0 +1,160 @@
+"""Attached to a Spark of several processes: executors that die, stages that run again.
+
+Slow (a minute): `pytest -m slow tests/test_spark_cluster.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import decima.spark
+from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.slow
+
+HOME = Path(pyspark.__file__).parent
+
+
+@contextmanager
+def session(master: str) -> Iterator[Any]:
+    """A quiet Spark session, warmed up."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.executor.memory", "512m")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        several(spark, 1, 4)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def executors() -> list[int]:
+    """Process ids of all executors on this machine that descend from this process."""
+    parent_of: dict[int, int] = {}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        parent_of[int(folder.name)] = parent
+        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
+            found.append(int(folder.name))
+
+    def is_ours(pid: int) -> bool:
+        while pid > 1:
+            if pid == os.getpid():
+                return True
+            pid = parent_of.get(pid, 0)
+        return False
+
+    return [pid for pid in found if is_ours(pid)]
+
+
+def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> None:
+    """Its slots go, its outputs are made again by another attempt of their stage, all jobs end."""
+    with session("local-cluster[2,2,1024]") as spark:
+        groups = spark.sparkContext.statusTracker()
+        ended: list[str] = []
+
+        def job(name: str) -> None:
+            # The first stage's outputs lie on both executors when the second begins.
+            spark.sparkContext.setLocalProperty("decima.job", name)
+            nap = "java_method('java.lang.Thread', 'sleep', 700L)"
+            made = spark.range(0, 8, 1, 8).selectExpr("id % 4 AS part").groupBy("part").count()
+            rows = made.repartition(8, "part").selectExpr("part", f"{nap} AS slept")
+            assert len(rows.groupBy("part").agg({"slept": "max"}).collect()) == 4
+            ended.append(name)
+
+        def kill() -> None:
+            end = time.monotonic() + 30
+            while len(groups.getActiveStageIds()) < 2 and time.monotonic() < end:
+                time.sleep(0.02)
+            time.sleep(1.0)
+            os.kill(executors()[0], signal.SIGKILL)
+
+        log = tmp_path / "decisions.jsonl"
+        with decima.spark.attach(
+            spark, policy="strict_fair", mode="exact", decision_log=log
+        ) as scheduler:
+            together(kill, *(lambda n=n: job(f"j{n}") for n in range(3)))
+            assert_all_slots_are_free(scheduler)
+            status = scheduler.status()
+        assert sorted(ended) == ["j0", "j1", "j2"]
+        plans = [json.loads(line) for line in log.read_text().splitlines()]
+        assert {plan["slots"] for plan in plans} >= {2, 4}
+        assert any(attempt > 0 for plan in plans for _, attempt, *_ in plan["sets"])
+        assert status.jvm["launches_over_limit"] == 0
+        assert (status.jvm["faults"], status.jvm["lapses"], status.fallbacks) == (0, 0, 0)
+        assert status.ended_because is None
+        began = time.monotonic()
+    assert time.monotonic() - began < 15
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    """URL of a Spark master with one worker of four cores."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_WORKER_DIR": str(tmp_path)}
+    deploy = "org.apache.spark.deploy"
+    commands = (
+        ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
+        ("worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "4",
+         "--memory", "1g", url),
+    )  # fmt: skip
+    running = []
+    try:
+        for name, *arguments in commands:
+            with (tmp_path / f"{name}.log").open("w") as log:
+                running.append(
+                    subprocess.Popen(  # noqa: S603 - Spark's own launcher
+                        [str(HOME / "bin" / "spark-class"), f"{deploy}.{name}", *arguments],
+                        env=environment,
+                        stdout=log,
+                        stderr=log,
+                    )
+                )
+        yield url
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(timeout=15)
+
+
+def test_a_standalone_master(standalone: str) -> None:
+    """Order and limits hold there as in local mode."""
+    with session(standalone) as spark:
+        with decima.spark.attach(spark, policy="tuned_srw", mode="exact") as scheduler:
+            together(*(lambda n=n: sleep_tasks(spark, f"s{n}", 12, 0.2) for n in range(3)))
+            assert_all_slots_are_free(scheduler)
+            status = scheduler.status()
+        assert status.plans > 0
+        assert status.jvm["launches_under_limit"] >= 36
+        assert status.jvm["launches_over_limit"] == 0
+        assert (status.jvm["faults"], status.fallbacks) == (0, 0)

@@ -1,0 +1,221 @@
+"""Whatever of ours fails, is slow or is killed: on a real Spark, all jobs finish without it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.spark import Guard, Scheduler
+from spark_sim import PASS, Action, Observation
+from tests.spark_work import (
+    Faulty,
+    assert_all_slots_are_free,
+    local_spark,
+    several,
+    sleep_tasks,
+    spark_objects,
+    together,
+)
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with local_spark() as spark:
+        yield spark
+
+
+def no_answer() -> Any:
+    raise RuntimeError("no idea")
+
+
+@pytest.mark.parametrize(
+    ("fail", "fault"),
+    [
+        (no_answer, "no idea"),
+        (lambda: time.sleep(3), "no answer within"),
+        (lambda: Action(10_000, 1), "illegal action"),
+    ],
+    ids=["raises", "hangs", "illegal"],
+)
+def test_jobs_finish_whatever_the_policy_does(
+    session: Any, fail: Callable[[], Any], fault: str
+) -> None:
+    """Strict fair stands in; after a few failures in a row the scheduler lets go."""
+    before = spark_objects(session)
+    guard = Guard(decision_s=0.2, failures=3)
+    with decima.spark.attach(session, policy=Faulty(fail), guard=guard) as scheduler:
+        several(session, tasks=24)
+        status = scheduler.status()
+        assert status.fallbacks >= 3
+        assert fault in str(status.last_fault) or "busy" in str(status.last_fault)
+        assert status.ended_because == "the policy failed 3 times in a row"
+        assert not scheduler.is_attached
+        assert spark_objects(session) == before
+
+
+def test_a_policy_that_never_schedules_holds_nothing_up(session: Any) -> None:
+    """It is alive, so no limit lapses; but no job starves beyond the bound."""
+    lazy = Faulty(lambda: PASS)
+    with decima.spark.attach(session, policy=lazy, guard=Guard(starve_s=0.5)) as scheduler:
+        several(session, jobs=2, tasks=4)
+        assert scheduler.status().starved > 0
+
+
+def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
+    """Slots stand idle under its last plan, then its thread hangs: Spark's own order returns."""
+    scheduler = decima.spark.attach(session, policy=Faulty(lambda: PASS), lapse_s=0.5)
+    jobs = threading.Thread(target=several, args=(session, 2, 8), daemon=True)
+    jobs.start()
+    end = time.monotonic() + 20
+    while scheduler.status().plans == 0 and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    assert jobs.is_alive(), "nothing may start under a plan that chooses nothing"
+    assert scheduler.status().jvm["lapses"] == 0, "a living scheduler's plan is kept"
+    scheduler._control.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
+    jobs.join(timeout=20)
+    counters = scheduler.status().jvm
+    release(scheduler)
+    assert not jobs.is_alive()
+    assert counters["lapses"] == 1
+
+
+def release(scheduler: Scheduler) -> None:
+    scheduler._thread.join = lambda timeout=None: None  # type: ignore[method-assign]
+    scheduler.detach()
+
+
+def test_a_cancelled_job_frees_its_slots(session: Any) -> None:
+    """Its thread gets Spark's error, the others go on."""
+    context = session.sparkContext
+
+    ended = threading.Event()
+
+    def cancelled() -> None:
+        context.setJobGroup("away", "to be cancelled", interruptOnCancel=True)
+        with pytest.raises(Exception, match="cancel"):
+            sleep_tasks(session, "away", 400, 0.2)
+        ended.set()
+
+    def cancel() -> None:
+        while not ended.wait(timeout=0.5):  # on a busy machine the job may not have begun
+            context.cancelJobGroup("away")
+
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        together(cancelled, cancel, lambda: sleep_tasks(session, "stays", 20))
+        assert_all_slots_are_free(scheduler)
+
+
+def test_a_task_that_fails_is_tried_again_or_fails_its_job(session: Any) -> None:
+    """As without us: in local mode a task has one attempt."""
+    context = session.sparkContext
+
+    def fails() -> None:
+        with pytest.raises(Exception, match="ZeroDivisionError"):
+            context.parallelize(range(8), 8).map(lambda one: 1 // (one - 5)).count()
+
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        together(fails, lambda: sleep_tasks(session, "good", 16))
+        assert_all_slots_are_free(scheduler)
+
+
+# --- processes and queues ------------------------------------------------------------------------
+
+
+def answer(pipe: Connection) -> None:
+    """A policy in a process of its own: the first open stage, one slot."""
+    while True:
+        stage, least = pipe.recv()
+        pipe.send((stage, least))
+
+
+class Remote:
+    """Asks another process."""
+
+    name = "remote"
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=answer, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def decide(self, seen: Observation) -> Action:
+        stage = int(seen.open_stages()[0])
+        self._pipe.send((stage, seen.legal_limits(stage)[0]))
+        return Action(*self._pipe.recv())
+
+
+def test_a_policy_whose_process_is_killed_is_replaced(session: Any) -> None:
+    """With -9, in the middle of a run: strict fair goes on, then Spark alone."""
+    policy = Remote()
+    before = spark_objects(session)
+    with decima.spark.attach(session, policy=policy, guard=Guard(decision_s=2.0)) as scheduler:
+
+        def kill() -> None:
+            end = time.monotonic() + 30
+            while scheduler.status().plans < 3 and time.monotonic() < end:
+                time.sleep(0.02)
+            policy.process.kill()
+
+        together(kill, *(lambda n=n: sleep_tasks(session, f"k{n}", 24, 0.2) for n in range(3)))
+        status = scheduler.status()
+    assert status.fallbacks >= 1
+    assert "EOFError" in str(status.last_fault) or "BrokenPipe" in str(status.last_fault)
+    assert spark_objects(session) == before
+
+
+def later(delay_s: float, call: Callable[..., Any]) -> Callable[..., Any]:
+    def slow(*arguments: Any) -> Any:
+        time.sleep(delay_s)
+        return call(*arguments)
+
+    return slow
+
+
+def test_a_slow_driver_holds_no_job_up(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second for each plan: stages wait for their first decision no longer than `hold_s`."""
+    with decima.spark.attach(session, policy="strict_fair", hold_s=0.1) as scheduler:
+        slow = later(0.5, scheduler._planner.plan)
+        monkeypatch.setattr(scheduler._planner, "plan", slow)
+        several(session, jobs=3, tasks=8)
+        counters = scheduler.status().jvm
+    assert counters["expired_holds"] > 0
+    assert counters["faults"] == 0
+
+
+def test_a_full_queue_drops_events_and_no_job(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One event fits: the rest is counted, and counts of tasks still come from the scheduler."""
+    monkeypatch.setattr("decima.spark.jvm.CAPACITY", 1)
+    with decima.spark.attach(session, policy="tuned_srw") as scheduler:
+        slow = later(0.3, scheduler._control.wait)
+        monkeypatch.setattr(scheduler._control, "wait", slow)
+        several(session, jobs=4, tasks=8)
+        time.sleep(0.5)
+        status = scheduler.status()
+    assert status.dropped_events > 0
+    assert (status.fallbacks, status.ended_because) == (0, None)
+    assert status.jvm["launches_over_limit"] == 0
+
+
+def test_two_sessions_share_one_scheduler(session: Any) -> None:
+    """They share a SparkContext: the jobs of both are scheduled, and a second one is refused."""
+    other = session.newSession()
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        with pytest.raises(decima.spark.AttachError, match="attached to this SparkContext already"):
+            decima.spark.attach(other, policy="strict_fair")
+        together(lambda: sleep_tasks(session, "one", 16), lambda: sleep_tasks(other, "another", 16))
+        held = scheduler.status().jvm["held"]
+    assert {"job one", "job another"} <= set(held)
