@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from decima.cli import console
 from decima.cli.main import main
 from decima.spark.errors import AttachError
-from decima.spark.replay import at_scale, graph_text, simulated_s
+from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
 from decima.spark.trial import TrialConfig, draw_jobs
 from tests.commands import refused
 from traces import Job, Stage, Trace, load_trace
@@ -41,6 +41,14 @@ def test_several_last_stages_get_a_common_end() -> None:
     assert job.stages[-1].num_tasks == 1
     (same,) = at_scale(Trace("t", (fork_join("one end", (2, 5)),)), 1.0).jobs
     assert len(same.stages) == len(fork_join("one end", (2, 5)).stages)
+
+
+def test_what_spark_adds_is_added_to_every_task() -> None:
+    (job,) = at_scale(Trace("t", (chain("c", (2, 1)),)), 1.0).jobs
+    longer = with_overhead(job, 7.0)
+    for before, after in zip(job.stages, longer.stages, strict=True):
+        assert after.mean_ms == before.mean_ms + 7.0
+        assert (after.num_tasks, after.parents) == (before.num_tasks, before.parents)
 
 
 def test_graphs_are_told_parents_first() -> None:
@@ -85,7 +93,8 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     )  # fmt: skip
     assert found.exit_code == 0, found.output
     rows = json.loads(out.read_text())["strict_fair"]
-    np.testing.assert_allclose(rows["simulated_s"], expected)
+    assert (rows["simulated_s"] >= expected).all()  # Spark's own time for a task comes on top
+    np.testing.assert_allclose(rows["simulated_s"], expected, rtol=0.3)
     ratio = np.array(rows["jct_s"]) / expected
     # There is a slot for every task, so no job can gain by what delays another.
     assert (ratio > 0.9).all()

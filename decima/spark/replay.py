@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 
 POOL = "spark.scheduler.pool"
 JOB = "decima.job"
+_MEASURED_MS = 100
+_MEASURED_WAVES = (4, 24)
 
 
 def at_scale(trace: Trace, time_scale: float) -> Trace:
@@ -65,6 +67,16 @@ def graph_text(job: Job) -> str:
     return ";".join(parts)
 
 
+def with_overhead(job: Job, task_ms: float) -> Job:
+    """The job with `task_ms` more for every task: for the simulator, what Spark adds to it."""
+    stages = []
+    for stage in job.stages:
+        took_ms = [stage.mean_ms + task_ms]
+        level = LevelDurations.of(1, fresh_ms=took_ms, first_ms=took_ms, rest_ms=took_ms)
+        stages.append(replace(stage, durations=(level,)))
+    return replace(job, stages=tuple(stages))
+
+
 class Replayer:
     """Submits jobs to one Spark session."""
 
@@ -82,6 +94,20 @@ class Replayer:
         arguments = self._context._gateway.new_array(self._context._jvm.java.lang.Object, 3)
         arguments[0], arguments[1], arguments[2] = self._context._jsc.sc(), name, graph
         self._build.invoke(None, arguments).count()
+
+    def overhead_ms(self, slots: int) -> float:
+        """What this Spark adds to a task, measured: how much longer than it sleeps a wave takes.
+
+        From the difference between a long and a short stage, so that what a stage or a job costs
+        once cancels out.
+        """
+        took_s = []
+        for waves in _MEASURED_WAVES:
+            began = time.monotonic()
+            self.run_one("overhead", ":" + ",".join([str(_MEASURED_MS)] * slots * waves))
+            took_s.append(time.monotonic() - began)
+        short, long = _MEASURED_WAVES
+        return max(0.0, 1000 * (took_s[1] - took_s[0]) / (long - short) - _MEASURED_MS)
 
     def run(self, jobs: Sequence[Job], arrival_s: Floats) -> Floats:
         """(K,) JCT in seconds of jobs that are submitted at the given times.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decima.policies import HEURISTICS, is_learned
 from decima.spark.errors import AttachError
-from decima.spark.replay import Replayer, at_scale, simulated_s
+from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.scheduler import Status, attach
 from traces import Job, Trace
 
@@ -57,7 +57,9 @@ class Outcome:
     jct_s: Floats
     """(K,) on Spark"""
     simulated_s: Floats
-    """(K,) in the simulator"""
+    """(K,) in the simulator, whose tasks take `overhead_ms` more than they sleep"""
+    overhead_ms: float
+    """what Spark adds to a task, measured before the jobs came"""
     status: Status | None
     """of our scheduler; None where Spark's own ran"""
 
@@ -95,26 +97,27 @@ def run_trial(
     found = []
     for policy in config.policies:
         progress(policy)
-        simulated = simulated_s(jobs, arrival_s, config.slots, _SIMULATED_AS.get(policy, policy))
-        jct_s, status = _on_spark(policy, config, jobs, arrival_s)
-        found.append(Outcome(policy, jct_s, simulated, status))
+        found.append(_on_spark(policy, config, jobs, arrival_s))
     return found
 
 
-def _on_spark(
-    policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Floats
-) -> tuple[Floats, Status | None]:
+def _on_spark(policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Floats) -> Outcome:
     spark = local_session(config.slots, fair=policy == "spark-fair")
     try:
         replayer = Replayer(spark)
+        overhead_ms = replayer.overhead_ms(config.slots)
         if policy in PLAIN:
-            return replayer.run(jobs, arrival_s), None
-        priors = Trace("replayed", tuple({job.name: job for job in jobs}.values()))
-        with attach(spark, policy, priors=priors) as scheduler:
-            jct_s = replayer.run(jobs, arrival_s)
-            return jct_s, scheduler.status()
+            jct_s, status = replayer.run(jobs, arrival_s), None
+        else:
+            priors = Trace("replayed", tuple({job.name: job for job in jobs}.values()))
+            with attach(spark, policy, priors=priors) as scheduler:
+                jct_s = replayer.run(jobs, arrival_s)
+                status = scheduler.status()
     finally:
         spark.stop()
+    expected = [with_overhead(job, overhead_ms) for job in jobs]
+    simulated = simulated_s(expected, arrival_s, config.slots, _SIMULATED_AS.get(policy, policy))
+    return Outcome(policy, jct_s, simulated, overhead_ms, status)
 
 
 def local_session(slots: int, *, fair: bool) -> Any:

@@ -1,0 +1,124 @@
+"""What a policy is worth on a real Spark, and how near the simulator comes: paired runs.
+
+    python -m benchmarks.spark_benefit --json runs/benefit.json [--runs 5] [--policies ...]
+
+In each run every policy gets the same TPC-H jobs of the built-in trace at the same times, replayed as
+tasks that sleep, on a local Spark of its own. Differences are paired over runs, with 95 % bootstrap
+intervals. A run takes the sum of its gaps and more for each policy; the file is rewritten after each
+one, and a run that it holds is not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from decima.evaluation.statistics import Estimate, difference_percent
+from decima.spark.trial import Outcome, TrialConfig, run_trial
+from traces import load_trace
+from traces.atomic import written_whole
+
+Floats = NDArray[np.float64]
+POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima-session"
+
+
+def to_json(outcome: Outcome) -> dict[str, Any]:
+    """What is kept of one policy's run."""
+    status = outcome.status
+    return {
+        "jct_s": outcome.jct_s.tolist(),
+        "simulated_s": outcome.simulated_s.tolist(),
+        "overhead_ms": outcome.overhead_ms,
+        "jvm": {} if status is None else status.jvm,
+        "fallbacks": 0 if status is None else status.fallbacks,
+    }
+
+
+def means(stored: dict[str, Any], policy: str) -> Floats:
+    """(R,) average JCT in seconds of each run."""
+    return np.array([np.mean(run[policy]["jct_s"]) for run in stored.values()])
+
+
+def words(estimate: Estimate) -> str:
+    """Mean and interval."""
+    if estimate.ci95 is None:
+        return f"{estimate.mean:+.1f} %"
+    return f"{estimate.mean:+.1f} % [{estimate.ci95[0]:+.1f}, {estimate.ci95[1]:+.1f}]"
+
+
+def show(stored: dict[str, Any], policies: list[str]) -> None:
+    """Benefit against each of Spark's own schedulers and strict fair, and fidelity."""
+    console = Console(width=150)
+    references = [name for name in ("spark-fifo", "spark-fair", "strict_fair") if name in policies]
+    table = Table(title=f"{len(stored)} runs", title_justify="left")
+    for heading in ("policy", "average JCT s", *(f"vs {name}" for name in references),
+                    "median error", "bias", "first decision ms", "over limit"):  # fmt: skip
+        table.add_column(heading)
+    for policy in policies:
+        jct_s = np.concatenate([run[policy]["jct_s"] for run in stored.values()])
+        simulated_s = np.concatenate([run[policy]["simulated_s"] for run in stored.values()])
+        jvm = [run[policy]["jvm"] for run in stored.values()]
+        waits = [one["first_decision_ms_median"] for one in jvm if one]
+        against = [
+            words(difference_percent(means(stored, policy), means(stored, name)))
+            if name != policy and len(stored) > 1
+            else ""
+            for name in references
+        ]
+        table.add_row(
+            policy,
+            f"{means(stored, policy).mean():.2f}",
+            *against,
+            f"{np.median(np.abs(jct_s / simulated_s - 1)):.1%}",
+            f"{jct_s.mean() / simulated_s.mean() - 1:+.1%}",
+            f"{np.median(waits):.1f}" if waits else "",
+            str(sum(one["launches_over_limit"] for one in jvm)) if waits else "",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Run what is missing, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=20)
+    parser.add_argument("--slots", type=int, default=16)
+    parser.add_argument("--interarrival", type=float, default=9.0, help="mean real seconds")
+    parser.add_argument("--time-scale", type=float, default=0.2)
+    parser.add_argument("--json", type=Path, required=True)
+    given = parser.parse_args()
+    policies = given.policies.split(",")
+    trace = load_trace("tpch")
+    stored: dict[str, Any] = {}
+    if given.json.exists():
+        stored = json.loads(given.json.read_text())
+    for seed in range(given.runs):
+        run = stored.setdefault(str(seed), {})
+        for policy in policies:
+            if policy in run:
+                continue
+            config = TrialConfig(
+                (policy,),
+                jobs=given.jobs,
+                slots=given.slots,
+                interarrival_s=given.interarrival,
+                time_scale=given.time_scale,
+                seed=seed,
+            )
+            run[policy] = to_json(run_trial(trace, config)[0])
+            print(f"run {seed}, {policy}: {np.mean(run[policy]['jct_s']):.2f} s", flush=True)
+            with written_whole(given.json) as partial:
+                partial.write_text(json.dumps(stored) + "\n")
+    show({seed: run for seed, run in stored.items() if set(policies) <= set(run)}, policies)
+
+
+if __name__ == "__main__":
+    main()
