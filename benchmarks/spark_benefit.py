@@ -2,10 +2,10 @@
 
     python -m benchmarks.spark_benefit --json runs/benefit.json [--runs 5] [--policies ...]
 
-In each run every policy gets the same TPC-H jobs of the built-in trace at the same times, replayed as
-tasks that sleep, on a local Spark of its own. Differences are paired over runs, with 95 % bootstrap
-intervals. A run takes the sum of its gaps and more for each policy; the file is rewritten after each
-one, and a run that it holds is not repeated.
+In each run every policy gets the same TPC-H jobs of the built-in trace at the same times, replayed
+as tasks that sleep, on a local Spark of its own. Differences are paired over runs, with 95 %
+bootstrap intervals. A run takes the sum of its gaps and more for each policy; the file is rewritten
+after each one, and a run that it holds is not repeated.
 """
 
 from __future__ import annotations

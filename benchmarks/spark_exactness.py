@@ -11,12 +11,11 @@ had a task to start and room under its job's limit. The counters of our own clas
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import decima.spark
+from decima.spark.decision_log import LoggedPlan, read_decision_log
 from decima.spark.replay import Replayer, at_scale
 from decima.spark.reports import job_of
 from spark_sim import Action, Observation
@@ -121,23 +121,23 @@ def read_launches(event_log: Path) -> list[Launch]:
     return sorted(found)
 
 
-def check(launches: list[Launch], plans: list[dict[str, Any]]) -> Found:
+def check(launches: list[Launch], plans: Sequence[LoggedPlan]) -> Found:
     """Hold the launches while plans were in force against these."""
-    begins = [plan["applied_ms"][1] for plan in plans]
+    begins = [plan.applied_ms[1] for plan in plans]
     over = out_of_order = counted = skipped = 0
     for index, launch in enumerate(launches):
         number = bisect_right(begins, launch.time_ms) - 1
         if number < 0:
             continue
         plan = plans[number]
-        changes_ms = plans[number + 1]["applied_ms"][0] if number + 1 < len(plans) else math.inf
+        changes_ms = plans[number + 1].applied_ms[0] if number + 1 < len(plans) else math.inf
         is_changing = not begins[number] < launch.time_ms < changes_ms
-        if is_changing or launch.stage not in plan["chosen"]:
+        if is_changing or launch.stage not in plan.chosen:
             skipped += 1
             continue
         counted += 1
         before = launches[:index]
-        over += _held(before, launch.job, launch.time_ms) >= plan["limits"][launch.job]
+        over += _held(before, launch.job, launch.time_ms) >= plan.limits[launch.job]
         out_of_order += _is_passed_over(launches, launch, plan)
     return Found(counted, over, out_of_order, skipped)
 
@@ -146,9 +146,9 @@ def _held(before: Iterable[Launch], job: str, time_ms: int) -> int:
     return sum(one.job == job and one.finish_ms > time_ms + TOLERANCE_MS for one in before)
 
 
-def _is_passed_over(launches: list[Launch], launch: Launch, plan: dict[str, Any]) -> bool:
+def _is_passed_over(launches: list[Launch], launch: Launch, plan: LoggedPlan) -> bool:
     """Whether a stage before that of `launch` in the plan could have had its slot."""
-    for stage in plan["chosen"][: plan["chosen"].index(launch.stage)]:
+    for stage in plan.chosen[: plan.chosen.index(launch.stage)]:
         own = [one for one in launches if one.stage == stage]
         # Those launched around that time may have come first.
         waits = any(one.time_ms > launch.time_ms + TOLERANCE_MS for one in own)
@@ -158,7 +158,7 @@ def _is_passed_over(launches: list[Launch], launch: Launch, plan: dict[str, Any]
             and one.finish_ms > launch.time_ms - TOLERANCE_MS
             for one in launches
         )  # fmt: skip
-        if waits and held < plan["limits"][job]:
+        if waits and held < plan.limits[job]:
             return True
     return False
 
@@ -178,8 +178,7 @@ def main() -> None:
                 print(f"run {seed}: {counters[-1]['launches_under_limit']} launches", flush=True)
         launches = read_launches(next(folder.glob("local-*")))
         for seed, own in enumerate(counters):
-            text = (folder / f"plans-{seed}.jsonl").read_text()
-            plans = [json.loads(line) for line in text.splitlines()]
+            plans = read_decision_log(folder / f"plans-{seed}.jsonl").plans
             found = check([one for one in launches if one.job.startswith(f"job run{seed}-")], plans)
             print(
                 f"run {seed}: {len(plans)} plans; JVM: {own['launches_under_limit']} launches, "

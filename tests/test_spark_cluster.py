@@ -5,7 +5,6 @@ Slow (a minute): `pytest -m slow tests/test_spark_cluster.py`.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 import decima.spark
+from decima.spark.decision_log import read_decision_log
 from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -103,9 +103,9 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
             assert_all_slots_are_free(scheduler)
             status = scheduler.status()
         assert sorted(ended) == ["j0", "j1", "j2"]
-        plans = [json.loads(line) for line in log.read_text().splitlines()]
-        assert {plan["slots"] for plan in plans} >= {2, 4}
-        assert any(attempt > 0 for plan in plans for _, attempt, *_ in plan["sets"])
+        plans = read_decision_log(log).plans
+        assert {plan.slots for plan in plans} >= {2, 4}
+        assert any(one.attempt > 0 for plan in plans for one in plan.sets)
         assert status.jvm["launches_over_limit"] == 0
         assert (status.jvm["faults"], status.jvm["lapses"], status.fallbacks) == (0, 0, 0)
         assert status.ended_because is None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from benchmarks.spark_exactness import (
     read_launches,
     run,
 )
+from decima.spark.decision_log import LoggedPlan, read_decision_log
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -26,28 +25,28 @@ def test_no_launch_breaks_the_plan_in_force(tmp_path: Path) -> None:
         counters = run(spark, seed=3, jobs=6, log=log)
     assert counters["launches_over_limit"] == 0
     launches = read_launches(next(tmp_path.glob("local-*")))
-    plans = [json.loads(line) for line in log.read_text().splitlines()]
+    plans = read_decision_log(log).plans
     found = check(launches, plans)
     assert found.launches > 50
     assert (found.over_limit, found.out_of_order) == (0, 0)
-    lower = [{**one, "limits": {job: n - 1 for job, n in one["limits"].items()}} for one in plans]
+    lower = [one._replace(limits={job: n - 1 for job, n in one.limits.items()}) for one in plans]
     assert check(launches, lower).over_limit > 0
-    backwards = [{**one, "chosen": one["chosen"][::-1]} for one in plans]
+    backwards = [one._replace(chosen=one.chosen[::-1]) for one in plans]
     assert check(launches, backwards).out_of_order > 0
 
 
-def plan(applied_ms: int, chosen: list[int], **limits: int) -> dict[str, Any]:
-    return {"applied_ms": [applied_ms, applied_ms], "chosen": chosen, "limits": limits}
+def plan(applied_ms: int, chosen: tuple[int, ...], **limits: int) -> LoggedPlan:
+    return LoggedPlan(1, 0, (applied_ms, applied_ms), 8, "test", (), chosen, limits)
 
 
 def test_the_check_itself() -> None:
     """Two tasks of a job whose limit is 1; a stage that is passed over; a plan that changes."""
-    plans = [plan(0, [1, 2], a=1, b=4)]
+    plans = [plan(0, (1, 2), a=1, b=4)]
     first, second = Launch(10, 500, 1, "a"), Launch(20, 500, 1, "a")
     assert check([first, second], plans)[:3] == (2, 1, 0)
     assert check([first, Launch(600, 900, 1, "a")], plans)[:3] == (2, 0, 0)
     early, late = Launch(10, 300, 2, "b"), Launch(400, 900, 1, "a")
     assert check([early, late], plans)[:3] == (2, 0, 1)
-    assert check([early, late], [plan(0, [2, 1], a=1, b=4)])[:3] == (2, 0, 0)
-    changing = [plan(0, [1], a=1), {**plan(15, [1], a=2), "applied_ms": [15, 25]}]
+    assert check([early, late], [plan(0, (2, 1), a=1, b=4)])[:3] == (2, 0, 0)
+    changing = [plan(0, (1,), a=1), plan(0, (1,), a=2)._replace(applied_ms=(15, 25))]
     assert check([first, second], changing)[:2] == (1, 0)

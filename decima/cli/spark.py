@@ -10,8 +10,12 @@ import numpy as np
 from rich.table import Table
 
 from decima.cli.console import announce_compilation, stdout
+from decima.cli.options import parse_names
+from decima.policies import HEURISTICS, is_learned
 from traces import load_trace
 from traces.atomic import written_whole
+
+_REVIEWED = ("fifo", "spark_fair", "strict_fair")
 
 
 @click.group()
@@ -57,7 +61,7 @@ def replay(
     from decima.spark.trial import TrialConfig, run_trial
 
     config = TrialConfig(
-        tuple(name.strip() for name in policies.split(",") if name.strip()),
+        parse_names(policies),
         jobs=jobs,
         slots=slots,
         interarrival_s=interarrival_s,
@@ -109,7 +113,7 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     from decima.spark.demo import DemoConfig, run_demo
     from decima.spark.trial import TrialConfig
 
-    names = tuple(name.strip() for name in policies.split(",") if name.strip())
+    names = parse_names(policies)
     TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
     announce_compilation()
@@ -129,3 +133,55 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     stdout().print(
         f"\n{jobs} jobs on {slots} slots; one run each, so look for large differences only."
     )
+
+
+@spark.command()
+@click.argument("log", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--policies",
+    help="Separated by commas; the first is the reference (default: fifo, spark_fair, strict_fair "
+    "and the policy of the log).",
+)
+@click.option(
+    "--draw",
+    "picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="SVG or PNG of the slots that each job held.",
+)
+def review(log: Path, policies: str | None, picture: Path | None) -> None:
+    """What other policies would have done with the jobs of a decision log.
+
+    LOG is what `attach(..., decision_log=LOG)` wrote, in any mode. The simulator plays its jobs,
+    with the durations that were measured, under each policy.
+    """
+    from decima.spark.decision_log import read_decision_log
+    from decima.spark.review import draw_decisions
+    from decima.spark.review import review as simulate
+
+    decisions = read_decision_log(log)
+    if policies is not None:
+        names = parse_names(policies)
+    else:  # an object of the application's own cannot be played again
+        own = decisions.policy in HEURISTICS or is_learned(decisions.policy)
+        names = tuple(dict.fromkeys((*_REVIEWED, *([decisions.policy] if own else []))))
+    announce_compilation()
+    found = simulate(decisions, names)
+    table = Table(box=None)
+    for heading in ("", "average JCT", f"vs {names[0]}", "p95"):
+        table.add_column(heading, justify="right" if heading else "left")
+    ended = found.jct_s[~np.isnan(found.jct_s)]
+    if len(ended):
+        ran = f"as it ran ({decisions.policy}, {decisions.mode})"
+        table.add_row(ran, f"{ended.mean():.2f} s", "", f"{np.quantile(ended, 0.95):.2f} s")
+    first_s = found.simulated_s[names[0]].mean()
+    for name, jct_s in found.simulated_s.items():
+        table.add_row(
+            f"simulated: {name}",
+            f"{jct_s.mean():.2f} s",
+            "" if name == names[0] else f"{100 * (jct_s.mean() / first_s - 1):+.1f} %",
+            f"{np.quantile(jct_s, 0.95):.2f} s",
+        )
+    stdout().print(table)
+    stdout().print(f"\n{len(found.names)} jobs, {len(ended)} of them ended; {found.slots} slots.")
+    if picture is not None:
+        draw_decisions(decisions, picture)

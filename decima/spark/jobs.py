@@ -66,6 +66,8 @@ class LiveJob:
     """Spark jobs"""
     seen_ms: int = 0
     """when a Spark job of it last began or ended, or held a task set"""
+    done_ms: int | None = None
+    """when the last of its Spark jobs ended"""
 
     @property
     def is_active(self) -> bool:
@@ -81,12 +83,18 @@ class LiveJobs:
         """grows when a job, a stage or an edge comes or goes"""
         self.slots = 0
         self.time_ms = 0
+        self.forgotten: list[LiveJob] = []
+        """jobs that the last `update` found to be over"""
         self._jobs: dict[str, LiveJob] = {}
         self._place: dict[int, tuple[LiveJob, int]] = {}
         """Spark's stage id -> job, row"""
         self._job_of_spark_job: dict[int, LiveJob] = {}
         self._measured = 0
         self._measured_ms = 0.0
+
+    def known(self) -> list[LiveJob]:
+        """Jobs that run, and those that ended a short while ago."""
+        return list(self._jobs.values())
 
     def active(self) -> list[LiveJob]:
         """Jobs with something left to run, by arrival."""
@@ -183,7 +191,7 @@ class LiveJobs:
         job = self._job_of_spark_job.pop(event.job, None)
         if job is not None:
             job.unfinished.discard(event.job)
-            job.seen_ms = event.time_ms
+            job.seen_ms = job.done_ms = event.time_ms
             self.version += 1
 
     def _finish_stage(self, event: StageDone) -> None:
@@ -241,8 +249,8 @@ class LiveJobs:
             for key, job in self._jobs.items()
             if self.time_ms - job.seen_ms > (LOST_MS if job.is_active else FORGET_MS)
         ]
-        for key in gone:
-            job = self._jobs.pop(key)
+        self.forgotten = [self._jobs.pop(key) for key in gone]
+        for job in self.forgotten:
             self._place = {stage: at for stage, at in self._place.items() if at[0] is not job}
             for number in job.unfinished:
                 self._job_of_spark_job.pop(number, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -11,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from decima.policies import Heuristic, is_learned
 from decima.policy import Policy
+from decima.spark.decision_log import DecisionLog
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
@@ -113,7 +113,9 @@ class Scheduler:
         self._live = live
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
-        self._log: IO[str] | None = None if decision_log is None else decision_log.open("w")
+        self._log = (
+            None if decision_log is None else DecisionLog(decision_log, mode=mode, policy=policy)
+        )
         self._number = 0
         self._plan: Plan | None = None
         self._report: Report | None = None
@@ -168,6 +170,7 @@ class Scheduler:
             self._stop_metrics()
             self._stop_metrics = None
         if self._log is not None:
+            self._log.note_jobs(self._live.known())
             self._log.close()
             self._log = None
 
@@ -207,6 +210,16 @@ class Scheduler:
                 LOG.exception("the scheduler failed and detaches")
         finally:
             self._let_go()
+            self._read_the_rest()
+
+    def _read_the_rest(self) -> None:
+        """The ends of the last jobs, for the log."""
+        if self._log is None:
+            return
+        try:
+            self._live.update(self._control.wait(0))
+        except Exception as error:  # noqa: BLE001 - the JVM is gone
+            LOG.debug("last report: %s", error)
 
     def _step(self) -> bool:
         report = self._control.wait(_WAIT_MS)
@@ -215,6 +228,8 @@ class Scheduler:
         began = time.perf_counter()
         self._report = report
         self._live.update(report)
+        if self._log is not None:
+            self._log.note_jobs(self._live.forgotten)
         if not self._is_due(report):
             return True
         plan = self._planner.plan(self._live)
@@ -222,12 +237,12 @@ class Scheduler:
             return True
         self._number += 1
         self._plan = plan
-        applied_ms = [_now_ms()]
+        began_ms = _now_ms()
         if self.mode != "shadow":
             self._control.apply(plan, self._number)
-        applied_ms.append(_now_ms())
         self._latency_ms.append(1000 * (time.perf_counter() - began))
-        self._note(report, plan, applied_ms)
+        if self._log is not None:
+            self._log.note_plan(self._number, report, plan, (began_ms, _now_ms()))
         if self._planner.failures_in_a_row >= self._guard.failures:
             self._ended_because = f"the policy failed {self._guard.failures} times in a row"
             LOG.error("%s: detaching", self._ended_because)
@@ -245,22 +260,6 @@ class Scheduler:
         is_new = signature != self._signature
         self._signature = signature
         return is_new or report.running < report.slots
-
-    def _note(self, report: Report, plan: Plan, applied_ms: list[int]) -> None:
-        if self._log is None:
-            return
-        row = {
-            "number": self._number,
-            "time_ms": report.time_ms,
-            "applied_ms": applied_ms,
-            "slots": report.slots,
-            "by": plan.by,
-            "sets": [list(one) for one in report.sets],
-            "chosen": plan.chosen,
-            "limits": plan.limits,
-        }
-        self._log.write(json.dumps(row) + "\n")
-        self._log.flush()
 
     def _let_go(self) -> None:
         if not self._is_attached:

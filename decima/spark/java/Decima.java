@@ -41,6 +41,7 @@ import scala.collection.mutable.ArrayBuffer;
 /** What the outside calls: wait for news, apply a plan, attach and detach. */
 public final class Control {
   static final int NO_LIMIT = Integer.MAX_VALUE;
+  static final long DRAIN_MS = 500L;
   static final String[] JOB_PROPERTIES = {
     "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
   };
@@ -121,6 +122,12 @@ public final class Control {
     }
     news.touch();
     watchdog.interrupt();
+    try {
+      // What happened before now is still told.
+      context.listenerBus().waitUntilEmpty(DRAIN_MS);
+    } catch (Throwable late) {
+      // The bus is busy, or stopped.
+    }
     context.listenerBus().removeListener(news);
     revive();
   }

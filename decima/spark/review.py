@@ -1,0 +1,111 @@
+"""What other policies would have done with the jobs of a decision log, by the simulator.
+
+This is what shadow mode is for: the jobs ran under Spark's own scheduler, and the figures say what
+the policy would have changed. The simulator's shared session knows the jobs only as they were
+measured: one mean duration for each stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from decima.spark.decision_log import Decisions
+from decima.spark.errors import AttachError
+from decima.spark.replay import simulated_s
+from traces.atomic import written_whole
+
+Floats = NDArray[np.float64]
+
+SUFFIXES = (".svg", ".png")
+_OTHERS = "others"
+_DRAWN_JOBS = 12
+
+
+@dataclass(frozen=True)
+class Review:
+    """The jobs of a log, as they ran and as the simulator says that they would have run."""
+
+    names: tuple[str, ...]
+    """K jobs, by arrival"""
+    slots: int
+    jct_s: Floats
+    """(K,) as they ran; NaN where a job had not ended"""
+    simulated_s: dict[str, Floats]
+    """by policy: (K,)"""
+
+
+def review(decisions: Decisions, policies: tuple[str, ...]) -> Review:
+    """Play the jobs of a log under each policy.
+
+    Raises:
+        AttachError: the log holds no job that ran.
+        PolicyError, ModelError: there is no such policy or model.
+    """
+    if not decisions.jobs or not decisions.plans:
+        raise AttachError("this log holds no job that ran: nothing was decided, or it was cut")
+    slots = max(plan.slots for plan in decisions.plans)
+    # Two runs of one query are two jobs, with durations of their own.
+    jobs = [replace(one.job, name=f"{n} {one.job.name}") for n, one in enumerate(decisions.jobs)]
+    arrival_ms = np.array([one.arrival_ms for one in decisions.jobs], float)
+    arrival_s = (arrival_ms - arrival_ms[0]) / 1000
+    return Review(
+        names=tuple(one.job.name for one in decisions.jobs),
+        slots=slots,
+        jct_s=np.array(
+            [
+                np.nan if one.completion_ms is None else (one.completion_ms - one.arrival_ms) / 1000
+                for one in decisions.jobs
+            ]
+        ),
+        simulated_s={name: simulated_s(jobs, arrival_s, slots, name) for name in policies},
+    )
+
+
+def draw_decisions(decisions: Decisions, path: Path) -> None:
+    """Draw the slots that each job held over time, as the log saw them at each plan.
+
+    Args:
+        decisions: with one plan at least.
+        path: the file; its suffix chooses SVG or PNG.
+
+    Raises:
+        AttachError: another suffix, or nothing to draw.
+        TraceError: the file cannot be written.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise AttachError(f"{path}: suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}")
+    if not decisions.plans:
+        raise AttachError("this log holds no plan: there is nothing to draw")
+    time_s, held = held_slots(decisions)
+    settings = rc_context({"svg.fonttype": "none", "svg.hashsalt": "decima", "font.size": 8.5})
+    with settings, written_whole(path) as partial:
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        axes = figure.subplots()
+        axes.stackplot(time_s, *held.values(), labels=list(held), step="post", linewidth=0)
+        axes.step(time_s, [plan.slots for plan in decisions.plans], "k", lw=0.8, where="post")
+        axes.set(xlabel="seconds", ylabel="slots", xlim=(0, max(time_s[-1], 1e-3)), ylim=(0, None))
+        axes.set_title(f"{decisions.policy}, {decisions.mode}: slots held, by job", loc="left")
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+        date = {"Date": None} if path.suffix.lower() == ".svg" else {}
+        figure.savefig(partial, format=path.suffix.lower()[1:], dpi=130, metadata=date)
+
+
+def held_slots(decisions: Decisions) -> tuple[Floats, dict[str, Floats]]:
+    """(P,) seconds since the first plan, and by job (P,) slots held; small jobs are one."""
+    begin_ms = decisions.plans[0].time_ms
+    time_s = np.array([(plan.time_ms - begin_ms) / 1000 for plan in decisions.plans])
+    held: dict[str, Floats] = {}
+    for index, plan in enumerate(decisions.plans):
+        for one in plan.sets:
+            row = held.setdefault(one.job, np.zeros(len(decisions.plans)))
+            row[index] += one.running
+    largest = sorted(held, key=lambda job: -held[job].sum())[:_DRAWN_JOBS]
+    found = {job: row for job, row in held.items() if job in largest}
+    rest = [row for job, row in held.items() if job not in largest]
+    return time_s, found | ({_OTHERS: np.sum(rest, axis=0)} if rest else {})

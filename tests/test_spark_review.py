@@ -1,0 +1,169 @@
+"""Decision logs: what is written is read, played by the simulator, and drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from decima.cli import console
+from decima.cli.main import main
+from decima.spark import AttachError
+from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Plan
+from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
+from decima.spark.review import draw_decisions, held_slots, review
+from tests.commands import refused
+from tests.spark_work import local_spark, sleep_tasks, together
+from traces.spark_log.events import JobStart, StageInfo
+
+BEGIN_MS = 5_000_000
+SLOTS = 2
+
+
+def written(path: Path, policy: str = "strict_fair") -> Decisions:
+    """Two jobs that arrive together on two slots: one of two stages, one that goes on running."""
+    stages = (StageInfo(0, 4, (), b"a"), StageInfo(1, 1, (0,), b"b"), StageInfo(2, 9, (), b"s"))
+    starts = (
+        JobStart(0, BEGIN_MS, stages, {"decima.job": "night #1"}),
+        JobStart(1, BEGIN_MS, (StageInfo(3, 8, (), b"c"),), {"decima.job": "day"}),
+    )
+    sets = (TaskSet(0, 0, "job night #1", 4, 0, 1), TaskSet(3, 0, "job day", 8, 0, 1))
+    first = Report(BEGIN_MS, SLOTS, 0, False, True, 0, sets, starts)
+    ends = (StageDone(0, 0, True), StageDone(1, 0, True), JobDone(0, BEGIN_MS + 9_000))
+    measured = (Measured(0, 4, 4_000.0), Measured(1, 1, 500.0), Measured(3, 3, 3_000.0))
+    last_sets = (TaskSet(3, 0, "job day", 8, 3, 2),)
+    last = Report(BEGIN_MS + 9_500, SLOTS, 1, False, True, 0, last_sets, ends, measured)
+    live = LiveJobs()
+    with DecisionLog(path, mode="shadow", policy=policy) as log:
+        for number, report in enumerate((first, last), 1):
+            live.update(report)
+            plan = Plan((3,), {"job day": 2}, (3,), policy)
+            log.note_plan(number, report, plan, (report.time_ms + 1, report.time_ms + 3))
+        log.note_jobs(live.known())
+    return read_decision_log(path)
+
+
+def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Stages that never ran are left out; a job that runs has no end."""
+    found = written(tmp_path / "log.jsonl")
+    assert (found.mode, found.policy) == ("shadow", "strict_fair")
+    assert [(plan.number, plan.slots, plan.chosen) for plan in found.plans] == [
+        (1, 2, (3,)),
+        (2, 2, (3,)),
+    ]
+    assert found.plans[0].sets[1] == TaskSet(3, 0, "job day", 8, 0, 1)
+    assert found.plans[1].applied_ms == (BEGIN_MS + 9_501, BEGIN_MS + 9_503)
+    night, day = found.jobs
+    assert (night.key, night.job.name, day.completion_ms) == ("job night #1", "night", None)
+    assert night.completion_ms == BEGIN_MS + 9_000
+    assert [(stage.num_tasks, stage.mean_ms) for stage in night.job.stages] == [(4, 1000), (1, 500)]
+    assert night.job.stages[1].parents == (0,)
+    assert (day.job.stages[0].num_tasks, day.job.stages[0].mean_ms) == (8, 1000)
+
+
+def test_the_simulator_plays_its_jobs(tmp_path: Path) -> None:
+    """FIFO by hand: the first job's 4 tasks on 2 slots take 2 s, its second stage 0.5 s beside
+    one of the second job's, whose 8 tasks then have two slots.
+    """
+    found = review(written(tmp_path / "log.jsonl"), ("fifo", "strict_fair"))
+    assert found.slots == 2
+    assert found.jct_s[0] == 9.0
+    assert np.isnan(found.jct_s[1])
+    np.testing.assert_allclose(found.simulated_s["fifo"], [2.5, 6.5])
+    # A slot for each: 4 s and half a second; the other has done 4 by then, and gets both.
+    np.testing.assert_allclose(found.simulated_s["strict_fair"], [4.5, 6.5])
+
+
+def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
+    decisions = written(tmp_path / "log.jsonl")
+    time_s, held = held_slots(decisions)
+    np.testing.assert_array_equal(time_s, [0.0, 9.5])
+    np.testing.assert_array_equal(held["job day"], [1, 2])
+    np.testing.assert_array_equal(held["job night #1"], [1, 0])
+    picture, again = tmp_path / "a.svg", tmp_path / "b.svg"
+    draw_decisions(decisions, picture)
+    draw_decisions(decisions, again)
+    assert "job day" in picture.read_text()
+    assert picture.read_bytes() == again.read_bytes()
+    with pytest.raises(AttachError, match=r"\.gif"):
+        draw_decisions(decisions, tmp_path / "a.gif")
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of the log's own policy too, where it is one of ours."""
+    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    path, picture = tmp_path / "log.jsonl", tmp_path / "slots.svg"
+    written(path, "tuned_srw")
+    found = CliRunner().invoke(main, ["spark", "review", str(path), "--draw", str(picture)])
+    assert found.exit_code == 0, found.output
+    for part in (
+        "as it ran (tuned_srw, shadow)",
+        "simulated: fifo",
+        "simulated: tuned_srw",
+        "9.00",
+    ):
+        assert part in found.stdout
+    assert picture.exists()
+    written(path, "of their own")
+    found = CliRunner().invoke(main, ["spark", "review", str(path)])
+    assert "simulated: of their own" not in found.stdout
+    refused(CliRunner().invoke(main, ["spark", "review", str(path), "--policies", "x"]), "'x'")
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda lines: [], "not a decision log"),
+        (lambda lines: ['{"format": "other"}'], "not a decision log"),
+        (lambda lines: [lines[0].replace('"version": 1', '"version": 9')], "version 9"),
+        (lambda lines: [lines[0], "{", lines[1]], "line 2 is no JSON"),
+        (lambda lines: [lines[0], "[]", lines[1]], "line 2 is no JSON object"),
+        (lambda lines: [lines[0], '{"plan": 1}'], "damaged: KeyError"),
+        (lambda lines: lines[:3], "holds no job that ran"),
+    ],
+)
+def test_damaged_logs_are_one_line(
+    change: Callable[[list[str]], list[str]], part: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.jsonl"
+    written(path)
+    path.write_text("\n".join(change(path.read_text().splitlines())))
+    refused(CliRunner().invoke(main, ["spark", "review", str(path)]), part)
+
+
+def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    whole = written(path)
+    path.write_text(path.read_text()[:-10])
+    assert [one.key for one in read_decision_log(path).jobs] == [whole.jobs[0].key]
+
+
+def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
+    """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    import decima.spark
+
+    log = tmp_path / "log.jsonl"
+
+    def jobs(spark: Any) -> None:
+        together(*(lambda n=n: sleep_tasks(spark, f"s{n}", 24, 0.2) for n in range(3)))
+
+    with local_spark() as spark:
+        jobs(spark)
+        with decima.spark.attach(spark, "tuned_srw", mode="shadow", decision_log=log):
+            jobs(spark)
+    decisions = read_decision_log(log)
+    assert [one.completion_ms is None for one in decisions.jobs] == [False] * 3
+    found = review(decisions, ("fifo", "tuned_srw"))
+    assert sorted(found.names) == ["s0", "s1", "s2"]
+    # 72 tasks of 0.2 s on 8 slots take 1.8 s at least.
+    assert 1.8 <= found.jct_s.max() < 10
+    assert 0.5 < found.simulated_s["fifo"].mean() / found.jct_s.mean() < 1.5
+    assert json.loads(log.read_text().splitlines()[0])["mode"] == "shadow"
