@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import decima.spark
 from decima.spark import Guard, Scheduler
+from decima.spark.decision_log import read_decision_log
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import (
     Faulty,
@@ -156,11 +158,12 @@ class Remote:
         return Action(*self._pipe.recv())
 
 
-def test_a_policy_whose_process_is_killed_is_replaced(session: Any) -> None:
+def test_a_policy_whose_process_is_killed_is_replaced(session: Any, tmp_path: Path) -> None:
     """With -9, in the middle of a run: strict fair goes on, then Spark alone."""
-    policy = Remote()
+    policy, log = Remote(), tmp_path / "log.jsonl"
     before = spark_objects(session)
-    with decima.spark.attach(session, policy=policy, guard=Guard(decision_s=2.0)) as scheduler:
+    guard = Guard(decision_s=2.0)
+    with decima.spark.attach(session, policy, guard=guard, decision_log=log) as scheduler:
 
         def kill() -> None:
             end = time.monotonic() + 30
@@ -173,6 +176,9 @@ def test_a_policy_whose_process_is_killed_is_replaced(session: Any) -> None:
     assert status.fallbacks >= 1
     assert "EOFError" in str(status.last_fault) or "BrokenPipe" in str(status.last_fault)
     assert spark_objects(session) == before
+    replaced = [plan for plan in read_decision_log(log).plans if plan.fault is not None]
+    assert len(replaced) == status.fallbacks
+    assert {plan.by for plan in replaced} == {"strict_fair"}
 
 
 def later(delay_s: float, call: Callable[..., Any]) -> Callable[..., Any]:

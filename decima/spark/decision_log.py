@@ -33,6 +33,8 @@ class LoggedPlan(NamedTuple):
     chosen: tuple[int, ...]
     """Spark's ids of stages"""
     limits: Mapping[str, int]
+    fault: str | None = None
+    """how the policy failed, where another stood in"""
 
 
 class LoggedJob(NamedTuple):
@@ -91,6 +93,7 @@ class DecisionLog:
                 "applied_ms": applied_ms,
                 "slots": report.slots,
                 "by": plan.by,
+                "fault": plan.fault,
                 "sets": report.sets,
                 "chosen": plan.chosen,
                 "limits": plan.limits,
@@ -181,6 +184,7 @@ def _plan(row: Mapping[str, Any]) -> LoggedPlan:
         tuple(TaskSet(*one) for one in row["sets"]),
         tuple(int(stage) for stage in row["chosen"]),
         {str(job): int(limit) for job, limit in row["limits"].items()},
+        None if row["fault"] is None else str(row["fault"]),
     )
 
 

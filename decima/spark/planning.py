@@ -38,6 +38,8 @@ class Plan(NamedTuple):
     """all stages with a task to start that the policy knew of"""
     by: str
     """name of the policy that decided, or of what stood in for it"""
+    fault: str | None = None
+    """why something stood in"""
 
     def text(self, number: int) -> str:
         """The form that `Control.apply` takes."""
@@ -84,12 +86,14 @@ class Planner:
             return None
         considered = tuple(self._tables.waiting_stages())
         self._serve_starved(round_, live)
-        name = self._decide_all(round_, live)
+        fault = self._decide_all(round_)
+        decided = "" if self._policy is None else self._policy.name
         return Plan(
             tuple(self._tables.spark_stages(round_.chosen())),
             self._tables.limits(),
             considered,
-            name,
+            decided if fault is None else self._stand_in.name,
+            fault,
         )
 
     def warm_up(self, *, with_policy: bool) -> None:
@@ -115,7 +119,8 @@ class Planner:
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def _decide_all(self, round_: Round, live: LiveJobs) -> str:
+    def _decide_all(self, round_: Round) -> str | None:
+        """Decide until nothing is left to give; how the policy failed, if it did."""
         ends = time.monotonic() + self._guard.decision_s
         try:
             while round_.is_open:
@@ -127,9 +132,9 @@ class Planner:
         except PolicyFaultError as fault:
             self._note(fault)
             self._replace(round_)
-            return self._stand_in.name
+            return str(fault)
         self.failures_in_a_row = 0
-        return "" if self._policy is None else self._policy.name
+        return None
 
     def _ask(self, seen: Observation, ends: float) -> Action:
         """The policy's answer, from its own thread: one that hangs must not hang the scheduler."""
