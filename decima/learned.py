@@ -14,16 +14,21 @@ from decima.agent.model import SHIPPED_FOLDER, SUFFIX, shared_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODELS
+from spark_sim import Protocol
 from traces.arrays import TraceArrays
 
+_SHARED = {"decima": "decima-session"}
 
-def model_path(name: str) -> Path:
-    """The file behind the name of a learned policy."""
+
+def model_path(name: str, protocol: Protocol = Protocol.EXECUTORS) -> Path:
+    """The file behind the name of a learned policy, for a cluster that offers executors so."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
+    if protocol is Protocol.SESSION:
+        plain = _SHARED.get(plain, plain)
     return SHIPPED_FOLDER / f"{plain}{SUFFIX}" if plain in SHIPPED_MODELS else Path(plain)
 
 
-def load(name: str) -> PolicyNetwork:
+def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:
     """The network of the learned policy called `name`; nobody may change its weights.
 
     Raises:
@@ -31,10 +36,12 @@ def load(name: str) -> PolicyNetwork:
     """
     # Matrices are small: further threads only get in each other's way.
     torch.set_num_threads(1)
-    return shared_model(model_path(name)).network
+    return shared_model(model_path(name, protocol)).network
 
 
-def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
+def learned_policy(
+    name: str, trace: TraceArrays, key: int, protocol: Protocol = Protocol.EXECUTORS
+) -> LearnedPolicy:
     """The policy called `name` for one run.
 
     Args:
@@ -42,9 +49,10 @@ def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
             from its distribution instead of taking the likeliest.
         trace: the jobs of the run.
         key: seed of the draws.
+        protocol: how the cluster offers executors: the package has models for two of them.
 
     Raises:
         ModelError: the file is no model that this version can use.
     """
     rng = np.random.default_rng(key) if name.endswith(SAMPLED_SUFFIX) else None
-    return LearnedPolicy(load(name), trace, rng=rng, name=name)
+    return LearnedPolicy(load(name, protocol), trace, rng=rng, name=name)

@@ -85,8 +85,9 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
 }
 """every baseline, in the order of lists; multi-resource `tetris` and `graphene` join here"""
 
-SHIPPED_MODELS = ("decima", "decima-batch")
-"""models in the package, for jobs that keep arriving and for jobs that are all there"""
+SHIPPED_MODELS = ("decima", "decima-batch", "decima-session")
+"""models in the package: for jobs that keep arriving, for jobs that are all there at once, and for
+jobs that share the slots of one session, where "decima" stands for it too"""
 LEARNED_SUFFIX = ".safetensors"
 """other learned policies go by the path of their model file"""
 SAMPLED_SUFFIX = ":sampled"

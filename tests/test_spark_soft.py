@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import decima.spark
-from decima.spark import AttachError
-from decima.spark import scheduler as scheduler_module
+from decima.spark import AttachError, attaching
 from spark_sim import Action, Observation
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -104,7 +103,7 @@ def test_auto_falls_back_to_soft(fair: Any, monkeypatch: pytest.MonkeyPatch) -> 
     def no_classes(*_: object, **__: object) -> None:
         raise AttachError("has no Janino")
 
-    monkeypatch.setattr(scheduler_module, "Jvm", no_classes)
+    monkeypatch.setattr(attaching, "Jvm", no_classes)
     with decima.spark.attach(fair, policy="strict_fair") as scheduler:
         assert scheduler.mode == "soft"
         sleep_tasks(fair, "three", 8)

@@ -99,7 +99,7 @@ def _explanation(
     from decima.explain.moments import at_number, at_time, busiest, moments
     from decima.learned import model_path
 
-    network = shared_model(model_path(model)).network
+    network = shared_model(model_path(model, config.cluster().protocol)).network
     workload = Workload.of(config)
     run = moments(workload, config, model, sequence)
     if time_s is not None:

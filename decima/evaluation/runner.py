@@ -177,7 +177,7 @@ def _policy(workload: Workload, config: EvaluationConfig, name: str, number: int
     if is_learned(name):
         from decima.learned import learned_policy
 
-        return learned_policy(name, workload.arrays, key)
+        return learned_policy(name, workload.arrays, key, config.cluster().protocol)
     return Heuristic(name, config.parameters.get(name), key)
 
 

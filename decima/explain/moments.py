@@ -53,7 +53,8 @@ def moments(
         arrivals.job,
         duration_key=streams.duration_key(),
     )
-    policy = learned_policy(name, workload.arrays, int(streams.actions().integers(2**63)))
+    key = int(streams.actions().integers(2**63))
+    policy = learned_policy(name, workload.arrays, key, config.cluster().protocol)
     total = np.zeros(len(columns.CLUSTER))
     for number in itertools.count(1):
         if simulator.status is not Status.DECIDE:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.spark.attaching import attach
 from decima.spark.replay import Replayer, at_scale, graph_text, submit_all
-from decima.spark.scheduler import attach
 from decima.spark.trial import PLAIN, local_session
 from traces import Job, load_trace
 from traces.record_tpch.plan import LAYOUTS, Variant

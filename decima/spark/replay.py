@@ -171,7 +171,7 @@ def simulated_s(jobs: Sequence[Job], arrival_s: Floats, slots: int, policy: str)
     if is_learned(policy):
         from decima.learned import learned_policy
 
-        own = learned_policy(policy, arrays, 0)
+        own = learned_policy(policy, arrays, 0, Protocol.SESSION)
     else:
         own = Heuristic(policy)
     while simulator.status is Status.DECIDE:

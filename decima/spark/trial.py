@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.policies import HEURISTICS, is_learned
+from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
-from decima.spark.scheduler import Status, attach
+from decima.spark.scheduler import Status
 from traces import Job, Trace
 
 Floats = NDArray[np.float64]
