@@ -9,11 +9,13 @@ import numpy as np
 
 from decima.heuristics import es_rule
 from decima.heuristics import run as compiled
+from decima.policy import Policy
 from decima.weights import shipped_weights
-from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
+from spark_sim import Action, IllegalActionError, Observation, Protocol, Simulator, Status
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ILLEGAL, NONE
+from traces.arrays import TraceArrays
 
 
 class PolicyError(ValueError):
@@ -112,6 +114,45 @@ def is_learned(name: str) -> bool:
     return plain in SHIPPED_MODELS or plain.endswith(LEARNED_SUFFIX)
 
 
+def policy_named(
+    name: str,
+    trace: TraceArrays,
+    *,
+    protocol: Protocol,
+    parameters: Parameters | None = None,
+    key: int = 0,
+) -> Policy:
+    """The heuristic or learned policy called `name`, for one run.
+
+    Args:
+        name: a key of `HEURISTICS`, or a learned policy (`is_learned`).
+        trace: the jobs of the run.
+        protocol: how the cluster offers executors.
+        parameters: of a heuristic, in place of its defaults.
+        key: 64 random bits, for a policy that draws.
+
+    Raises:
+        PolicyError: no such heuristic, or it has no such parameter.
+        ModelError: the file is no model that this version can use.
+    """
+    if is_learned(name):
+        # torch takes a second to load, which heuristics need not wait for.
+        from decima.learned import learned_policy
+
+        return learned_policy(name, trace, key, protocol)
+    return Heuristic(name, parameters, key)
+
+
+def check_name(name: str) -> None:
+    """Refuse what `policy_named` does not know; a model's file is read only there.
+
+    Raises:
+        PolicyError: no such policy.
+    """
+    if not is_learned(name):
+        Heuristic(name)
+
+
 class Heuristic:
     """A compiled heuristic for one run: decides one by one, or plays the run through at once."""
 
@@ -125,7 +166,8 @@ class Heuristic:
             PolicyError: no such heuristic, or it has no such parameter.
         """
         if name not in HEURISTICS:
-            raise PolicyError(f"unknown policy {name!r}; there are {', '.join(HEURISTICS)}")
+            known = ", ".join((*HEURISTICS, *SHIPPED_MODELS))
+            raise PolicyError(f"unknown policy {name!r}; there are {known}")
         spec = HEURISTICS[name]
         values = dict(spec.defaults)
         for label, value in (parameters or {}).items():

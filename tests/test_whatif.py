@@ -78,6 +78,19 @@ def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None
     assert best_policy(contended) in ("spark_fair", "tuned_weighted_fair")
 
 
+def test_a_learned_policy_saves_short_jobs_too() -> None:
+    """By name, in a shared session: the package's model for sessions; a missing file is refused."""
+    settings = replace(FAST, policies=("fifo", "decima"), sequences=2)
+    found = what_if(short_behind_long(), settings)
+    short = by_length(found.main.alone_s)["short"]
+    learned = found.main.policies["decima"].recorded_jct_s.mean(axis=0)
+    fifo = found.main.policies["fifo"].recorded_jct_s.mean(axis=0)
+    assert learned[short].mean() < 0.5 * fifo[short].mean()
+    assert "decima" not in found.main.tuned
+    with pytest.raises(ValueError, match=r"none\.safetensors"):
+        what_if(short_behind_long(), replace(FAST, policies=("none.safetensors",)))
+
+
 def test_the_summary_names_the_best_policy_and_who_wins(contended: WhatIf) -> None:
     """It says how much waiting there is, what to change, for whom, and what slots would do."""
     words = " ".join(findings(contended))

@@ -14,7 +14,7 @@ import numpy as np
 from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.policies import Heuristic, is_learned
+from decima.policies import Heuristic, policy_named
 from decima.policy import Policy
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
@@ -174,11 +174,13 @@ def play(simulator: Simulator, policy: Policy) -> float:
 
 def _policy(workload: Workload, config: EvaluationConfig, name: str, number: int) -> Policy:
     key = int(Streams(config.seed, number).actions().integers(2**63))
-    if is_learned(name):
-        from decima.learned import learned_policy
-
-        return learned_policy(name, workload.arrays, key, config.cluster().protocol)
-    return Heuristic(name, config.parameters.get(name), key)
+    return policy_named(
+        name,
+        workload.arrays,
+        protocol=config.cluster().protocol,
+        parameters=config.parameters.get(name),
+        key=key,
+    )
 
 
 def _runs(

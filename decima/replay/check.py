@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.policies import Heuristic
+from decima.policies import check_name
 from decima.replay.driver import Recording
 from decima.replay.workload import MS_PER_S, ReplayWorkload
 from spark_sim import Cluster, Protocol, Streams
@@ -34,7 +34,7 @@ class ReplaySettings:
     slots: int | None = None
     """of each application; None takes what it had"""
     policy: str | None = None
-    """of `decima.policies.HEURISTICS`; None takes the one that the log's settings name"""
+    """by name; None takes the one that the log's settings name"""
     draws: int = 20
     """repetitions with other task durations"""
     seed: int = 0
@@ -45,7 +45,7 @@ class ReplaySettings:
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
         if self.policy is not None:
-            Heuristic(self.policy)
+            check_name(self.policy)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.policies import Heuristic, Parameters
+from decima.evaluation.runner import play
+from decima.policies import Parameters, policy_named
 from decima.replay.driver import Recording, with_waits
 from decima.replay.spark_order import ORDERS, SparkJobs, play_spark
 from spark_sim import Cluster, Protocol, Simulator
@@ -70,7 +71,7 @@ class ReplayWorkload:
 
         Args:
             cluster: what the jobs run on, without a time limit.
-            policy: a heuristic's name; "fifo" and "spark_fair" in a shared session are Spark's own
+            policy: its name; "fifo" and "spark_fair" in a shared session are Spark's own
                 order of stages (`spark_order`).
             arrivals: jobs of this workload.
             duration_key: decides every task's duration.
@@ -83,7 +84,8 @@ class ReplayWorkload:
         if policy in ORDERS and cluster.protocol is Protocol.SESSION:
             play_spark(simulator, policy, [self.spark_jobs[row] for row in job])
         else:
-            Heuristic(policy, parameters).play(simulator)
+            play(simulator, policy_named(policy, self.arrays, protocol=cluster.protocol,
+                                         parameters=parameters, key=duration_key))  # fmt: skip
         end_ms = np.empty(len(order))
         end_ms[order] = simulator.completion_ms()
         jct_ms: Floats = end_ms + self.after_ms[arrivals.job] - arrivals.arrival_ms

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.policies import Heuristic, is_learned
-from decima.policy import Policy
+from decima.evaluation.runner import play
+from decima.policies import policy_named
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
-from spark_sim import Cluster, Protocol, Simulator, Status
+from spark_sim import Cluster, Protocol, Simulator
 from traces import Job, LevelDurations, Trace
 from traces.arrays import to_arrays
 
@@ -167,14 +167,6 @@ def simulated_s(jobs: Sequence[Job], arrival_s: Floats, slots: int, policy: str)
         num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
     )
     simulator = Simulator(arrays, cluster, 1000 * arrival_s, drawn)
-    own: Policy
-    if is_learned(policy):
-        from decima.learned import learned_policy
-
-        own = learned_policy(policy, arrays, 0, Protocol.SESSION)
-    else:
-        own = Heuristic(policy)
-    while simulator.status is Status.DECIDE:
-        simulator.step(own.decide(simulator.observation()))
+    play(simulator, policy_named(policy, arrays, protocol=Protocol.SESSION))
     found: Floats = simulator.completion_ms() / 1000 - arrival_s
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from decima.policies import HEURISTICS, Heuristic
+from decima.policies import HEURISTICS, check_name
 from decima.replay.check import session_cluster
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
@@ -22,7 +22,7 @@ class WhatIfSettings:
     executors: int
     """executors of one slot each, 1 or more"""
     policies: tuple[str, ...] = ("fifo", "spark_fair", "strict_fair", "tuned_weighted_fair")
-    """heuristics; the first is what the others are compared with"""
+    """by name; the first is what the others are compared with"""
     protocol: str = Protocol.SESSION.label
     """one of `PROTOCOLS`"""
     draws: int = 10
@@ -41,7 +41,7 @@ class WhatIfSettings:
         if not self.policies:
             raise ValueError("no policy to compare")
         for name in self.policies:
-            Heuristic(name)
+            check_name(name)
         twice = [name for name in self.policies if self.policies.count(name) > 1]
         if twice:
             raise ValueError(f"policy {twice[0]!r} is named twice")
@@ -62,7 +62,9 @@ class WhatIfSettings:
     @property
     def tuned(self) -> tuple[str, ...]:
         """The policies that have parameters to fit."""
-        return tuple(name for name in self.policies if HEURISTICS[name].search)
+        return tuple(
+            name for name in self.policies if name in HEURISTICS and HEURISTICS[name].search
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
