@@ -1,11 +1,14 @@
 """Learned policies against the best tuned heuristic of each setting, on unseen sequences.
 
     python -m benchmarks.quality [--policies decima,es_rule] [--trace tpch] [--sequences 20]
+    python -m benchmarks.quality --session
     python -m benchmarks.quality --generalisation
 
 For every setting the tunable heuristics are tuned on training sequences of that very setting; the
 one that is best there is the reference. All policies then meet the same sequences, which neither
 tuning nor training has seen. Differences are paired, with 95 % bootstrap intervals over sequences.
+
+``--session`` is the same where all jobs share the slots of one session, as on a live Spark.
 
 ``--generalisation`` leaves the setting that models were trained in: other gaps, 10 to 200 executors
 (arrivals as much denser), an unknown or misjudged duration of tasks; differences to strict_fair,
@@ -51,6 +54,15 @@ def quality_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]
     for gap in (25.0, 18.0, 15.0):
         yield Setting(f"gap {gap:g} s", replace(base, interarrival_s=gap))
     yield Setting("batch of 20", replace(base, arrivals="batch", jobs=20))
+
+
+def session_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]:
+    """Three loads of a shared session of 16 slots, and one of 50 at the middle one."""
+    base = EvaluationConfig(trace=trace, sequences=sequences, jobs=jobs, protocol="session")
+    for gap in (100.0, 70.0, 55.0):
+        yield Setting(f"16 slots, gap {gap:g} s", replace(base, executors=16, interarrival_s=gap))
+    gap = 70.0 * 16 / EXECUTORS
+    yield Setting(f"{EXECUTORS} slots, gap {gap:g} s", replace(base, interarrival_s=gap))
 
 
 def general_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]:
@@ -128,11 +140,15 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--generalisation", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--session", action="store_true")
+    kind.add_argument("--generalisation", action="store_true")
     parser.add_argument("--json", type=Path, help="write every sequence's figures")
     arguments = parser.parse_args()
     console = Console(width=140)
-    settings = general_settings if arguments.generalisation else quality_settings
+    settings = quality_settings
+    if arguments.generalisation or arguments.session:
+        settings = general_settings if arguments.generalisation else session_settings
     policies = tuple(arguments.policies.split(","))
     stored: dict[str, Any] = {}
     for trace in arguments.trace or ["tpch"]:
