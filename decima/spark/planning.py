@@ -191,7 +191,7 @@ class Planner:
             if stage is not None:
                 round_.assign(Action(stage, int(seen.jobs[row]["held"]) + 1))
                 self.starved += 1
-                LOG.warning("job %s starved: it is given a slot", self._tables.jobs[row].key)
+                LOG.warning("%s starved: it is given a slot", self._tables.jobs[row].key)
 
     @property
     def _bound_ms(self) -> float:
