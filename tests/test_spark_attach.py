@@ -44,7 +44,7 @@ def test_policies_run_jobs_to_their_end(session: Any, policy: str) -> None:
     assert status.jvm["launches_under_limit"] > 0
     assert status.jvm["launches_over_limit"] == 0
     assert (status.jvm["faults"], status.jvm["lapses"]) == (0, 0)
-    assert set(status.jvm["held"].values()) == {0}
+    assert not any(status.jvm["held"].values())
     assert 0 < status.jvm["first_decision_ms_median"] <= status.jvm["first_decision_ms_p90"]
     several(session, jobs=1)
 

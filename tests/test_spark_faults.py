@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -216,12 +218,97 @@ def test_a_full_queue_drops_events_and_no_job(
     assert status.jvm["launches_over_limit"] == 0
 
 
-def test_two_sessions_share_one_scheduler(session: Any) -> None:
+def test_two_sessions_share_one_scheduler(session: Any, tmp_path: Path) -> None:
     """They share a SparkContext: the jobs of both are scheduled, and a second one is refused."""
-    other = session.newSession()
-    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+    other, log = session.newSession(), tmp_path / "log.jsonl"
+    with decima.spark.attach(session, policy="strict_fair", decision_log=log):
         with pytest.raises(decima.spark.AttachError, match="attached to this SparkContext already"):
-            decima.spark.attach(other, policy="strict_fair")
+            decima.spark.attach(other, policy="strict_fair", decision_log=log)
         together(lambda: sleep_tasks(session, "one", 16), lambda: sleep_tasks(other, "another", 16))
-        held = scheduler.status().jvm["held"]
-    assert {"job one", "job another"} <= set(held)
+    # The one that was refused has not touched the log.
+    assert {one.key for one in read_decision_log(log).jobs} == {"job one", "job another"}
+
+
+# --- what lasts ----------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept_of_what_has_ended(session: Any) -> None:
+    """A session lives for weeks: its task sets and jobs must not pile up in the driver."""
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        several(session, jobs=4, tasks=8)
+        end = time.monotonic() + 10
+        while scheduler.status().jvm["task_sets"] > 0 and time.monotonic() < end:
+            time.sleep(0.1)
+        counters = scheduler.status().jvm
+    assert (counters["task_sets"], counters["held"]) == (0, {})
+
+
+def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any) -> None:
+    """Its tasks cannot be interrupted for six seconds: the other job has all other slots."""
+    context = session.sparkContext
+
+    def cancelled() -> None:
+        context.setJobGroup("away", "to be cancelled", interruptOnCancel=False)
+        with pytest.raises(Exception, match="cancel"):
+            sleep_tasks(session, "away", 100, 6.0)
+
+    def cancel_and_go_on() -> None:
+        end = time.monotonic() + 20
+        while scheduler.status().held.get("job away", 0) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        context.cancelJobGroup("away")
+        began = time.monotonic()
+        # 60 tasks of 0.2 s: two seconds or more on six slots, six on two.
+        sleep_tasks(session, "stays", 60, 0.2)
+        took.append(time.monotonic() - began)
+
+    took: list[float] = []
+    with decima.spark.attach(session, policy=TwoForTheFirst()) as scheduler:
+        together(cancelled, cancel_and_go_on)
+    assert took[0] < 5.0
+
+
+class TwoForTheFirst:
+    """Two slots for a job that is alone; all for the newest of several."""
+
+    name = "two for the first"
+
+    def decide(self, seen: Observation) -> Action:
+        newest = max(seen.open_stages(), key=lambda stage: int(seen.stages[stage]["job"]))
+        most = 2 if len(seen.active) == 1 and int(seen.jobs[0]["work_ms"]) > 90_000 else 8
+        limits = seen.legal_limits(int(newest))
+        return Action(int(newest), min(most, limits[-1]) if most >= limits[0] else limits[0])
+
+
+def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:
+    """Whatever the job is called, and whatever the driver's character set is."""
+    log = tmp_path / "log.jsonl"
+    policy = Faulty(lambda: Action(0, 1))
+    guard = Guard(failures=1_000)
+    with decima.spark.attach(session, policy, guard=guard, decision_log=log) as scheduler:
+        sleep_tasks(session, "décompte; 3,5 = 100 %", 6)
+        counters = scheduler.status().jvm
+    plans = read_decision_log(log).plans
+    assert any("job décompte; 3,5 = 100 %" in plan.limits for plan in plans)
+    assert max(one.running for plan in plans for one in plan.sets if one.num_tasks == 6) == 1
+    assert counters["launches_over_limit"] == 0
+
+
+def test_a_policy_that_hangs_does_not_keep_python_alive(tmp_path: Path) -> None:
+    """A thread that waits for ever ends with the driver."""
+    code = """
+import time
+from decima.spark.worker import Worker
+
+worker = Worker()
+future = worker.submit(lambda: time.sleep(3600))
+time.sleep(0.2)
+worker.close()
+print("ends", future.done())
+"""
+    began = time.monotonic()
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.split() == ["ends", "False"]
+    assert time.monotonic() - began < 30

@@ -286,6 +286,73 @@ def test_names_of_jobs() -> None:
     assert [*names, job_of({}, 5)] == ["job mine", "sql 1", "sql 2", "group night", "spark 5"]
 
 
+def test_tasks_that_nobody_needs_hold_slots_and_nothing_else() -> None:
+    """A cancelled job of 1000 tasks, five of which run on: its stage is not to be had."""
+    live = LiveJobs()
+    begun = (started(0, info(0, 1000)), started(1, info(1, 20)))
+    sets = (TaskSet(0, 0, "spark 0", 1000, 0, 5), TaskSet(1, 0, "spark 1", 20, 0, 3))
+    live.update(report(*begun, sets=sets))
+    dead = sets[0]._replace(is_zombie=True)
+    assert dead.waiting == 0
+    live.update(report(JobDone(0, EPOCH_MS), sets=(dead, sets[1])))
+    plan = Planner(lambda _: Heuristic("strict_fair"), Guard()).plan(live)
+    assert plan is not None
+    assert (plan.chosen, plan.limits) == ((1,), {"spark 1": SLOTS - 5})
+
+
+def test_an_attempt_that_ends_does_not_hide_the_next_one() -> None:
+    """Five tasks of the first run on; all five of the second are to start."""
+    live = LiveJobs()
+    old = TaskSet(0, 0, "spark 0", 10, 5, 5, is_zombie=True)
+    live.update(report(started(0, info(0, 10)), sets=(old, TaskSet(0, 1, "spark 0", 5, 0, 0))))
+    (stage,) = live.active()[0].stages
+    assert (stage.num_tasks, stage.all_tasks, stage.launched) == (5, 10, 0)
+    plan = Planner(lambda _: Heuristic("strict_fair"), Guard()).plan(live)
+    assert plan is not None
+    # The classes in the JVM count the five too.
+    assert (plan.chosen, plan.limits) == ((0,), {"spark 0": SLOTS})
+
+
+def test_where_no_slot_will_come_back_stages_wait_for_the_next_plan() -> None:
+    """All are busy with last tasks; the plan names who waits, so that nobody starts unasked."""
+    live = LiveJobs()
+    begun = (started(0, info(0, SLOTS)), started(1, info(1, 4)))
+    sets = (TaskSet(0, 0, "spark 0", SLOTS, 0, SLOTS), TaskSet(1, 0, "spark 1", 4, 0, 0))
+    live.update(report(*begun, sets=sets))
+    plan = Planner(lambda _: Heuristic("strict_fair"), Guard()).plan(live)
+    assert plan is not None
+    assert (plan.chosen, plan.limits, plan.considered) == ((), {}, (1,))
+
+
+def test_a_name_that_comes_again_is_another_job_unless_it_goes_on() -> None:
+    """After five seconds of nothing; a SQL execution has its number, and may take its time."""
+    live = LiveJobs()
+    for number, time_ms in enumerate((0, 1_000, 20_000)):
+        live.update(report(started(number, info(number, 1), time_ms=time_ms, decima_job="night")))
+        live.update(report(JobDone(number, EPOCH_MS + time_ms + 100), time_ms=time_ms + 100))
+    (job,) = live.known()
+    assert (job.arrival_ms, len(job.stages)) == (EPOCH_MS + 20_000, 1)
+    live.update(report(time_ms=20_200))
+    sql: Any = {"spark_sql_execution_id": "7"}
+    for number, time_ms in ((3, 21_000), (4, 41_000)):
+        live.update(report(started(number, info(number, 1), time_ms=time_ms, **sql)))
+        live.update(report(JobDone(number, EPOCH_MS + time_ms + 100), time_ms=time_ms + 100))
+    assert [len(job.stages) for job in live.known() if job.key == "sql 7"] == [2]
+
+
+def test_a_job_seen_before_its_name_is_known_gets_it() -> None:
+    """And with it what earlier runs say of its stages."""
+    jobs = (replace(chain("q", (3, 2)), name="q"),)
+    live = LiveJobs(Priors(Trace("earlier", jobs)))
+    live.update(report(sets=(task_set(0, 3, 0, 1, "job q #2"),)))
+    live.update(report(started(0, info(0, 3), info(1, 2, (0,)), decima_job="q #2")))
+    (job,) = live.active()
+    assert job.name == "q"
+    assert [live.mean_ms(job, one) for one in job.stages] == [
+        stage.mean_ms for stage in jobs[0].stages
+    ]
+
+
 def test_reports_are_read() -> None:
     """As the JVM writes them."""
     text = json.dumps(
@@ -321,7 +388,7 @@ class Scripted:
         self.answer = answer
 
     def decide(self, seen: Observation) -> Action:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         if callable(self.answer):
             found: Action = self.answer(seen)

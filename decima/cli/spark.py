@@ -169,12 +169,16 @@ def review(log: Path, policies: str | None, picture: Path | None) -> None:
     table = Table(box=None)
     for heading in ("", "average JCT", f"vs {names[0]}", "p95"):
         table.add_column(heading, justify="right" if heading else "left")
-    ended = found.jct_s[~np.isnan(found.jct_s)]
+    has_ended = ~np.isnan(found.jct_s)
+    ended = found.jct_s[has_ended]
+    # The same jobs everywhere: those that were cut off would only be there in the simulator.
+    compared = has_ended if len(ended) else np.ones(len(found.names), np.bool_)
     if len(ended):
         ran = f"as it ran ({decisions.policy}, {decisions.mode})"
         table.add_row(ran, f"{ended.mean():.2f} s", "", f"{np.quantile(ended, 0.95):.2f} s")
-    first_s = found.simulated_s[names[0]].mean()
-    for name, jct_s in found.simulated_s.items():
+    first_s = found.simulated_s[names[0]][compared].mean()
+    for name, every_s in found.simulated_s.items():
+        jct_s = every_s[compared]
         table.add_row(
             f"simulated: {name}",
             f"{jct_s.mean():.2f} s",

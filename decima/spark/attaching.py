@@ -67,7 +67,7 @@ def attach(
     policy_for, name = _policy_for(policy)
     control, mode = _control(check_session(spark), mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
-    planner.warm_up(with_policy=isinstance(policy, str))
+    planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
     scheduler = Scheduler(
         control,
         planner,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
@@ -13,6 +15,8 @@ from decima.spark.jobs import LiveJob
 from decima.spark.planning import Plan
 from decima.spark.reports import Report, TaskSet
 from traces import Job, Stage
+
+LOG = logging.getLogger("decima.spark")
 
 FORMAT = "decima-decisions"
 VERSION = 1
@@ -69,6 +73,7 @@ class DecisionLog:
             self._file: IO[str] = path.open("w", encoding="utf-8")
         except OSError as error:
             raise AttachError(f"decision log {path}: {error.strerror or error}") from error
+        self._is_broken = False
         self._write({"format": FORMAT, "version": VERSION, "mode": mode, "policy": policy})
 
     def __enter__(self) -> Self:
@@ -105,7 +110,7 @@ class DecisionLog:
         for job in jobs:
             stages = [
                 {
-                    "num_tasks": stage.num_tasks,
+                    "num_tasks": stage.all_tasks,
                     "parents": sorted(stage.parents),
                     "mean_ms": stage.measured_ms / stage.measured if stage.measured else None,
                 }
@@ -123,11 +128,19 @@ class DecisionLog:
 
     def close(self) -> None:
         """Twice does no harm."""
-        self._file.close()
+        with suppress(OSError):  # what a full disk did not take
+            self._file.close()
 
     def _write(self, row: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        if self._is_broken:
+            return
+        try:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except (OSError, ValueError) as error:  # ValueError: it is closed
+            # A full disk must not take the scheduler along.
+            self._is_broken = True
+            LOG.warning("decision log %s ends here: %s", self._file.name, error)
 
 
 def read_decision_log(path: Path) -> Decisions:

@@ -7,6 +7,7 @@ listed again because its output is reused is the stage that ran: both have the s
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from decima.spark.priors import Priors
@@ -15,6 +16,8 @@ from traces.spark_log.events import JOB_DESCRIPTION, OWN_JOB, JobStart, StageInf
 
 FORGET_MS = 60_000
 """a job without an unfinished Spark job may still grow for so long"""
+NEXT_RUN_MS = 5_000
+"""one that the application has named: after so long it is another run by the same name"""
 LOST_MS = 600_000
 """a job that held no task set for so long has ended, and its event was lost"""
 DEFAULT_TASK_MS = 1_000.0
@@ -26,6 +29,9 @@ class LiveStage:
     """What is known of one stage; counts are those of its newest attempt."""
 
     num_tasks: int
+    """of its newest attempt"""
+    all_tasks: int = 0
+    """of its largest attempt: a later one may only repeat what was lost"""
     parents: set[int] = field(default_factory=set)
     """rows of the same job"""
     spark_stage: int = -1
@@ -85,12 +91,19 @@ class LiveJobs:
         self.time_ms = 0
         self.forgotten: list[LiveJob] = []
         """jobs that the last `update` found to be over"""
+        self._next_forgotten: list[LiveJob] = []
         self._jobs: dict[str, LiveJob] = {}
         self._place: dict[int, tuple[LiveJob, int]] = {}
         """Spark's stage id -> job, row"""
         self._job_of_spark_job: dict[int, LiveJob] = {}
+        self._lost_slots: dict[str, int] = {}
         self._measured = 0
         self._measured_ms = 0.0
+
+    @property
+    def lost_slots(self) -> dict[str, int]:
+        """By job: slots of tasks that run on though nobody needs them any more."""
+        return self._lost_slots
 
     def known(self) -> list[LiveJob]:
         """Jobs that run, and those that ended a short while ago."""
@@ -136,10 +149,14 @@ class LiveJobs:
 
     def _start(self, event: JobStart) -> None:
         key = job_of(event.properties, event.job)
+        known = self._jobs.get(key)
+        if known is not None and self._is_over(known, event.time_ms):
+            self._next_forgotten.append(self._drop(key))
+        job = self._job(key, event.time_ms)
         # "q5 #17": the seventeenth run of q5
         named = event.properties.get(OWN_JOB) or event.properties.get(JOB_DESCRIPTION)
-        name = None if named is None else named.partition(" #")[0]
-        job = self._job(key, event.time_ms, name)
+        if named is not None:
+            job.name = named.partition(" #")[0]
         job.unfinished.add(event.job)
         job.seen_ms = event.time_ms
         self._job_of_spark_job[event.job] = job
@@ -148,13 +165,29 @@ class LiveJobs:
             self._add_stage(job, info)
         for info in infos:
             self._add_parents(job, info)
+        self._look_up(job)
 
-    def _job(self, key: str, time_ms: int, name: str | None = None) -> LiveJob:
+    @staticmethod
+    def _is_over(job: LiveJob, time_ms: int) -> bool:
+        """Whether what begins now under its name is another job: a SQL execution has its own."""
+        is_named = not job.key.startswith("sql ")
+        return is_named and not job.is_active and time_ms - job.seen_ms > NEXT_RUN_MS
+
+    def _job(self, key: str, time_ms: int) -> LiveJob:
         if key not in self._jobs:
-            own = key.partition(" ")[2] if name is None else name
-            self._jobs[key] = LiveJob(key, own, time_ms)
+            self._jobs[key] = LiveJob(key, key.partition(" ")[2], time_ms, seen_ms=time_ms)
             self.version += 1
         return self._jobs[key]
+
+    def _look_up(self, job: LiveJob) -> None:
+        """What earlier runs of the job say of its stages: the n-th with so many tasks is known."""
+        if self._priors is None:
+            return
+        seen: Counter[int] = Counter()
+        for stage in job.stages:
+            place = seen[stage.all_tasks]
+            stage.prior_ms = self._priors.mean_ms(job.name, stage.all_tasks, place)
+            seen[stage.all_tasks] += 1
 
     def _add_stage(self, job: LiveJob, info: StageInfo) -> None:
         known = self._place.get(info.stage)
@@ -169,11 +202,7 @@ class LiveJobs:
         self._place[info.stage] = (job, row)
 
     def _new_stage(self, job: LiveJob, num_tasks: int) -> int:
-        prior_ms = None
-        if self._priors is not None:
-            place = sum(stage.num_tasks == num_tasks for stage in job.stages)
-            prior_ms = self._priors.mean_ms(job.name, num_tasks, place)
-        job.stages.append(LiveStage(num_tasks, prior_ms=prior_ms))
+        job.stages.append(LiveStage(num_tasks, all_tasks=num_tasks))
         self.version += 1
         return len(job.stages) - 1
 
@@ -212,19 +241,25 @@ class LiveJobs:
     # --- task sets -------------------------------------------------------------------------------
 
     def _take_sets(self, sets: tuple[TaskSet, ...]) -> None:
+        self._lost_slots = {}
         for job in self._jobs.values():
             for stage in job.stages:
                 stage.is_submitted = False
                 stage.running = 0
         for one in sorted(sets, key=lambda one: (one.stage, one.attempt)):
             job, row = self._place.get(one.stage) or self._unannounced(one)
+            job.seen_ms = self.time_ms
+            if one.is_zombie:
+                lost = self._lost_slots.get(job.key, 0)
+                self._lost_slots[job.key] = lost + one.running
+                continue
             stage = job.stages[row]
             stage.spark_stage = one.stage
             stage.num_tasks = one.num_tasks
+            stage.all_tasks = max(stage.all_tasks, one.num_tasks)
             stage.successful = one.successful
-            stage.running += one.running
+            stage.running = one.running
             stage.is_submitted = True
-            job.seen_ms = self.time_ms
             stage.is_done = one.successful >= one.num_tasks
             self._finish_ancestors(job, row)
 
@@ -249,9 +284,13 @@ class LiveJobs:
             for key, job in self._jobs.items()
             if self.time_ms - job.seen_ms > (LOST_MS if job.is_active else FORGET_MS)
         ]
-        self.forgotten = [self._jobs.pop(key) for key in gone]
-        for job in self.forgotten:
-            self._place = {stage: at for stage, at in self._place.items() if at[0] is not job}
-            for number in job.unfinished:
-                self._job_of_spark_job.pop(number, None)
-            self.version += 1
+        self.forgotten = [*self._next_forgotten, *(self._drop(key) for key in gone)]
+        self._next_forgotten = []
+
+    def _drop(self, key: str) -> LiveJob:
+        job = self._jobs.pop(key)
+        self._place = {stage: at for stage, at in self._place.items() if at[0] is not job}
+        for number in job.unfinished:
+            self._job_of_spark_job.pop(number, None)
+        self.version += 1
+        return job

@@ -58,6 +58,8 @@ class Jvm:
         Raises:
             AttachError: Spark's scheduler is another one, or the classes do not compile.
         """
+        from py4j.protocol import Py4JJavaError
+
         self._context = context
         jvm = context._jvm
         scheduler = context._jsc.sc().taskScheduler().getClass().getName()
@@ -70,7 +72,12 @@ class Jvm:
         arguments[2] = jvm.java.lang.Long.valueOf(hold_ms)
         arguments[3] = jvm.java.lang.Integer.valueOf(CAPACITY)
         arguments[4] = observe_only
-        self._control = kind.getConstructors()[0].newInstance(arguments)
+        try:
+            self._control = kind.getConstructors()[0].newInstance(arguments)
+        except Py4JJavaError as error:
+            raise AttachError(
+                f"Spark {context.version}: {first_line(error.java_exception.toString())}"
+            ) from error
 
     def attach(self) -> None:
         """Put ourselves before Spark's pool.

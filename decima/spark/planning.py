@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote_plus
@@ -16,6 +16,7 @@ from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
 from decima.spark.reports import Report, TaskSet
 from decima.spark.tables import LiveTables
+from decima.spark.worker import Worker
 from spark_sim import Action, IllegalActionError, Observation
 from spark_sim.rounds import Round
 from traces.arrays import TraceArrays
@@ -71,7 +72,7 @@ class Planner:
         self._trace: TraceArrays | None = None
         self._policy: Policy | None = None
         self._stand_in = Heuristic("strict_fair")
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="decima-policy")
+        self._worker = Worker()
         self._busy: Future[Action] | None = None
         self._served_ms: dict[str, int] = {}
         self.failures = 0
@@ -80,11 +81,17 @@ class Planner:
         self.last_fault: str | None = None
 
     def plan(self, live: LiveJobs) -> Plan | None:
-        """What to do now; None if there is nothing to decide. Never raises for a policy's sake."""
+        """What to do now; None if nothing waits. Never raises for a policy's sake.
+
+        Where every slot is busy with the last tasks of a stage, there is nothing to decide, but the
+        plan still names the stages that wait: they wait for the next one.
+        """
         round_ = self._tables.fill(live)
         if round_ is None:
             return None
         considered = tuple(self._tables.waiting_stages())
+        if not considered:
+            return None
         self._serve_starved(round_, live)
         fault = self._decide_all(round_)
         decided = "" if self._policy is None else self._policy.name
@@ -96,9 +103,12 @@ class Planner:
             fault,
         )
 
-    def warm_up(self, *, with_policy: bool) -> None:
+    def warm_up(self, policy_for: PolicyFor | None) -> None:
         """Plan for two jobs that do not exist, so that the first real plan need not wait for
         compilers and look-ups.
+
+        Args:
+            policy_for: makes a policy that is thrown away: it must not remember these jobs.
         """
         stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
         sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
@@ -108,20 +118,22 @@ class Planner:
         for _ in range(2):
             round_ = self._tables.fill(live)
             assert round_ is not None  # noqa: S101 - it has slots and stages
-            if with_policy:
-                self._answer(round_.observation())
+            assert self._tables.trace is not None  # noqa: S101
+            if policy_for is not None:
+                policy_for(self._tables.trace).decide(round_.observation())
             self._replace(round_)
-        self._policy = None
 
     def close(self) -> None:
         """Wait for nothing: a policy that hangs is left behind."""
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._worker.close()
 
     # --- deciding --------------------------------------------------------------------------------
 
     def _decide_all(self, round_: Round) -> str | None:
         """Decide until nothing is left to give; how the policy failed, if it did."""
         ends = time.monotonic() + self._guard.decision_s
+        if not round_.is_open:
+            return None
         try:
             while round_.is_open:
                 action = self._ask(round_.observation(), ends)
@@ -140,12 +152,13 @@ class Planner:
         """The policy's answer, from its own thread: one that hangs must not hang the scheduler."""
         if self._busy is not None and not self._busy.done():
             raise PolicyFaultError("it is still busy with an earlier decision")
-        self._busy = self._worker.submit(self._answer, seen)
+        self._busy = self._worker.submit(lambda: self._answer(seen))
         try:
             return self._busy.result(timeout=max(0.0, ends - time.monotonic()))
         except TimeoutError as error:
             raise PolicyFaultError(f"no answer within {self._guard.decision_s} s") from error
-        except Exception as error:
+        except BaseException as error:
+            # Raised by the policy in the other thread, SystemExit among what it may be.
             raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
 
     def _answer(self, seen: Observation) -> Action:

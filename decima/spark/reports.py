@@ -28,11 +28,13 @@ class TaskSet(NamedTuple):
     num_tasks: int
     successful: int
     running: int
+    is_zombie: bool = False
+    """it was cancelled, or another attempt replaces it: what runs ends, and nothing starts"""
 
     @property
     def waiting(self) -> int:
-        """Tasks that no slot runs and that have not succeeded."""
-        return max(0, self.num_tasks - self.successful - self.running)
+        """Tasks that no slot runs and that have not succeeded, but will start."""
+        return 0 if self.is_zombie else max(0, self.num_tasks - self.successful - self.running)
 
 
 class StageDone(NamedTuple):

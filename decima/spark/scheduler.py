@@ -103,9 +103,8 @@ class Scheduler:
         self._live = live
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
-        self._log = (
-            None if decision_log is None else DecisionLog(decision_log, mode=mode, policy=policy)
-        )
+        self._log_path = decision_log
+        self._log: DecisionLog | None = None
         self._number = 0
         self._plan: Plan | None = None
         self._report: Report | None = None
@@ -134,10 +133,13 @@ class Scheduler:
         """Attach and begin to decide.
 
         Raises:
-            AttachError: somebody is attached already.
+            AttachError: somebody is attached already, or the decision log cannot be written.
         """
         self._control.attach()
         self._is_attached = True
+        # Not before: the log may be that of the scheduler which is attached already.
+        if self._log_path is not None:
+            self._log = DecisionLog(self._log_path, mode=self.mode, policy=self.policy)
         self._thread.start()
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
 
@@ -160,6 +162,7 @@ class Scheduler:
             self._stop_metrics()
             self._stop_metrics = None
         if self._log is not None:
+            self._read_the_rest()
             self._log.note_jobs(self._live.known())
             self._log.close()
             self._log = None
@@ -200,12 +203,9 @@ class Scheduler:
                 LOG.exception("the scheduler failed and detaches")
         finally:
             self._let_go()
-            self._read_the_rest()
 
     def _read_the_rest(self) -> None:
-        """The ends of the last jobs, for the log."""
-        if self._log is None:
-            return
+        """The ends of the last jobs, for the log; the thread has ended, and events come no more."""
         try:
             self._live.update(self._control.wait(0))
         except Exception as error:  # noqa: BLE001 - the JVM is gone
@@ -213,13 +213,13 @@ class Scheduler:
 
     def _step(self) -> bool:
         report = self._control.wait(_WAIT_MS)
-        if not report.attached:
-            return False
         began = time.perf_counter()
         self._report = report
         self._live.update(report)
         if self._log is not None:
             self._log.note_jobs(self._live.forgotten)
+        if not report.attached:
+            return False
         if not self._is_due(report):
             return True
         plan = self._planner.plan(self._live)

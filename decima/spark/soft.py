@@ -7,6 +7,7 @@ Each job needs a pool of its own (``spark.scheduler.pool``) and the session the 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -54,6 +55,7 @@ class SoftControl:
         self._original: dict[str, tuple[int, int]] = {}
         self._jobs: set[int] = set()
         self._is_attached = False
+        self._lock = threading.Lock()
         self._number = 0
         self._plans = 0
 
@@ -63,10 +65,11 @@ class SoftControl:
 
     def detach(self) -> None:
         """Give the pools their own shares back."""
-        self._is_attached = False
-        for name, (share, weight) in self._original.items():
-            self._set(name, share, weight)
-        self._original.clear()
+        with self._lock:
+            self._is_attached = False
+            for name, (share, weight) in self._original.items():
+                self._set(name, share, weight)
+            self._original.clear()
 
     def wait(self, timeout_ms: int) -> Report:
         """The state of things after a short while."""
@@ -80,11 +83,14 @@ class SoftControl:
 
     def apply(self, plan: Plan, number: int) -> None:
         """Set the minimum share of each job's pool to its limit; jobs without one get none."""
-        self._number = number
-        self._plans += 1
-        for job, pool in self._pool_of.items():
-            limit = plan.limits.get(job, 0)
-            self._set(pool, limit, max(1, limit))
+        with self._lock:
+            if not self._is_attached:  # a plan that was made while the scheduler let go
+                return
+            self._number = number
+            self._plans += 1
+            for job, pool in self._pool_of.items():
+                limit = plan.limits.get(job, 0)
+                self._set(pool, limit, max(1, limit))
 
     def counters(self) -> dict[str, Any]:
         """Plans applied."""
@@ -116,10 +122,8 @@ class SoftControl:
         self._jobs = set(found)
 
     def _task_sets(self) -> Iterator[TaskSet]:
-        queue = self._scheduler.rootPool().getSortedTaskSetQueue()
         pools: dict[str, str] = {}
-        for index in range(queue.size()):
-            manager = queue.apply(index)
+        for manager in _managers(self._scheduler.rootPool()):
             task_set = manager.taskSet()
             job = job_of(_properties(task_set.properties()), task_set.priority())
             pools[job] = manager.parent().name()
@@ -130,6 +134,7 @@ class SoftControl:
                 manager.numTasks(),
                 manager.tasksSuccessful(),
                 manager.runningTasks(),
+                bool(manager.isZombie()),
             )
         self._pool_of = pools
 
@@ -141,6 +146,15 @@ class SoftControl:
             self._original[name] = (pool.minShare(), pool.weight())
         self._fields["minShare"].setInt(pool, share)
         self._fields["weight"].setInt(pool, weight)
+
+
+def _managers(pool: Any) -> Iterator[Any]:
+    """All task sets below `pool`; its sorted queue leaves out those with no task to start."""
+    for one in pool.schedulableQueue().toArray():
+        if one.getClass().getSimpleName() == "Pool":
+            yield from _managers(one)
+        else:
+            yield one
 
 
 def _properties(found: Any) -> dict[str, str]:

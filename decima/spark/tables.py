@@ -86,24 +86,29 @@ class LiveTables:
         """the graphs that the tables point to; another object whenever they have changed"""
         self.jobs: list[LiveJob] = []
         self._state: State | None = None
+        self._lost_slots: dict[str, int] = {}
         self._key: tuple[int, int, tuple[str, ...]] | None = None
 
     def fill(self, live: LiveJobs) -> Round | None:
-        """Begin a round on what is running now; None if no slot or no stage is to be had."""
+        """Begin a round on what is running now; None if there is no job or no slot at all.
+
+        Slots of tasks that nobody needs any more are not there until these end.
+        """
         self.jobs = live.active()
-        if not self.jobs or live.slots < 1:
+        self._lost_slots = live.lost_slots
+        slots = live.slots - sum(live.lost_slots.values())
+        if not self.jobs or slots < 1:
             return None
         mean_ms = [[live.mean_ms(job, one) for one in job.stages] for job in self.jobs]
-        key = (live.version, live.slots, tuple(job.key for job in self.jobs))
+        key = (live.version, slots, tuple(job.key for job in self.jobs))
         if self._state is None or key != self._key:
             self.trace = graph_arrays(self.jobs, mean_ms)
             origin_ms = self.jobs[0].arrival_ms
             arrival_ms = np.array([float(job.arrival_ms - origin_ms) for job in self.jobs])
-            self._state = session_tables(self.trace, live.slots, arrival_ms)
+            self._state = session_tables(self.trace, slots, arrival_ms)
             self._key = key
         self._refill(self._state, live, mean_ms)
-        found = Round(self._state)
-        return found if found.is_open else None
+        return Round(self._state)
 
     def _refill(self, state: State, live: LiveJobs, mean_ms: list[list[float]]) -> None:
         every = [stage for job in self.jobs for stage in job.stages]
@@ -129,10 +134,14 @@ class LiveTables:
         state.clock["time_ms"] = live.time_ms - self.jobs[0].arrival_ms
 
     def limits(self) -> dict[str, int]:
-        """By job: the limit that the round has given it."""
+        """By job: the limit that the round has given it; what it holds for nothing counts too."""
         assert self._state is not None  # noqa: S101 - `fill` comes first
         found = self._state.jobs["limit"]
-        return {job.key: int(found[row]) for row, job in enumerate(self.jobs) if found[row] > 0}
+        return {
+            job.key: int(found[row]) + self._lost_slots.get(job.key, 0)
+            for row, job in enumerate(self.jobs)
+            if found[row] > 0
+        }
 
     def spark_stages(self, rows: list[int]) -> list[int]:
         """Spark's ids of the stages in these rows."""

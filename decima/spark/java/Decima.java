@@ -19,6 +19,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.DirectTaskResult;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
@@ -100,6 +101,7 @@ public final class Control {
     if (sparkPool instanceof RankPool) {
       throw new IllegalStateException("a scheduler is attached to this SparkContext already");
     }
+    beatNs = System.nanoTime();
     context.listenerBus().addToQueue(news, "decima");
     if (!observeOnly) {
       synchronized (scheduler) {
@@ -112,7 +114,10 @@ public final class Control {
   }
 
   /** Give Spark back its own objects. Task sets that are ours go on without limits. */
-  public void detach() throws Exception {
+  public synchronized void detach() throws Exception {
+    if (!attached) {
+      return;
+    }
     attached = false;
     if (!observeOnly) {
       synchronized (scheduler) {
@@ -121,7 +126,9 @@ public final class Control {
       }
     }
     news.touch();
-    watchdog.interrupt();
+    if (Thread.currentThread() != watchdog) {
+      watchdog.interrupt();
+    }
     try {
       // What happened before now is still told.
       context.listenerBus().waitUntilEmpty(DRAIN_MS);
@@ -201,25 +208,24 @@ public final class Control {
 
   /** Whether a task of this task set may start now. */
   boolean mayStart(Watched set) {
-    if (isFree() || set.isBarrier) {
+    if (isFree() || set.isUnlimited) {
       return true;
     }
     Plan now = plan;
-    if (now.rank.containsKey(set.stage)) {
-      return heldBy(set.job) < now.limitOf(set.job);
+    if (!now.rank.containsKey(set.stage)) {
+      if (now.seen.contains(set.stage)) {
+        return false;
+      }
+      // No plan knows it yet. It waits for its first decision, but not for long.
+      if (!set.isDecided && System.nanoTime() - set.bornNs < holdNs) {
+        return false;
+      }
+      if (!set.isDecided && !set.expired) {
+        set.expired = true;
+        counters.expired.incrementAndGet();
+      }
     }
-    if (now.seen.contains(set.stage)) {
-      return false;
-    }
-    // No plan knows it yet. It waits for its first decision, but not for long.
-    if (System.nanoTime() - set.bornNs < holdNs) {
-      return false;
-    }
-    if (!set.expired) {
-      set.expired = true;
-      counters.expired.incrementAndGet();
-    }
-    return true;
+    return heldBy(set.job) < now.limitOf(set.job);
   }
 
   int heldBy(String job) {
@@ -238,7 +244,7 @@ public final class Control {
     }
     int now = count.addAndGet(change);
     Plan current = plan;
-    if (change > 0 && !isFree() && !set.isBarrier && current.rank.containsKey(set.stage)) {
+    if (change > 0 && !isFree() && !set.isUnlimited) {
       counters.launches.incrementAndGet();
       if (now > current.limitOf(set.job)) {
         counters.overLimit.incrementAndGet();
@@ -277,7 +283,7 @@ final class Plan {
       String[] limits = parts[1].split(",");
       for (int index = 0; index < limits.length; index++) {
         int equals = limits[index].lastIndexOf('=');
-        String job = java.net.URLDecoder.decode(limits[index].substring(0, equals));
+        String job = decoded(limits[index].substring(0, equals));
         limit.put(job, Integer.valueOf(limits[index].substring(equals + 1)));
       }
     }
@@ -288,6 +294,14 @@ final class Plan {
     String[] others = parts[3].length() > 0 ? parts[3].split(",") : new String[0];
     for (int index = 0; index < others.length; index++) {
       seen.add(Integer.valueOf(others[index]));
+    }
+  }
+
+  private static String decoded(String text) {
+    try {
+      return java.net.URLDecoder.decode(text, "UTF-8");
+    } catch (java.io.UnsupportedEncodingException impossible) {
+      throw new IllegalStateException(impossible);
     }
   }
 
@@ -303,7 +317,8 @@ final class Watched {
   final Integer stage;
   final int attempt;
   final String job;
-  final boolean isBarrier;
+  /** needs all its slots at once, or slots of another kind than those that plans give away */
+  final boolean isUnlimited;
   final long bornNs = System.nanoTime();
   volatile boolean expired = false;
   volatile boolean ranDry = false;
@@ -314,16 +329,33 @@ final class Watched {
     this.stage = Integer.valueOf(manager.taskSet().stageId());
     this.attempt = manager.taskSet().stageAttemptId();
     this.job = job;
-    this.isBarrier = manager.isBarrier();
+    this.isUnlimited = manager.isBarrier() || isPipelined() || !isOfDefaultProfile(manager);
+  }
+
+  static boolean isOfDefaultProfile(TaskSetManager manager) {
+    return manager.taskSet().resourceProfileId() == 0;
+  }
+
+  /** Spark 4.3 may run a stage and the one that reads its output at the same time. */
+  private boolean isPipelined() {
+    try {
+      Object answer =
+          TaskSet.class.getMethod("isPipelined", new Class[0]).invoke(manager.taskSet(), new Object[0]);
+      return Boolean.TRUE.equals(answer);
+    } catch (NoSuchMethodException older) {
+      return false;
+    } catch (Exception unknown) {
+      return true;
+    }
   }
 
   String key() {
     return stage + "." + attempt;
   }
 
-  /** Tasks that no slot runs and that have not succeeded. */
+  /** Tasks that no slot runs and that have not succeeded; a zombie starts none. */
   int waiting() {
-    return manager.numTasks() - manager.tasksSuccessful() - manager.runningTasks();
+    return manager.isZombie() ? 0 : manager.numTasks() - manager.tasksSuccessful() - manager.runningTasks();
   }
 }
 
@@ -458,14 +490,17 @@ final class Limited extends TaskSetManager {
     int before = runningTasks();
     super.removeRunningTask(task);
     control.changeHeld(watched, runningTasks() - before);
+    if (watched.waiting() > 1) {
+      watched.ranDry = false; // more than the task that has ended: others are to start again
+    }
+  }
+
+  // Between the end of a task and this its slot is free, and it counts as waiting.
+  public void handleSuccessfulTask(long task, DirectTaskResult result) {
+    super.handleSuccessfulTask(task, result);
     if (watched.waiting() <= 0) {
       // The plan has no use for the slot: it was not on offer when the plan was made.
       control.news.touch();
-    } else {
-      watched.ranDry = false;
-    }
-    if (isZombie() && runningTasks() == 0) {
-      control.watched.remove(watched.key());
     }
   }
 }
@@ -524,6 +559,7 @@ final class News extends SparkListener {
   /** by stage: successful tasks and their milliseconds, since the last report */
   private final HashMap measured = new HashMap();
   private boolean isDirty = true;
+  private int lastSlots = 0;
 
   News(Control control, int capacity) {
     this.control = control;
@@ -657,10 +693,15 @@ final class News extends SparkListener {
     synchronized (control.scheduler) {
       slots = control.context.maxNumConcurrentTasks(
           control.context.resourceProfileManager().defaultResourceProfile());
-      ArrayBuffer sets = control.sparkPool.getSortedTaskSetQueue();
+      ArrayList sets = new ArrayList();
+      collect(control.sparkPool, sets);
+      forgetOthers(sets, slots);
       boolean first = true;
       for (int index = 0; index < sets.size(); index++) {
-        TaskSetManager manager = (TaskSetManager) sets.apply(index);
+        TaskSetManager manager = (TaskSetManager) sets.get(index);
+        if (!Watched.isOfDefaultProfile(manager)) {
+          continue;
+        }
         if (!first) {
           out.append(',');
         }
@@ -682,6 +723,37 @@ final class News extends SparkListener {
     return out.append("]}").toString();
   }
 
+  /** All task sets; the sorted queue of a pool leaves out those with no task to start. */
+  private static void collect(Pool pool, ArrayList found) {
+    for (Iterator all = pool.schedulableQueue().iterator(); all.hasNext(); ) {
+      Object one = all.next();
+      if (one instanceof Pool) {
+        collect((Pool) one, found);
+      } else if (one instanceof TaskSetManager) {
+        found.add(one);
+      }
+    }
+  }
+
+  /** Keep nothing of task sets that Spark has let go of; tell the others of new executors. */
+  private void forgetOthers(ArrayList sets, int slots) {
+    HashSet keys = new HashSet();
+    HashSet jobs = new HashSet();
+    for (int index = 0; index < sets.size(); index++) {
+      if (sets.get(index) instanceof Limited) {
+        Limited own = (Limited) sets.get(index);
+        keys.add(own.watched.key());
+        jobs.add(own.watched.job);
+        if (slots > lastSlots) {
+          own.executorAdded(); // an offer round tells only those that `RankPool` lets through
+        }
+      }
+    }
+    lastSlots = slots;
+    control.watched.keySet().retainAll(keys);
+    control.held.keySet().retainAll(jobs);
+  }
+
   private void append(StringBuilder out, TaskSetManager manager) {
     TaskSet set = manager.taskSet();
     String job =
@@ -692,7 +764,8 @@ final class News extends SparkListener {
     quote(out, job);
     out.append(',').append(manager.numTasks());
     out.append(',').append(manager.tasksSuccessful());
-    out.append(',').append(manager.runningTasks()).append(']');
+    out.append(',').append(manager.runningTasks());
+    out.append(',').append(manager.isZombie()).append(']');
   }
 
   static void quote(StringBuilder out, String text) {
@@ -715,6 +788,8 @@ final class News extends SparkListener {
 /** The dead man's switch, and the end of a new task set's wait for its first decision. */
 final class Watchdog extends Thread {
   private static final long TICK_MS = 25;
+  /** after so many times `lapseNs` without a sign of life nobody will come back */
+  private static final long ABANDONED = 30;
   private final Control control;
 
   Watchdog(Control control) {
@@ -736,8 +811,13 @@ final class Watchdog extends Thread {
     }
   }
 
-  private void look() {
+  private void look() throws Exception {
     long now = System.nanoTime();
+    if (now - control.beatNs > ABANDONED * control.lapseNs) {
+      control.counters.abandoned.incrementAndGet();
+      control.detach();
+      return;
+    }
     if (control.observeOnly || control.refusedNs == 0) {
       return;
     }
@@ -771,6 +851,7 @@ final class Counters {
   final AtomicLong lapses = new AtomicLong();
   final AtomicLong recoveries = new AtomicLong();
   final AtomicLong faults = new AtomicLong();
+  final AtomicLong abandoned = new AtomicLong();
 
   private static final int KEPT_WAITS = 1000;
   private final long[] waitNs = new long[KEPT_WAITS];
@@ -804,6 +885,8 @@ final class Counters {
     add(out, "lapses", lapses.get());
     add(out, "recoveries", recoveries.get());
     add(out, "faults", faults.get());
+    add(out, "abandoned", abandoned.get());
+    add(out, "task_sets", control.watched.size());
     out.append("\"first_decision_ms_median\":").append(waitMs(0.5)).append(',');
     out.append("\"first_decision_ms_p90\":").append(waitMs(0.9)).append(',');
     out.append("\"held\":{");
