@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from decima.evaluation.statistics import Estimate, difference_percent
+from benchmarks.quality import percent
+from decima.evaluation.statistics import difference_percent
 from decima.spark.trial import Outcome, TrialConfig, run_trial
 from traces import load_trace
 from traces.atomic import written_whole
 
 Floats = NDArray[np.float64]
-POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima-session"
+POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
 
 
 def to_json(outcome: Outcome) -> dict[str, Any]:
@@ -46,13 +47,6 @@ def means(stored: dict[str, Any], policy: str) -> Floats:
     return np.array([np.mean(run[policy]["jct_s"]) for run in stored.values()])
 
 
-def words(estimate: Estimate) -> str:
-    """Mean and interval."""
-    if estimate.ci95 is None:
-        return f"{estimate.mean:+.1f} %"
-    return f"{estimate.mean:+.1f} % [{estimate.ci95[0]:+.1f}, {estimate.ci95[1]:+.1f}]"
-
-
 def show(stored: dict[str, Any], policies: list[str]) -> None:
     """Benefit against each of Spark's own schedulers and strict fair, and fidelity."""
     console = Console(width=150)
@@ -67,7 +61,7 @@ def show(stored: dict[str, Any], policies: list[str]) -> None:
         jvm = [run[policy]["jvm"] for run in stored.values()]
         waits = [one["first_decision_ms_median"] for one in jvm if one]
         against = [
-            words(difference_percent(means(stored, policy), means(stored, name)))
+            percent(difference_percent(means(stored, policy), means(stored, name)))
             if name != policy and len(stored) > 1
             else ""
             for name in references
