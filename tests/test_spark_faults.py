@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import subprocess
 import sys
@@ -133,6 +134,35 @@ def test_a_task_that_fails_is_tried_again_or_fails_its_job(session: Any) -> None
 
 
 # --- processes and queues ------------------------------------------------------------------------
+
+
+def test_our_thread_fails(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of ours, not of the policy: we let go, say why, and Spark goes on."""
+    before = spark_objects(session)
+
+    def fails(live: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        monkeypatch.setattr(scheduler._planner, "plan", fails)
+        several(session, jobs=2, tasks=8)
+        assert spark_objects(session) == before
+        status = scheduler.status()
+    assert status.ended_because == "RuntimeError: a fault of ours"
+    assert not status.is_attached
+
+
+def test_our_classes_fail_inside_spark(session: Any) -> None:
+    """Their plan is gone: each of their calls fails, is counted, and does what Spark would do."""
+    lazy = Faulty(lambda: PASS)
+    with decima.spark.attach(session, policy=lazy) as scheduler:
+        control = scheduler._control._control  # type: ignore[attr-defined]
+        field = control.getClass().getDeclaredField("plan")
+        field.setAccessible(True)
+        scheduler._control.apply = lambda plan, number: field.set(control, None)  # type: ignore[method-assign]
+        several(session, jobs=3, tasks=8)
+        counters = control.counters()
+        assert json.loads(counters)["faults"] > 0
 
 
 def answer(pipe: Connection) -> None:
