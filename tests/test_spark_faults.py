@@ -17,6 +17,7 @@ import pytest
 import decima.spark
 from decima.spark import Guard, Scheduler
 from decima.spark.decision_log import read_decision_log
+from decima.spark.planning import Plan
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import (
     Faulty,
@@ -135,8 +136,50 @@ def test_a_task_that_fails_is_tried_again_or_fails_its_job(session: Any) -> None
 # --- processes and queues ------------------------------------------------------------------------
 
 
+def test_our_thread_fails(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of ours, not of the policy: we let go, say why, and Spark goes on."""
+    before = spark_objects(session)
+
+    def fails(live: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        monkeypatch.setattr(scheduler._planner, "plan", fails)
+        several(session, jobs=2, tasks=8)
+        assert spark_objects(session) == before
+        status = scheduler.status()
+    assert status.ended_because == "RuntimeError: a fault of ours"
+    assert not status.is_attached
+
+
+def test_our_classes_fail_inside_spark(session: Any) -> None:
+    """Their plans are broken: each of their calls fails, is counted, and does what Spark would."""
+    with decima.spark.attach(session, policy=Faulty(lambda: PASS)) as scheduler:
+        control = scheduler._control._control  # type: ignore[attr-defined]
+        apply = scheduler._control.apply
+
+        def broken(plan: Plan, number: int) -> None:
+            apply(plan, number)
+            in_force = field_of(control, "plan").get(control)
+            field_of(in_force, "rank").set(in_force, None)
+
+        scheduler._control.apply = broken  # type: ignore[method-assign]
+        several(session, jobs=3, tasks=8)
+        status = scheduler.status()
+    assert status.plans > 0
+    assert status.jvm["faults"] > 0
+
+
+def field_of(owner: Any, name: str) -> Any:
+    """A field of one of our objects in the JVM."""
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
 def answer(pipe: Connection) -> None:
     """A policy in a process of its own: the first open stage, one slot."""
+    pipe.send("ready")
     while True:
         stage, least = pipe.recv()
         pipe.send((stage, least))
@@ -153,6 +196,7 @@ class Remote:
         self.process = context.Process(target=answer, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
+        assert self._pipe.recv() == "ready"
 
     def decide(self, seen: Observation) -> Action:
         stage = int(seen.open_stages()[0])

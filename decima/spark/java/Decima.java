@@ -468,30 +468,50 @@ final class Limited extends TaskSetManager {
   // Overridden here and not in resourceOffer, whose signature differs between versions of Spark.
   public Option dequeueTaskHelper(
       String executor, String host, Enumeration.Value locality, boolean speculative) {
-    if (watched != null && !control.mayStart(watched)) {
-      control.refusedNs = System.nanoTime();
-      control.counters.refused.incrementAndGet();
+    if (watched != null && isRefused()) {
       return Option.empty();
     }
     return super.dequeueTaskHelper(executor, host, locality, speculative);
   }
 
+  private boolean isRefused() {
+    try {
+      if (control.mayStart(watched)) {
+        return false;
+      }
+      control.refusedNs = System.nanoTime();
+      control.counters.refused.incrementAndGet();
+      return true;
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
+      return false;
+    }
+  }
+
   public void addRunningTask(long task) {
     int before = runningTasks();
     super.addRunningTask(task);
-    control.changeHeld(watched, runningTasks() - before);
-    if (!watched.ranDry && watched.waiting() <= 0) {
-      watched.ranDry = true;
-      control.news.touch();
+    try {
+      control.changeHeld(watched, runningTasks() - before);
+      if (!watched.ranDry && watched.waiting() <= 0) {
+        watched.ranDry = true;
+        control.news.touch();
+      }
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
     }
   }
 
   public void removeRunningTask(long task) {
     int before = runningTasks();
     super.removeRunningTask(task);
-    control.changeHeld(watched, runningTasks() - before);
-    if (watched.waiting() > 1) {
-      watched.ranDry = false; // more than the task that has ended: others are to start again
+    try {
+      control.changeHeld(watched, runningTasks() - before);
+      if (watched.waiting() > 1) {
+        watched.ranDry = false; // more than the task that has ended: others are to start again
+      }
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
     }
   }
 
