@@ -28,7 +28,8 @@ Floats = NDArray[np.float64]
 POOL = "spark.scheduler.pool"
 JOB = "decima.job"
 _MEASURED_MS = 100
-_MEASURED_WAVES = (4, 24)
+_MEASURED_WAVES = (4, 14)
+_MEASUREMENTS = 3
 
 
 def at_scale(trace: Trace, time_scale: float) -> Trace:
@@ -99,15 +100,19 @@ class Replayer:
         """What this Spark adds to a task, measured: how much longer than it sleeps a wave takes.
 
         From the difference between a long and a short stage, so that what a stage or a job costs
-        once cancels out.
+        once cancels out; the median of a few, since a busy moment tells nothing.
         """
-        took_s = []
-        for waves in _MEASURED_WAVES:
-            began = time.monotonic()
-            self.run_one("overhead", ":" + ",".join([str(_MEASURED_MS)] * slots * waves))
-            took_s.append(time.monotonic() - began)
         short, long = _MEASURED_WAVES
-        return max(0.0, 1000 * (took_s[1] - took_s[0]) / (long - short) - _MEASURED_MS)
+        found = []
+        for _ in range(_MEASUREMENTS):
+            extra_s = self._waves_s(slots, long) - self._waves_s(slots, short)
+            found.append(1000 * extra_s / (long - short) - _MEASURED_MS)
+        return max(0.0, float(np.median(found)))
+
+    def _waves_s(self, slots: int, waves: int) -> float:
+        began = time.monotonic()
+        self.run_one("overhead", ":" + ",".join([str(_MEASURED_MS)] * slots * waves))
+        return time.monotonic() - began
 
     def run(self, jobs: Sequence[Job], arrival_s: Floats) -> Floats:
         """(K,) JCT in seconds of jobs that are submitted at the given times.

@@ -116,9 +116,16 @@ def _on_spark(policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: 
                 status = scheduler.status()
     finally:
         spark.stop()
-    expected = [with_overhead(job, overhead_ms) for job in jobs]
-    simulated = simulated_s(expected, arrival_s, config.slots, _SIMULATED_AS.get(policy, policy))
+    simulated = expected_s(policy, config, jobs, arrival_s, overhead_ms)
     return Outcome(policy, jct_s, simulated, overhead_ms, status)
+
+
+def expected_s(
+    policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Floats, overhead_ms: float
+) -> Floats:
+    """(K,) JCT in the simulator where Spark adds `overhead_ms` to each task."""
+    longer = [with_overhead(job, overhead_ms) for job in jobs]
+    return simulated_s(longer, arrival_s, config.slots, _SIMULATED_AS.get(policy, policy))
 
 
 def local_session(slots: int, *, fair: bool) -> Any:
