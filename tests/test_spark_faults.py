@@ -94,6 +94,33 @@ def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
     assert counters["lapses"] == 1
 
 
+def test_a_scheduler_that_stays_silent_is_let_go_of(session: Any) -> None:
+    """After thirty times `lapse_s` the JVM gives Spark its own objects back, unasked."""
+    before = spark_objects(session)
+    scheduler = decima.spark.attach(session, policy="strict_fair", lapse_s=0.1)
+    assert spark_objects(session) != before
+    scheduler._control.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
+    end = time.monotonic() + 20
+    while spark_objects(session) != before and time.monotonic() < end:
+        time.sleep(0.1)
+    assert spark_objects(session) == before
+    assert scheduler.status().jvm["abandoned"] == 1
+    several(session, jobs=1)
+    release(scheduler)
+
+
+def test_a_full_disk_ends_the_log_and_nothing_else(
+    session: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every write to that file fails as on a full disk."""
+    with decima.spark.attach(session, policy="strict_fair", decision_log="/dev/full") as scheduler:
+        several(session, jobs=2, tasks=8)
+        status = scheduler.status()
+    assert status.plans > 0
+    assert status.ended_because is None
+    assert [one.message for one in caplog.records if "decision log /dev/full ends" in one.message]
+
+
 def release(scheduler: Scheduler) -> None:
     scheduler._thread.join = lambda timeout=None: None  # type: ignore[method-assign]
     scheduler.detach()
