@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -79,6 +80,27 @@ def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
     assert status.plans > 0
     assert status.jvm["plans"] == 0
     assert len(read_decision_log(log).plans) == status.plans
+
+
+def test_a_model_for_another_size_says_so(
+    session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once; one for about as many slots says nothing."""
+    from decima.agent.model import load_model, save_model
+    from decima.learned import model_path
+
+    model = load_model(model_path("decima-session"))
+    card = json.loads(json.dumps(model.card))
+    for trained, warns in ((50, True), (12, False)):
+        card["config"]["workload"]["executors"] = trained
+        path = tmp_path / f"{trained}.safetensors"
+        save_model(path, model.network.config, model.network.state_dict(), card)
+        caplog.clear()
+        with decima.spark.attach(session, policy=str(path)) as scheduler:
+            several(session, jobs=2, tasks=4)
+            assert scheduler.status().fallbacks == 0
+        found = [one for one in caplog.messages if f"trained for {trained} slots" in one]
+        assert len(found) == (1 if warns else 0)
 
 
 def test_metrics_are_served_while_attached(session: Any) -> None:

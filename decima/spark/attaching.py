@@ -76,6 +76,7 @@ def attach(
         policy=name,
         guard=chosen_guard,
         decision_log=None if decision_log is None else Path(decision_log),
+        trained_slots=_trained_slots(policy),
     )
     if metrics_port is not None:
         scheduler.serve_metrics(metrics_port)
@@ -117,6 +118,18 @@ def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:
         return _learned(policy), policy
     heuristic = Heuristic(policy)
     return (lambda _trace: heuristic), policy
+
+
+def _trained_slots(policy: str | Policy) -> int | None:
+    """The slots that a model was trained for; None for other policies, and where nobody says."""
+    if not isinstance(policy, str) or not is_learned(policy):
+        return None
+    from decima.agent.model import shared_model
+    from decima.learned import model_path
+
+    card = shared_model(model_path(policy, Protocol.SESSION)).card
+    found = card.get("config", {}).get("workload", {}).get("executors")
+    return found if isinstance(found, int) else None
 
 
 def _learned(name: str) -> Callable[[TraceArrays], Policy]:

@@ -24,6 +24,8 @@ LOG = logging.getLogger("decima.spark")
 
 _WAIT_MS = 200
 _KEPT_LATENCIES = 1_000
+_FAR = 2.0
+"""a model trained for so many times fewer or more slots is at a loss"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Scheduler:
         policy: str,
         guard: Guard,
         decision_log: Path | None,
+        trained_slots: int | None = None,
     ) -> None:
         self.mode = mode
         self.policy = policy
@@ -104,6 +107,7 @@ class Scheduler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
         self._log_path = decision_log
+        self._trained_slots = trained_slots
         self._log: DecisionLog | None = None
         self._number = 0
         self._plan: Plan | None = None
@@ -215,6 +219,7 @@ class Scheduler:
         report = self._control.wait(_WAIT_MS)
         began = time.perf_counter()
         self._report = report
+        self._check_slots(report.slots)
         self._live.update(report)
         if self._log is not None:
             self._log.note_jobs(self._live.forgotten)
@@ -238,6 +243,20 @@ class Scheduler:
             LOG.error("%s: detaching", self._ended_because)
             return False
         return True
+
+    def _check_slots(self, slots: int) -> None:
+        """Warn once where a model meets a cluster of another size: it may do worse than FAIR."""
+        trained = self._trained_slots
+        if trained is not None and slots > 0:
+            self._trained_slots = None
+            if not trained / _FAR <= slots <= trained * _FAR:
+                LOG.warning(
+                    "%s was trained for %d slots and this session has %d: train it for these, or "
+                    "see in shadow mode whether it helps",
+                    self.policy,
+                    trained,
+                    slots,
+                )
 
     def _is_due(self, report: Report) -> bool:
         """Whether anything happened that a plan depends on, or a slot stands idle."""
