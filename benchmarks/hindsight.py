@@ -4,9 +4,9 @@
 
 For each sequence an evolution strategy fits the 105 weights of `es_rule` to that very sequence, the
 same arrivals and task durations each time, from the shipped weights. The result has learned the
-sequence by heart and is worth nothing elsewhere; what it gains over the rule that has not is what
-better weights could gain at the very most, and more than any policy of this form will gain on
-sequences that it does not know. It does not bound policies of another form; `bounds` does.
+sequence by heart and is worth nothing elsewhere; its gain over the rule that has not says how much
+there is to be had for weights that must serve sequences they do not know. It is an indication, not
+a bound: more generations find some more, and policies of another form are not covered (`bounds`).
 """
 
 from __future__ import annotations
