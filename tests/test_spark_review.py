@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def written(path: Path, policy: str = "strict_fair") -> Decisions:
     last_sets = (TaskSet(3, 0, "job day", 8, 3, 2),)
     last = Report(BEGIN_MS + 9_500, SLOTS, 1, False, True, 0, last_sets, ends, measured)
     live = LiveJobs()
-    with DecisionLog(path, mode="shadow", policy=policy) as log:
+    with closing(DecisionLog(path, mode="shadow", policy=policy)) as log:
         for number, report in enumerate((first, last), 1):
             live.update(report)
             plan = Plan((3,), {"job day": 2}, (3,), policy)
@@ -126,6 +127,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda lines: [lines[0], "{", lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], "[]", lines[1]], "line 2 is no JSON object"),
         (lambda lines: [lines[0], '{"plan": 1}'], "damaged: KeyError"),
+        (lambda lines: [lines[0], lines[1].replace('{"job day": 2}', "[2]")], "damaged: Attribute"),
+        (lambda lines: [lines[0], lines[1].replace("false]", '"x", 1, 2]')], "damaged: "),
         (lambda lines: lines[:3], "holds no job that ran"),
     ],
 )

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple
 
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJob
@@ -75,17 +74,6 @@ class DecisionLog:
             raise AttachError(f"decision log {path}: {error.strerror or error}") from error
         self._is_broken = False
         self._write({"format": FORMAT, "version": VERSION, "mode": mode, "policy": policy})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def note_plan(
         self, number: int, report: Report, plan: Plan, applied_ms: tuple[int, int]
@@ -163,7 +151,7 @@ def read_decision_log(path: Path) -> Decisions:
     try:
         plans = tuple(_plan(row) for row in others if "plan" in row)
         jobs = [one for one in (_job(row) for row in others if "job" in row) if one is not None]
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AttachError(f"{path}: damaged: {type(error).__name__}: {error}") from error
     if len(jobs) > _MAX_JOBS:
         raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")
@@ -194,11 +182,19 @@ def _plan(row: Mapping[str, Any]) -> LoggedPlan:
         (int(before_ms), int(after_ms)),
         int(row["slots"]),
         str(row["by"]),
-        tuple(TaskSet(*one) for one in row["sets"]),
+        tuple(_task_set(*one) for one in row["sets"]),
         tuple(int(stage) for stage in row["chosen"]),
         {str(job): int(limit) for job, limit in row["limits"].items()},
         None if row["fault"] is None else str(row["fault"]),
     )
+
+
+def _task_set(stage: int, attempt: int, job: str, *counts: int) -> TaskSet:
+    num_tasks, successful, running, is_zombie = counts
+    return TaskSet(
+        int(stage), int(attempt), str(job), int(num_tasks), int(successful), int(running),
+        bool(is_zombie),
+    )  # fmt: skip
 
 
 def _job(row: Mapping[str, Any]) -> LoggedJob | None:

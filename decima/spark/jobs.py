@@ -96,14 +96,10 @@ class LiveJobs:
         self._place: dict[int, tuple[LiveJob, int]] = {}
         """Spark's stage id -> job, row"""
         self._job_of_spark_job: dict[int, LiveJob] = {}
-        self._lost_slots: dict[str, int] = {}
+        self.lost_slots: dict[str, int] = {}
+        """by job: slots of tasks that run on though nobody needs them any more"""
         self._measured = 0
         self._measured_ms = 0.0
-
-    @property
-    def lost_slots(self) -> dict[str, int]:
-        """By job: slots of tasks that run on though nobody needs them any more."""
-        return self._lost_slots
 
     def known(self) -> list[LiveJob]:
         """Jobs that run, and those that ended a short while ago."""
@@ -241,7 +237,7 @@ class LiveJobs:
     # --- task sets -------------------------------------------------------------------------------
 
     def _take_sets(self, sets: tuple[TaskSet, ...]) -> None:
-        self._lost_slots = {}
+        self.lost_slots = {}
         for job in self._jobs.values():
             for stage in job.stages:
                 stage.is_submitted = False
@@ -250,8 +246,8 @@ class LiveJobs:
             job, row = self._place.get(one.stage) or self._unannounced(one)
             job.seen_ms = self.time_ms
             if one.is_zombie:
-                lost = self._lost_slots.get(job.key, 0)
-                self._lost_slots[job.key] = lost + one.running
+                lost = self.lost_slots.get(job.key, 0)
+                self.lost_slots[job.key] = lost + one.running
                 continue
             stage = job.stages[row]
             stage.spark_stage = one.stage
