@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from decima import Policy, Report, evaluate
-from decima.evaluation import simulate
+from decima.evaluation import runner, simulate
 from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
@@ -278,6 +278,25 @@ def test_progress_is_told_after_every_run(trace_file: Path) -> None:
         progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(done, 6) for done in range(7)]
+
+
+# --- learned policies ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["executors", "session"])
+@pytest.mark.parametrize("policy", ["decima", "decima:sampled"])
+def test_side_by_side_a_sequence_goes_as_it_would_alone(
+    trace_file: Path, policy: str, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lockstep is a matter of speed: with timelines, sequences are played one by one."""
+    monkeypatch.setattr(runner, "LANES", 2)  # so that three sequences are two parts
+    settings = small_config(trace_file, policies=("strict_fair", policy), protocol=protocol)
+    together = evaluate(settings).policies[policy]
+    alone = evaluate(settings, timelines=True).policies[policy]
+    assert [run.sequence for run in together.runs] == [0, 1, 2]
+    for one, other in zip(together.runs, alone.runs, strict=True):
+        np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
+        assert one.metrics.decisions == other.metrics.decisions
 
 
 # --- policies of one's own -----------------------------------------------------------------------
