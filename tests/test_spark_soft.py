@@ -13,7 +13,7 @@ import decima.spark
 from decima.spark import AttachError, attaching
 from spark_sim import Action, Observation
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 SLOTS = 8
 
