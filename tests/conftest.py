@@ -26,8 +26,14 @@ SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 @pytest.fixture(scope="session")
+def golden_file() -> Path:
+    """Eleven runs of decima-sim on five jobs made by hand: all its policies, and a deadlock."""
+    return Path(__file__).parent / "data" / "golden" / "stream.json"
+
+
+@pytest.fixture(scope="session")
 def golden_folder() -> Path:
-    """Recorded runs of decima-sim, which do not come with the project."""
+    """All recorded runs of decima-sim, which do not come with the project."""
     folder = SHARED / "data" / "golden"
     if not folder.is_dir():
         pytest.skip(f"recorded runs of decima-sim are not at {folder}")
