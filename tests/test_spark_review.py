@@ -148,9 +148,9 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
     assert [one.key for one in read_decision_log(path).jobs] == [whole.jobs[0].key]
 
 
+@pytest.mark.real_spark
 def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
     import decima.spark
 
     log = tmp_path / "log.jsonl"

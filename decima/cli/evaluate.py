@@ -87,7 +87,7 @@ def _print(report: Report) -> None:
     console.print(report.table())
     tasks = report.reference.total("task_events")
     console.print(
-        f"\n{config.sequences} sequences of {len(report.reference.runs[0].metrics.jct_s)} jobs "
+        f"\n{config.sequences} sequences of {report.reference.runs[0].metrics.num_jobs} jobs "
         f"({config.arrivals}) from {report.trace.name}, {config.executors} executors, "
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
         "negative differences are better."
