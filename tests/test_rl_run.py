@@ -71,7 +71,7 @@ class ChainLearner:
         chance /= chance.sum(axis=1, keepdims=True)
         arms = np.array([[rng.choice(3, p=row) for row in chance] for _ in range(ROLLOUTS)])
         took_s = self.TIME_S[arms] + load_s
-        self.average.add(-took_s.ravel(), took_s.ravel())
+        self.average.add(took_s.size, -float(took_s.sum()), float(took_s.sum()))
 
         advantage = torch.from_numpy(advantages(took_s)).float()
         taken = log_prob[torch.arange(2).repeat(ROLLOUTS), torch.from_numpy(arms).flatten()]
