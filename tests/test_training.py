@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,37 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(
     assert min(numbers) >= 2_000_000
     last = [tuple(one.run.arrival_ms[-3:]) for one in (*played, *kept)]
     assert len(set(last)) == len(last)
+
+
+_COMPILED_LATER = """
+import gc, sys
+from numba.core.dispatcher import Dispatcher
+from decima.training.config import read_config
+from decima.training.learner import DecimaLearner
+
+def compiled():
+    kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
+    return {f"{found.py_func.__name__}{types}" for found in kernels for types in found.signatures}
+
+learner = DecimaLearner(read_config(None, tuple(sys.argv[1:])))
+before = compiled()
+learner.iterate(0)
+learner.iterate(1)
+learner.validate()
+print(len(before), *sorted(compiled() - before))
+"""
+
+
+def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
+    """A new learner has every kernel that imitation, policy gradient and validation call."""
+    changes = (f"workload.trace={trace_file}", *SMALL)
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", _COMPILED_LATER, *changes],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    before, *later = found.stdout.split(maxsplit=1)
+    assert int(before) > 10
+    assert later == []
 
 
 # --- what is learned -----------------------------------------------------------------------------
