@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.episodes import EpisodeSource
 from decima.training.learner import DecimaLearner
 from decima.training.session import MODEL, run_training
+from decima.training.shard import Collected, Part
 from decima.tuning import parameters_json
 from tests.commands import refused
 from traces import load_trace
@@ -145,6 +148,37 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(
     assert len(set(last)) == len(last)
 
 
+_COMPILED_LATER = """
+import gc, sys
+from numba.core.dispatcher import Dispatcher
+from decima.training.config import read_config
+from decima.training.learner import DecimaLearner
+
+def compiled():
+    kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
+    return {f"{found.py_func.__name__}{types}" for found in kernels for types in found.signatures}
+
+learner = DecimaLearner(read_config(None, tuple(sys.argv[1:])))
+before = compiled()
+learner.iterate(0)
+learner.iterate(1)
+learner.validate()
+print(len(before), *sorted(compiled() - before))
+"""
+
+
+def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
+    """A new learner has every kernel that imitation, policy gradient and validation call."""
+    changes = (f"workload.trace={trace_file}", *SMALL)
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", _COMPILED_LATER, *changes],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    before, *later = found.stdout.split(maxsplit=1)
+    assert int(before) > 10
+    assert later == []
+
+
 # --- what is learned -----------------------------------------------------------------------------
 
 
@@ -213,6 +247,44 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
     moved = after["weights"] - before["averaged"]
     torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
     learner.close()
+
+
+def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
+    """Iterations of 60,000, 50,000 and 70,000 decisions: the window of 100,000 keeps the last two.
+
+    They earned -180 in 60 s, -50 in 50 s and -140 in 70 s, each half by either shard. After two,
+    -230 in 110 s; after three the newest two hold 120,000 steps, and -190 in 120 s remain.
+    """
+    learner = DecimaLearner(small(trace_file))
+    learner.close()
+    crew = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
+    learner._crew = crew
+    for iteration in range(4):
+        learner.iterate(iteration)
+
+    assert crew.rates == pytest.approx([0.0, -180 / 60, -230 / 110, -190 / 120])
+    assert learner.state()["average_rate"][:, 0].tolist() == [50_000, 70_000, 0]
+
+
+class Told:
+    """Two shards that play nothing: each tells what it was given; afterwards, of no decisions."""
+
+    def __init__(self, iterations: list[tuple[int, float, float]]) -> None:
+        self.rates: list[float] = []
+        """the average reward a second with which each iteration began"""
+        self._iterations = iterations
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        if method == "gradient":
+            return 2 * [Part(torch.zeros_like(arguments[0]), 0.0, 0.0, 0.0, 0.0)]
+        iteration, _, rate, _ = arguments
+        self.rates.append(rate)
+        steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[iteration]
+        jct_s = {"gap_3s": [1.0]}
+        return 2 * [Collected(steps, 0.0, float(steps), reward, time_s, 0.0, 1.0, jct_s, jct_s)]
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 @pytest.mark.slow

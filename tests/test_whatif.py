@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decima.descent import descend, max_scores
 from decima.policies import HEURISTICS, Parameters
 from decima.replay import DriverRecord, Recording, ReplaySettings, replay
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, caveats, findings
-from decima.whatif.fit import fit, max_trials
 from decima.whatif.load import by_length, chained_share, recorded_reference, recorded_slots
 from decima.whatif.report import seconds, to_json
 from decima.whatif.resample import far_apart, resampled
@@ -187,8 +187,9 @@ def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> No
         scored.append(parameters)
         return sum(abs(parameters[label] - value) for label, value in goal.items())
 
-    assert fit(policy, score) == goal
-    assert len(scored) <= max_trials(policy) <= 80
+    found = descend(policy, score)
+    assert (found.parameters, found.score, found.scores) == (goal, 0.0, len(scored))
+    assert len(scored) <= max_scores(policy) <= 80
 
 
 def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:

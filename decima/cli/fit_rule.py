@@ -39,7 +39,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--minutes",
     type=float,
-    help="Stop after so long, those before --resume included.  [default: 30, or --generations]",
+    help="Stop after so long; --resume begins to count anew.  [default: 30, or --generations]",
 )
 @click.option("--population", default=24, show_default=True, help="Candidates in a generation.")
 @click.option("--sigma", default=0.3, show_default=True, help="Width of the first generation.")
@@ -102,13 +102,15 @@ def fit_rule(
     budget = Budget(generations, minutes)
     state = _state_path(output, resume)
     history = None if resume is None else read_history(resume, config)
+    begun_s = 0.0 if history is None else history.elapsed_s
     announce_compilation()
     total = minutes if generations is None else generations
     with progress_bar("start", None if total is None else math.ceil(total)) as (bar, task):
 
         def show(known: History) -> None:
             done = len(known.generations)
-            completed = known.elapsed_s / S_PER_MINUTE if generations is None else done
+            spent_minutes = (known.elapsed_s - begun_s) / S_PER_MINUTE
+            completed = spent_minutes if generations is None else done
             bar.update(task, completed=completed, description=_words(known))
             if done % config.validate_every == 0:
                 bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)

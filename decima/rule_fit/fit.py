@@ -33,7 +33,7 @@ class Budget:
 
     generations: int | None = None
     minutes: float | None = None
-    """of wall time, those before a resumption included; the result then depends on the machine"""
+    """of wall time of this session; the result then depends on the machine"""
 
     def __post_init__(self) -> None:
         if self.generations is None and self.minutes is None:
@@ -43,10 +43,11 @@ class Budget:
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise ConfigError(f"minutes must be positive, got {self.minutes}")
 
-    def is_spent(self, generations: int, elapsed_s: float) -> bool:
+    def is_spent(self, generations: int, session_s: float) -> bool:
+        """Whether to stop after so many generations in all, and so long in this session."""
         if self.generations is not None and generations >= self.generations:
             return True
-        return self.minutes is not None and elapsed_s >= S_PER_MINUTE * self.minutes
+        return self.minutes is not None and session_s >= S_PER_MINUTE * self.minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +123,7 @@ def fit_rule(
         if history is None:
             first = scorer.scores([start(config.start)], config.validation_numbers())
             history = History(config.to_json(), float(first[0]))
+        begun_s = history.elapsed_s
         fit = _Fit(config, scorer, history)
         fit.repeat()
         while True:
@@ -129,7 +131,7 @@ def fit_rule(
                 history.write(state)
             if progress is not None:
                 progress(history)
-            if budget.is_spent(len(history.generations), history.elapsed_s):
+            if budget.is_spent(len(history.generations), history.elapsed_s - begun_s):
                 return fit.result()
             fit.advance()
 
