@@ -95,17 +95,25 @@ def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Floats]:
 
 
 def run_trial(
-    trace: Trace, config: TrialConfig, progress: Callable[[str], None] = lambda _: None
+    trace: Trace,
+    config: TrialConfig,
+    progress: Callable[[str], None] = lambda _: None,
+    priors: Trace | None = None,
 ) -> list[Outcome]:
-    """Run all policies; those of ours know durations from an earlier run of every job (`record`).
+    """Run all policies.
+
+    Args:
+        trace: the jobs are drawn from it.
+        config: what runs.
+        progress: told what comes next.
+        priors: from which our policies know durations; None: from an earlier run (`record`).
 
     Raises:
         AttachError: no pyspark, no Java, or a job failed.
     """
     jobs, arrival_s = draw_jobs(trace, config)
-    priors = None
-    if any(policy not in PLAIN for policy in config.policies):
-        progress("an earlier run of each job, whose event log is read for durations")
+    if priors is None and not set(config.policies) <= set(PLAIN):
+        progress("each job once, for an event log to know durations from")
         priors = record(jobs, config.slots)
     found = []
     for policy in config.policies:
