@@ -10,6 +10,7 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import (
+    TUNED,
     build_config,
     check_folder,
     parse_names,
@@ -35,12 +36,7 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 )
 @workload_options
 @click.option("--workers", default=1, show_default=True, help="Processes.")
-@click.option(
-    "--tuned",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Parameters from `decima tune`; may be repeated.",
-)
+@TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
 @click.option("--timeline", type=_OUTPUT, help="Write every task (.parquet or .csv).")
 def evaluate(
