@@ -5,6 +5,7 @@ Here and not in `decima.policies`, so that heuristics run without loading torch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,11 @@ import torch
 from decima.agent.model import SHIPPED_FOLDER, SUFFIX, shared_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
+from decima.agent.rollout import Lanes, Played, play_out
+from decima.agent.scales import Scales
 from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODELS
-from spark_sim import Protocol
+from spark_sim import Cluster, Protocol
+from spark_sim.vector import Run
 from traces.arrays import TraceArrays
 
 _SHARED = {"decima": "decima-session"}
@@ -37,6 +41,30 @@ def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:
     # Matrices are small: further threads only get in each other's way.
     torch.set_num_threads(1)
     return shared_model(model_path(name, protocol)).network
+
+
+def play_in_lockstep(
+    name: str,
+    arrays: TraceArrays,
+    cluster: Cluster,
+    runs: Sequence[Run],
+    keys: Sequence[int],
+) -> Played:
+    """Several runs under the policy called `name` side by side: a tenth of the time of one by one.
+
+    Args:
+        name: as for `learned_policy`.
+        arrays: the jobs of all runs.
+        cluster: of each run.
+        runs: arrivals and durations.
+        keys: of each run, seed of its draws.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    generators = [np.random.default_rng(key) for key in keys]
+    lanes = Lanes(arrays, cluster, runs, generators if name.endswith(SAMPLED_SUFFIX) else None)
+    return play_out(load(name, cluster.protocol), Scales.of(arrays), lanes)
 
 
 def learned_policy(

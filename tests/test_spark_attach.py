@@ -18,7 +18,7 @@ from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
 from tests.spark_work import local_spark, several, sleep_tasks, spark_objects, together
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 
 @pytest.fixture(scope="module")

@@ -463,12 +463,18 @@ def test_other_files_are_no_models(finished: Path, tmp_path: Path) -> None:
     refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
 
 
-def test_a_model_for_a_larger_cluster_is_the_same_network(finished: Path) -> None:
-    """Features are shares of the cluster, so nothing in a model depends on its size."""
-    model = load_model(finished / MODEL)
+def test_a_model_serves_clusters_of_any_size(finished: Path) -> None:
+    """Trained on four executors, it completes all jobs on three and puts dozens to work of 80."""
+    model = str(finished / MODEL)
     config = EvaluationConfig(
-        trace="tpch", policies=("strict_fair", str(finished / MODEL)), jobs=4, sequences=1
+        trace="tpch", policies=(model,), arrivals="batch", jobs=2, sequences=1
     )
+    used: dict[int, int] = {}
     for executors in (3, 80):
-        assert evaluate(replace(config, executors=executors)).policies
-    assert model.network.num_parameters > 0
+        report = evaluate(replace(config, executors=executors), timelines=True)
+        (run,) = report.policies[model].runs
+        assert (run.metrics.unfinished, run.metrics.forced) == (0, 0)
+        assert run.timeline is not None
+        used[executors] = len(set(run.timeline["executor"].tolist()))
+    assert used[3] == 3
+    assert used[80] > 24

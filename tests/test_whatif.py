@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -99,6 +100,19 @@ def test_the_summary_names_the_best_policy_and_who_wins(contended: WhatIf) -> No
     assert "short jobs -" in words
     assert "on 2 (" in words
     assert "on 8 (" in words
+
+
+def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> None:
+    """A line that `attach` takes, with the parameters that were fitted; not for one of Spark's."""
+    settings = replace(FAST, policies=("fifo", "tuned_srw"))
+    found = what_if(short_behind_long(), settings)
+    how = next(words for words in findings(found) if words.startswith("How: "))
+    call = re.search(r"decima\.spark\.attach\(spark, (.*?)\), at first", how)
+    assert call is not None
+    arguments = eval(f"dict({call[1]})")  # noqa: S307 - our own words
+    assert arguments == {"policy": "tuned_srw", "parameters": dict(found.main.tuned["tuned_srw"])}
+    apart = replace(settings, protocol="executors")
+    assert not any("attach(" in words for words in findings(replace(found, settings=apart)))
 
 
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:

@@ -10,6 +10,7 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import (
+    TUNED,
     build_config,
     check_folder,
     parse_names,
@@ -35,12 +36,7 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 )
 @workload_options
 @click.option("--workers", default=1, show_default=True, help="Processes.")
-@click.option(
-    "--tuned",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Parameters from `decima tune`; may be repeated.",
-)
+@TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
 @click.option("--timeline", type=_OUTPUT, help="Write every task (.parquet or .csv).")
 def evaluate(
@@ -88,7 +84,7 @@ def _print(report: Report) -> None:
     console.print(report.table())
     tasks = report.reference.total("task_events")
     console.print(
-        f"\n{config.sequences} sequences of {len(report.reference.runs[0].metrics.jct_s)} jobs "
+        f"\n{config.sequences} sequences of {report.reference.runs[0].metrics.num_jobs} jobs "
         f"({config.arrivals}) from {report.trace.name}, {config.executors} executors, "
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
         "negative differences are better."

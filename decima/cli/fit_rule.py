@@ -10,8 +10,9 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, check_folder, training_options
-from decima.evaluation.config import ConfigError
-from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
+from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.evaluation.settings import read_settings
+from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, STARTS, RuleFitConfig
 from decima.rule_fit.history import History, read_history
 from decima.tuning import write_tuned
 
@@ -21,6 +22,19 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command("fit-rule")
 @training_options
+@click.option(
+    "--settings",
+    "settings_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of several settings to fit to, in place of trace, cluster and arrivals here.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(STARTS),
+    default="tuned_srw",
+    show_default=True,
+    help="Weights that the search begins with.",
+)
 @click.option("--generations", type=int, help="Stop after so many.")
 @click.option(
     "--minutes",
@@ -33,7 +47,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--validation",
     default=30,
     show_default=True,
-    help="Sequences, of each mean gap, that choose the result.",
+    help="Sequences, of each setting, that choose the result.",
 )
 @click.option("--workers", default=1, show_default=True, help="Processes.")
 @click.option(
@@ -50,6 +64,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "options again.",
 )
 def fit_rule(
+    settings_file: Path | None,
+    start: str,
     generations: int | None,
     minutes: float | None,
     population: int,
@@ -72,9 +88,15 @@ def fit_rule(
     from decima.rule_fit.fit import Budget
     from decima.rule_fit.fit import fit_rule as search
 
-    gaps = options.pop("interarrival_s")
-    workload = build_config({**options, "interarrival_s": gaps[0]}, (REFERENCE, POLICY))
-    config = RuleFitConfig(workload, gaps, population, sigma, validation)
+    config = RuleFitConfig(
+        settings=_settings(settings_file, options),
+        seed=options["seed"],
+        sequences=options["sequences"],
+        start=start,
+        population=population,
+        sigma=sigma,
+        validation=validation,
+    )
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)
@@ -105,6 +127,22 @@ def fit_rule(
         soft_wrap=True,
     )
     stdout().print(f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.")
+
+
+def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:
+    """Those of a file, or one for each mean gap."""
+    if path is not None:
+        return read_settings(path)
+    gaps = options["interarrival_s"]
+    twice = [gap for gap in gaps if gaps.count(gap) > 1]
+    if twice:
+        raise ConfigError(f"interarrival {twice[0]} s is given twice")
+    found = tuple(
+        build_config({**options, "interarrival_s": gap}, (REFERENCE, POLICY)) for gap in gaps
+    )
+    if len(found) > 1 and found[0].arrivals == "batch":
+        raise ConfigError("a batch has no arrivals: several --interarrival contradict it")
+    return found
 
 
 def _state_path(output: Path, resume: Path | None) -> Path:

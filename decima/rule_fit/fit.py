@@ -66,7 +66,7 @@ class FittedRule:
     found: Parameters
     """the best of the means compared"""
     score: float
-    """their average JCT over strict fair's, mean over sequences"""
+    """their average JCT over strict fair's, geometric mean over settings and sequences"""
     shipped_score: float
     """of the weights in the package"""
     start_score: float
@@ -137,7 +137,7 @@ def fit_rule(
     """
     with Scorer(config, workers) as scorer:
         if history is None:
-            first = scorer.scores([start()], config.validation_numbers())
+            first = scorer.scores([start(config.start)], config.validation_numbers())
             history = History(config.to_json(), float(first[0]))
         begun_s = history.elapsed_s
         fit = _Fit(config, scorer, history)
@@ -159,8 +159,9 @@ class _Fit:
         self._config = config
         self._scorer = scorer
         self._history = history
-        self._search = Search(config.sigma, config.population, config.workload.seed)
-        self._best = _Best(start(), history.start_score, 0)
+        begin = start(config.start)
+        self._search = Search(begin, config.sigma, config.population, config.seed)
+        self._best = _Best(begin, history.start_score, 0)
 
     def repeat(self) -> None:
         """Bring the search to where the history ends."""

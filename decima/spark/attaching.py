@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from decima.policies import Heuristic, is_learned
+from decima.policies import Heuristic, Parameters, is_learned
 from decima.policy import Policy
+from decima.spark.decision_log import FILES, MAX_BYTES, DecisionLog
 from decima.spark.errors import AttachError
+from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
 from decima.spark.planning import Guard, Planner, PolicyFor
-from decima.spark.priors import Priors
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
 from spark_sim import Protocol
@@ -30,12 +32,15 @@ def attach(
     spark: Any,
     policy: str | Policy = "decima",
     *,
+    parameters: Mapping[str, float] | Path | str | None = None,
     mode: str = "auto",
     guard: Guard | None = None,
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
     priors: Trace | None = None,
     decision_log: Path | str | None = None,
+    decision_log_bytes: int = MAX_BYTES,
+    decision_log_files: int = FILES,
     metrics_port: int | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
@@ -47,35 +52,52 @@ def attach(
         spark: a SparkSession, or its SparkContext.
         policy: a heuristic by name, "decima" (the package's model for shared sessions), a model
             file, or an object with `name` and `decide`.
+        parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares; order and caps are not
             exact), "shadow" (decide, log, change nothing) or "auto": exact where this Spark has
             what it takes, else soft.
         guard: how far the policy is trusted.
         lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
         hold_s: a new stage waits for its first decision at most so long.
-        priors: earlier runs of the same jobs, for durations before anything is measured.
-        decision_log: a file for one JSON line a plan.
+        priors: earlier runs of the same queries, for durations before anything is measured; the
+            trace that `decima traces import spark` makes of event logs, or one of named jobs.
+        decision_log: a file for one JSON line a plan; when it is full it is put aside as PATH.1.
+        decision_log_bytes: of one such file.
+        decision_log_files: how many are kept, 2 or more.
         metrics_port: serve Prometheus metrics there, to this machine only.
 
     Raises:
         AttachError: (one line) this session cannot be scheduled, or is already.
-        PolicyError, ModelError: there is no such policy or model.
+        PolicyError, ModelError, ConfigError: there is no such policy, model or parameter.
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     chosen_guard = Guard() if guard is None else guard
-    policy_for, name = _policy_for(policy)
-    control, mode = _control(check_session(spark), mode, lapse_s, hold_s)
+    values = read_parameters(policy, parameters)
+    policy_for, name = _policy_for(policy, values)
+    context = check_session(spark)
+    control, mode = _control(context, mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
     planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
     scheduler = Scheduler(
         control,
         planner,
-        LiveJobs(None if priors is None else Priors(priors)),
+        LiveJobs(read_priors(priors)),
         mode=mode,
         policy=name,
         guard=chosen_guard,
-        decision_log=None if decision_log is None else Path(decision_log),
+        open_log=None
+        if decision_log is None
+        else partial(
+            DecisionLog,
+            Path(decision_log),
+            mode=mode,
+            policy=name,
+            parameters=values,
+            ran=_sparks_own(context) if mode == "shadow" else name,
+            max_bytes=decision_log_bytes,
+            files=decision_log_files,
+        ),
         trained_slots=_trained_slots(policy),
     )
     if metrics_port is not None:
@@ -107,7 +129,15 @@ def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Co
     return exact, "exact" if mode == "auto" else mode
 
 
-def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:
+def _sparks_own(context: Any) -> str:
+    """Spark's own order, by the name that the simulator has for it."""
+    is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
+    return "spark_fair" if is_fair else "fifo"
+
+
+def _policy_for(
+    policy: str | Policy, parameters: Parameters | None = None
+) -> tuple[PolicyFor, str]:
     """How to make the policy for the jobs of the moment, and its name; unknown ones are refused."""
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
@@ -116,7 +146,7 @@ def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:
         return (lambda _trace: own), str(getattr(own, "name", type(own).__name__))
     if is_learned(policy):
         return _learned(policy), policy
-    heuristic = Heuristic(policy)
+    heuristic = Heuristic(policy, parameters)
     return (lambda _trace: heuristic), policy
 
 

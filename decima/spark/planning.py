@@ -190,8 +190,7 @@ class Planner:
         seen = round_.observation()
         starved: list[int] = []
         for row, job in enumerate(self._tables.jobs):
-            holds = any(stage.running for stage in job.stages)
-            if holds or seen.jobs[row]["open_stages"] == 0:
+            if job.running or seen.jobs[row]["open_stages"] == 0:
                 self._served_ms[job.key] = now_ms
             elif now_ms - self._served_ms.setdefault(job.key, now_ms) > self._bound_ms:
                 starved.append(row)

@@ -49,6 +49,9 @@ class Measured(NamedTuple):
     stage: int
     num_tasks: int
     total_ms: float
+    first_launch_ms: int | None = None
+    """since the epoch; None where the source does not tell"""
+    last_finish_ms: int | None = None
 
 
 class JobDone(NamedTuple):

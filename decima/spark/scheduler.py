@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -51,6 +50,10 @@ class Status:
     limits: dict[str, int]
     """by job, in the newest plan"""
     dropped_events: int
+    prior_hits: int
+    """stages for which earlier runs were found in `priors`"""
+    prior_misses: int
+    """for which none were, or ambiguous ones; both 0 without `priors`"""
     jvm: dict[str, Any] = field(default_factory=dict)
     """counters of the classes in the JVM"""
 
@@ -95,7 +98,7 @@ class Scheduler:
         mode: str,
         policy: str,
         guard: Guard,
-        decision_log: Path | None,
+        open_log: Callable[[], DecisionLog] | None = None,
         trained_slots: int | None = None,
     ) -> None:
         self.mode = mode
@@ -106,7 +109,7 @@ class Scheduler:
         self._live = live
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
-        self._log_path = decision_log
+        self._open_log = open_log
         self._trained_slots = trained_slots
         self._log: DecisionLog | None = None
         self._number = 0
@@ -142,8 +145,8 @@ class Scheduler:
         self._control.attach()
         self._is_attached = True
         # Not before: the log may be that of the scheduler which is attached already.
-        if self._log_path is not None:
-            self._log = DecisionLog(self._log_path, mode=self.mode, policy=self.policy)
+        if self._open_log is not None:
+            self._log = self._open_log()
         self._thread.start()
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
 
@@ -192,6 +195,8 @@ class Scheduler:
             held=held,
             limits={} if plan is None else dict(plan.limits),
             dropped_events=0 if report is None else report.dropped,
+            prior_hits=sum(n for match, n in self._live.matches.items() if match.is_hit),
+            prior_misses=sum(n for match, n in self._live.matches.items() if not match.is_hit),
             jvm=self._counters(),
         )
 

@@ -51,7 +51,8 @@ public final class Control {
     "spark.sql.execution.root.id",
     "spark.sql.execution.id",
     "spark.jobGroup.id",
-    "spark.job.description"
+    "spark.job.description",
+    "callSite.short"
   };
 
   final SparkContext context;
@@ -576,7 +577,7 @@ final class News extends SparkListener {
   private final Control control;
   private final LinkedBlockingQueue lines;
   private final AtomicLong dropped = new AtomicLong();
-  /** by stage: successful tasks and their milliseconds, since the last report */
+  /** by stage: successful tasks, their milliseconds, first launch, last finish, in this report */
   private final HashMap measured = new HashMap();
   private boolean isDirty = true;
   private int lastSlots = 0;
@@ -678,11 +679,13 @@ final class News extends SparkListener {
     synchronized (measured) {
       long[] sums = (long[]) measured.get(stage);
       if (sums == null) {
-        sums = new long[2];
+        sums = new long[] {0L, 0L, Long.MAX_VALUE, 0L};
         measured.put(stage, sums);
       }
       sums[0] += 1;
       sums[1] += Math.max(0L, task.finishTime() - task.launchTime());
+      sums[2] = Math.min(sums[2], task.launchTime());
+      sums[3] = Math.max(sums[3], task.finishTime());
     }
   }
 
@@ -693,7 +696,8 @@ final class News extends SparkListener {
         Map.Entry entry = (Map.Entry) all.next();
         long[] sums = (long[]) entry.getValue();
         out.append(first ? "[" : ",[").append(entry.getKey()).append(',');
-        out.append(sums[0]).append(',').append(sums[1]).append(']');
+        out.append(sums[0]).append(',').append(sums[1]).append(',');
+        out.append(sums[2]).append(',').append(sums[3]).append(']');
         first = false;
       }
       measured.clear();
