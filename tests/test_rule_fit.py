@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from decima.evaluation.config import ConfigError
+from decima.policies import HEURISTICS
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
+from decima.rule_fit.scores import Scorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from tests.commands import Command, refused, small_config

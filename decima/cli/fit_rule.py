@@ -81,8 +81,8 @@ def fit_rule(
     An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
     sequences, which no evaluation uses; all its candidates meet the same. They are worth their
     average JCT relative to strict fair's. Every ten generations the mean is compared on sequences
-    of their own, and the best mean is saved, unless the shipped weights beat it there. The state is written after each generation: a fit
-    that was stopped goes on exactly where it was.
+    of their own, and the best mean is saved, unless the shipped weights beat it there. The state is
+    written after each generation: a fit that was stopped goes on exactly where it was.
     """
     # Loads the search, and with it a plotting library, that the other commands do without.
     from decima.rule_fit.fit import Budget
