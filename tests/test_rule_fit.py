@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from decima.evaluation.config import ConfigError
+from decima.policies import HEURISTICS
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
+from decima.rule_fit.scores import Scorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from tests.commands import Command, refused, small_config
@@ -40,6 +42,21 @@ def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
     found = fitted(more, 12)
     assert found.score < found.start_score - 0.01
     assert found.best_generation > 0
+
+
+def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitConfig) -> None:
+    """On its validation sequences, where the shipped weights are compared as well."""
+    fit = fitted(config, 1)
+    shipped = HEURISTICS["es_rule"].defaults
+    better = replace(fit, shipped_score=fit.score + 0.01)
+    assert (better.parameters, better.to_json()["training"]["kept"]) == (fit.found, "found")
+    worse = replace(fit, shipped_score=fit.score - 0.01)
+    assert (worse.parameters, worse.to_json()["training"]["kept"]) == (shipped, "shipped")
+    assert worse.to_json()["parameters"] == shipped
+    with Scorer(config, 1) as scorer:
+        numbers = config.validation_numbers()
+        expected = scorer.scores([np.array(list(shipped.values()))], numbers)[0]
+    assert fit.shipped_score == expected
 
 
 def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:
@@ -68,7 +85,7 @@ def test_a_stopped_fit_goes_on_to_the_same_result(config: RuleFitConfig, tmp_pat
 
     straight = fitted(config, 8)
 
-    assert resumed.parameters == straight.parameters
+    assert resumed.found == straight.found
     assert resumed.score == straight.score
     assert len(read_history(path, config).generations) == 8
 
@@ -87,7 +104,7 @@ def test_a_kill_loses_the_present_generation_alone(config: RuleFitConfig, tmp_pa
 
     assert len(history.generations) == 3
     resumed = fitted(config, 6, history=history)
-    assert resumed.parameters == fitted(config, 6).parameters
+    assert resumed.found == fitted(config, 6).found
 
 
 def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:

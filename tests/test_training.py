@@ -31,6 +31,8 @@ from decima.tuning import parameters_json
 from tests.commands import refused
 from traces import load_trace
 
+ROOT = Path(__file__).parents[1]
+
 SMALL = (
     "iterations=4",
     "workload.executors=4",
@@ -303,6 +305,18 @@ def test_a_minute_of_training_beats_what_it_imitates(tmp_path: Path) -> None:
         trace="tpch", policies=("tuned_srw", model), arrivals="batch", jobs=20, sequences=40
     )
     difference = evaluate(config).difference(model)
+    assert difference.ci95 is not None
+    assert difference.ci95[1] < 0
+
+
+@pytest.mark.slow
+def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
+    """On sequences that nothing was trained or chosen on, beyond chance."""
+    recipe = read_config(ROOT / "docs" / "examples" / "small-training.toml")
+    with RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
+        run_training(folder, workers=2)
+    model = str(tmp_path / "run" / MODEL)
+    difference = evaluate(EvaluationConfig(policies=("strict_fair", model))).difference(model)
     assert difference.ci95 is not None
     assert difference.ci95[1] < 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from decima.cli.options import (
 from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.timeline import check_timeline_path, write_timeline
-from decima.policies import HEURISTICS, SHIPPED_MODELS
+from decima.policies import HEURISTICS, SHIPPED_MODELS, is_learned
 from traces.atomic import written_whole
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -89,3 +90,18 @@ def _print(report: Report) -> None:
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
         "negative differences are better."
     )
+    for line in _reached(report):
+        console.print(line, soft_wrap=True)
+
+
+def _reached(report: Report) -> Iterator[str]:
+    """What each learned policy reached against the reference, in a sentence."""
+    reference = report.config.policies[0]
+    for name, own in report.policies.items():
+        if name != reference and is_learned(name):
+            difference = report.difference(name)
+            wins = int((own.avg_jct_s < report.reference.avg_jct_s).sum())
+            yield (
+                f"{name}: average JCT {difference.mean:+.1f} % against {reference} (the target is "
+                f"below 0), lower in {wins} of {len(own.avg_jct_s)} sequences"
+            )

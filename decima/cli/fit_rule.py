@@ -81,8 +81,8 @@ def fit_rule(
     An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
     sequences, which no evaluation uses; all its candidates meet the same. They are worth their
     average JCT relative to strict fair's. Every ten generations the mean is compared on sequences
-    of their own, and the best mean is saved. The state is written after each generation: a fit
-    that was stopped goes on exactly where it was.
+    of their own, and the best mean is saved, unless the shipped weights beat it there. The state is
+    written after each generation: a fit that was stopped goes on exactly where it was.
     """
     # Loads the search, and with it a plotting library, that the other commands do without.
     from decima.rule_fit.fit import Budget
@@ -121,9 +121,12 @@ def fit_rule(
     write_tuned(fitted, output)
     stdout().print(
         f"{POLICY}: average JCT {fitted.score:.3f} of {REFERENCE}'s in validation "
-        f"({fitted.start_score:.3f} at the start), the mean after generation "
-        f"{fitted.best_generation} of {fitted.generations}; state in {state}"
+        f"({fitted.start_score:.3f} at the start, {fitted.shipped_score:.3f} with the shipped "
+        f"weights) on {validation} sequences of each mean gap, the mean after generation "
+        f"{fitted.best_generation} of {fitted.generations}; state in {state}",
+        soft_wrap=True,
     )
+    stdout().print(f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.")
 
 
 def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from decima.evaluation.config import ConfigError
 from decima.heuristics.es_rule import PARAMETERS
-from decima.policies import Parameters
+from decima.policies import HEURISTICS, Parameters
 from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import Scorer
@@ -63,9 +63,12 @@ class _Best:
 class FittedRule:
     """The weights found, and what they gave on the validation sequences."""
 
-    parameters: Parameters
+    found: Parameters
+    """the best of the means compared"""
     score: float
-    """average JCT over strict fair's, geometric mean over settings and sequences"""
+    """their average JCT over strict fair's, geometric mean over settings and sequences"""
+    shipped_score: float
+    """of the weights in the package"""
     start_score: float
     """of the weights that the search began with"""
     best_generation: int
@@ -74,6 +77,16 @@ class FittedRule:
     elapsed_s: float
     config: RuleFitConfig
 
+    @property
+    def is_better(self) -> bool:
+        """Whether what was found beats the shipped weights."""
+        return self.score < self.shipped_score
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those to use: the shipped weights, unless what was found is better."""
+        return self.found if self.is_better else HEURISTICS[POLICY].defaults
+
     def to_json(self) -> dict[str, Any]:
         return {
             **parameters_json(POLICY, self.parameters),
@@ -81,6 +94,8 @@ class FittedRule:
                 "relative_to": REFERENCE,
                 "avg_jct_ratio": self.score,
                 "start_avg_jct_ratio": self.start_score,
+                "shipped_avg_jct_ratio": self.shipped_score,
+                "kept": "found" if self.is_better else "shipped",
                 "best_generation": self.best_generation,
                 "generations": self.generations,
                 "elapsed_s": round(self.elapsed_s, 1),
@@ -114,7 +129,8 @@ def fit_rule(
         progress: told what is known so far.
 
     Returns:
-        of the means compared (every few generations, the start and the last among them), the best.
+        of the means compared (every few generations, the start and the last among them), the best,
+        beside the shipped weights on the same sequences.
 
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
@@ -168,7 +184,7 @@ class _Fit:
         self._search.tell(scores.tolist())
         validation = None
         if number % self._config.validate_every == 0:
-            validation = self._validated()
+            validation = self._validated(self._search.mean)
             self._compare(validation, number)
         row = Generation(tuple(scores.tolist()), self._search.sigma, validation)
         self._history.generations.append(row)
@@ -178,10 +194,12 @@ class _Fit:
         """The best of the means compared, and of the last one."""
         generations = self._history.generations
         if generations and generations[-1].validation is None:
-            self._compare(self._validated(), len(generations))
+            self._compare(self._validated(self._search.mean), len(generations))
+        shipped = np.array([HEURISTICS[POLICY].defaults[label] for label in PARAMETERS])
         return FittedRule(
-            parameters=dict(zip(PARAMETERS, self._best.weights.tolist(), strict=True)),
+            found=dict(zip(PARAMETERS, self._best.weights.tolist(), strict=True)),
             score=self._best.score,
+            shipped_score=self._validated(shipped),
             start_score=self._history.start_score,
             best_generation=self._best.generation,
             generations=len(generations),
@@ -189,9 +207,8 @@ class _Fit:
             config=self._config,
         )
 
-    def _validated(self) -> float:
-        numbers = self._config.validation_numbers()
-        return float(self._scorer.scores([self._search.mean], numbers)[0])
+    def _validated(self, weights: Floats) -> float:
+        return float(self._scorer.scores([weights], self._config.validation_numbers())[0])
 
     def _compare(self, validation: float | None, generation: int) -> None:
         if validation is not None and validation < self._best.score:
