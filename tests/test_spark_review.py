@@ -266,5 +266,8 @@ def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     assert sorted(found.names) == ["s0", "s1", "s2"]
     # 72 tasks of 0.2 s on 8 slots take 1.8 s at least.
     assert 1.8 <= found.jct_s.max() < 10
+    assert found.ran == "fifo"
+    assert (found.own_s > 0).all()
+    assert (found.own_s < found.jct_s).all()
     assert 0.5 < found.simulated_s["fifo"].mean() / found.jct_s.mean() < 1.5
     assert json.loads(log.read_text().splitlines()[0])["mode"] == "shadow"
