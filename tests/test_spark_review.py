@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from decima.cli import console
 from decima.cli.main import main
 from decima.spark import AttachError
-from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
+from decima.spark.decision_log import DecisionLog, Decisions, LogFiles, read_decision_log
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
@@ -161,7 +161,7 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     report = Report(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
     for run in range(2):
-        with closing(DecisionLog(path, mode="exact", policy="p", max_bytes=1_500, files=4)) as log:
+        with closing(DecisionLog(LogFiles(path, 1_500, 4), mode="exact", policy="p")) as log:
             for number in range(1, 100 if run == 0 else 8):
                 log.note_plan(number, report, Plan((number,), {}, (), "p"), (1, 2))
         files = sorted(tmp_path.iterdir())
@@ -175,9 +175,9 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
-    for bounds in ({"files": 1}, {"max_bytes": 0}):
+    for bounds in ((1_000, 1), (0, 2)):
         with pytest.raises(AttachError, match="at least 2"):
-            DecisionLog(tmp_path / "log", mode="exact", policy="p", **bounds)
+            LogFiles(tmp_path / "log", *bounds)
 
 
 def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:

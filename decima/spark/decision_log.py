@@ -6,8 +6,10 @@ import json
 import logging
 import sys
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +24,6 @@ LOG = logging.getLogger("decima.spark")
 
 FORMAT = "decima-decisions"
 VERSION = 2
-MAX_BYTES = 16 << 20
-FILES = 8
-"""some 200,000 plans in all"""
 _MAX_JOBS = 100_000
 
 
@@ -73,38 +72,56 @@ class Decisions(NamedTuple):
     """by name, what decided for Spark: the policy; in shadow mode fifo or spark_fair"""
 
 
-class DecisionLog:
-    """Writes a decision log; every line is flushed, so that a crash loses none.
+@dataclass(frozen=True)
+class LogFiles:
+    """Where a decision log goes, and how much of it is kept.
 
     The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
     the oldest goes. Each begins with the same header.
     """
 
+    path: Path
+    """what is there is replaced"""
+    max_bytes: int = 16 << 20
+    """of each file"""
+    files: int = 8
+    """how many are kept, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
+
+    def __post_init__(self) -> None:
+        if self.files < 2 or self.max_bytes < 1:
+            raise AttachError(
+                f"decision log: {self.files} files of {self.max_bytes} bytes; at least 2 of 1"
+            )
+
+    @classmethod
+    def of(cls, where: LogFiles | Path | str) -> LogFiles:
+        """Of a path, with the usual bounds."""
+        return where if isinstance(where, LogFiles) else cls(Path(where))
+
+
+class DecisionLog:
+    """Writes a decision log; every line is flushed, so that a crash loses none."""
+
     def __init__(
         self,
-        path: Path,
+        where: LogFiles | Path,
         *,
         mode: str,
         policy: str,
         parameters: Mapping[str, float] | None = None,
         ran: str | None = None,
-        max_bytes: int = MAX_BYTES,
-        files: int = FILES,
     ) -> None:
         """Args:
-            path: what is there is replaced.
+            where: the file or files.
             mode: of the scheduler.
             policy: by name.
             parameters: of the policy, where they are not those that the package ships.
             ran: what really decides; None: the policy.
-            max_bytes: of each file.
-            files: how many are kept, 2 or more.
 
         Raises:
-            AttachError: the file cannot be written, or a bound is impossible.
+            AttachError: the file cannot be written.
         """
-        if files < 2 or max_bytes < 1:
-            raise AttachError(f"decision log: {files} files of {max_bytes} bytes, at least 2 of 1")
+        files = LogFiles.of(where)
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -115,10 +132,10 @@ class DecisionLog:
             "ran": policy if ran is None else ran,
         }
         try:
-            path.open("w").close()
-            self._lines = _Lines(path, json.dumps(header), max_bytes, files)
+            files.path.open("w").close()
+            self._lines = _Lines(files, json.dumps(header))
         except OSError as error:
-            raise AttachError(f"decision log {path}: {error.strerror or error}") from error
+            raise AttachError(f"decision log {files.path}: {error.strerror or error}") from error
 
     def note_plan(
         self, number: int, report: Report, plan: Plan, applied_ms: tuple[int, int]
@@ -169,11 +186,26 @@ class DecisionLog:
         self._lines.write(json.dumps(row))
 
 
+def log_opener(
+    where: LogFiles | Path | str | None,
+    mode: str,
+    policy: str,
+    parameters: Mapping[str, float] | None,
+    ran: str,
+) -> Callable[[], DecisionLog] | None:
+    """Opens the log of such a scheduler (arguments as of `DecisionLog`), if one is wanted."""
+    if where is None:
+        return None
+    return partial(
+        DecisionLog, LogFiles.of(where), mode=mode, policy=policy, parameters=parameters, ran=ran
+    )
+
+
 class _Lines(RotatingFileHandler):
     """Lines in files of bounded size."""
 
-    def __init__(self, path: Path, header: str, max_bytes: int, files: int) -> None:
-        super().__init__(path, maxBytes=max_bytes, backupCount=files - 1, encoding="utf-8")
+    def __init__(self, to: LogFiles, header: str) -> None:
+        super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1, encoding="utf-8")
         self._header = header
         self._is_over = False
         self.write(header)
