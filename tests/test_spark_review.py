@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from decima.cli import console
 from decima.cli.main import main
 from decima.spark import AttachError
-from decima.spark.decision_log import DecisionLog, Decisions, LogFiles, read_decision_log
+from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
 from decima.spark.jobs import LiveJobs
+from decima.spark.log_files import LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review

@@ -10,11 +10,12 @@ from typing import Any
 
 from decima.policies import Heuristic, Parameters, is_learned
 from decima.policy import Policy
-from decima.spark.decision_log import LogFiles, log_opener
+from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError
 from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
+from decima.spark.log_files import LogFiles
 from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
 from decima.spark.live_job import LiveJob
+from decima.spark.log_files import Lines, LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import Report, TaskSet
 from traces import Job, Stage
-
-LOG = logging.getLogger("decima.spark")
 
 FORMAT = "decima-decisions"
 VERSION = 2
@@ -72,33 +67,6 @@ class Decisions(NamedTuple):
     """by name, what decided for Spark: the policy; in shadow mode fifo or spark_fair"""
 
 
-@dataclass(frozen=True)
-class LogFiles:
-    """Where a decision log goes, and how much of it is kept.
-
-    The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
-    the oldest goes. Each begins with the same header.
-    """
-
-    path: Path
-    """what is there is replaced"""
-    max_bytes: int = 16 << 20
-    """of each file"""
-    files: int = 8
-    """how many are kept, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
-
-    def __post_init__(self) -> None:
-        if self.files < 2 or self.max_bytes < 1:
-            raise AttachError(
-                f"decision log: {self.files} files of {self.max_bytes} bytes; at least 2 of 1"
-            )
-
-    @classmethod
-    def of(cls, where: LogFiles | Path | str) -> LogFiles:
-        """Of a path, with the usual bounds."""
-        return where if isinstance(where, LogFiles) else cls(Path(where))
-
-
 class DecisionLog:
     """Writes a decision log; every line is flushed, so that a crash loses none."""
 
@@ -133,7 +101,7 @@ class DecisionLog:
         }
         try:
             files.path.open("w").close()
-            self._lines = _Lines(files, json.dumps(header))
+            self._lines = Lines(files, json.dumps(header))
         except OSError as error:
             raise AttachError(f"decision log {files.path}: {error.strerror or error}") from error
 
@@ -199,34 +167,6 @@ def log_opener(
     return partial(
         DecisionLog, LogFiles.of(where), mode=mode, policy=policy, parameters=parameters, ran=ran
     )
-
-
-class _Lines(RotatingFileHandler):
-    """Lines in files of bounded size."""
-
-    def __init__(self, to: LogFiles, header: str) -> None:
-        super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1, encoding="utf-8")
-        self._header = header
-        self._is_over = False
-        self.write(header)
-
-    def write(self, line: str) -> None:
-        """One line more."""
-        if not self._is_over:
-            self.handle(logging.makeLogRecord({"msg": line}))
-
-    def doRollover(self) -> None:  # noqa: N802 - the library's name
-        super().doRollover()
-        self.stream.write(self._header + self.terminator)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
-        """A full disk must not take the scheduler along."""
-        self._is_over = True
-        LOG.warning("decision log %s ends here: %s", self.baseFilename, sys.exc_info()[1])
-
-    def close(self) -> None:
-        self._is_over = True
-        super().close()
 
 
 def read_decision_log(path: Path) -> Decisions:
