@@ -420,6 +420,17 @@ def test_a_name_that_comes_again_is_another_job_unless_it_goes_on() -> None:
     assert [len(job.stages) for job in live.known() if job.key == "sql 7"] == [2]
 
 
+def test_a_named_sql_execution_may_take_its_time() -> None:
+    """The driver plans for six seconds between two stages of one execution: one job."""
+    live = LiveJobs()
+    for number, (execution, time_ms) in enumerate((("7", 0), ("7", 6_000), ("8", 12_000))):
+        named: Any = {"decima_job": "night", "spark_sql_execution_id": execution}
+        live.update(report(started(number, info(number, 1), time_ms=time_ms, **named)))
+        live.update(report(JobDone(number, EPOCH_MS + time_ms + 100), time_ms=time_ms + 100))
+        (job,) = live.known()
+        assert len(job.stages) == (2 if number == 1 else 1)
+
+
 def test_a_job_seen_before_its_name_is_known_gets_it() -> None:
     """And with it what earlier runs say of its stages."""
     jobs = (replace(chain("q", (3, 2)), name="q"),)

@@ -168,7 +168,7 @@ def test_an_event_log_makes_priors_that_are_found(
         prior = known[name].stages[0].prior
         assert prior is not None
         assert prior.match is Match.NAME
-        assert task_ms <= (prior.mean_ms or 0) < task_ms + 100
+        assert (prior.mean_ms or 0) >= task_ms
     assert sorted({one.job.name for one in read_decision_log(log).jobs}) == [
         "long", "new", "own", "short"]  # fmt: skip
 

@@ -17,6 +17,7 @@ from decima.cli.main import main
 from decima.spark import AttachError
 from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
 from decima.spark.jobs import LiveJobs
+from decima.spark.log_files import LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review
@@ -161,7 +162,7 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     report = Report(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
     for run in range(2):
-        with closing(DecisionLog(path, mode="exact", policy="p", max_bytes=1_500, files=4)) as log:
+        with closing(DecisionLog(LogFiles(path, 1_500, 4), mode="exact", policy="p")) as log:
             for number in range(1, 100 if run == 0 else 8):
                 log.note_plan(number, report, Plan((number,), {}, (), "p"), (1, 2))
         files = sorted(tmp_path.iterdir())
@@ -175,9 +176,9 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
-    for bounds in ({"files": 1}, {"max_bytes": 0}):
+    for bounds in ((1_000, 1), (0, 2)):
         with pytest.raises(AttachError, match="at least 2"):
-            DecisionLog(tmp_path / "log", mode="exact", policy="p", **bounds)
+            LogFiles(tmp_path / "log", *bounds)
 
 
 def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
@@ -266,5 +267,8 @@ def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     assert sorted(found.names) == ["s0", "s1", "s2"]
     # 72 tasks of 0.2 s on 8 slots take 1.8 s at least.
     assert 1.8 <= found.jct_s.max() < 10
+    assert found.ran == "fifo"
+    assert (found.own_s > 0).all()
+    assert (found.own_s < found.jct_s).all()
     assert 0.5 < found.simulated_s["fifo"].mean() / found.jct_s.mean() < 1.5
     assert json.loads(log.read_text().splitlines()[0])["mode"] == "shadow"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from decima.policies import Heuristic, Parameters, is_learned
 from decima.policy import Policy
-from decima.spark.decision_log import FILES, MAX_BYTES, DecisionLog
+from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError
 from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
+from decima.spark.log_files import LogFiles
 from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
@@ -38,9 +38,7 @@ def attach(
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
     priors: Trace | None = None,
-    decision_log: Path | str | None = None,
-    decision_log_bytes: int = MAX_BYTES,
-    decision_log_files: int = FILES,
+    decision_log: LogFiles | Path | str | None = None,
     metrics_port: int | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
@@ -59,11 +57,8 @@ def attach(
         guard: how far the policy is trusted.
         lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
         hold_s: a new stage waits for its first decision at most so long.
-        priors: earlier runs of the same queries, for durations before anything is measured; the
-            trace that `decima traces import spark` makes of event logs, or one of named jobs.
-        decision_log: a file for one JSON line a plan; when it is full it is put aside as PATH.1.
-        decision_log_bytes: of one such file.
-        decision_log_files: how many are kept, 2 or more.
+        priors: earlier runs of the same queries, for durations before anything is measured.
+        decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
 
     Raises:
@@ -79,27 +74,10 @@ def attach(
     control, mode = _control(context, mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
     planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
-    scheduler = Scheduler(
-        control,
-        planner,
-        LiveJobs(read_priors(priors)),
-        mode=mode,
-        policy=name,
-        guard=chosen_guard,
-        open_log=None
-        if decision_log is None
-        else partial(
-            DecisionLog,
-            Path(decision_log),
-            mode=mode,
-            policy=name,
-            parameters=values,
-            ran=_sparks_own(context) if mode == "shadow" else name,
-            max_bytes=decision_log_bytes,
-            files=decision_log_files,
-        ),
-        trained_slots=_trained_slots(policy),
-    )
+    live = LiveJobs(read_priors(priors))
+    log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
+    scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
+                          open_log=log, trained_slots=_trained_slots(policy))  # fmt: skip
     if metrics_port is not None:
         scheduler.serve_metrics(metrics_port)
     try:
@@ -129,10 +107,10 @@ def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Co
     return exact, "exact" if mode == "auto" else mode
 
 
-def _sparks_own(context: Any) -> str:
-    """Spark's own order, by the name that the simulator has for it."""
+def _ran(context: Any, mode: str, policy: str) -> str:
+    """What decides: the policy, or in shadow mode Spark, by the name that the simulator has."""
     is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
-    return "spark_fair" if is_fair else "fifo"
+    return policy if mode != "shadow" else "spark_fair" if is_fair else "fifo"
 
 
 def _policy_for(

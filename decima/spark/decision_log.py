@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
-import sys
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from logging.handlers import RotatingFileHandler
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
 from decima.spark.live_job import LiveJob
+from decima.spark.log_files import Lines, LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import Report, TaskSet
 from traces import Job, Stage
 
-LOG = logging.getLogger("decima.spark")
-
 FORMAT = "decima-decisions"
 VERSION = 2
-MAX_BYTES = 16 << 20
-FILES = 8
-"""some 200,000 plans in all"""
 _MAX_JOBS = 100_000
 
 
@@ -74,37 +68,28 @@ class Decisions(NamedTuple):
 
 
 class DecisionLog:
-    """Writes a decision log; every line is flushed, so that a crash loses none.
-
-    The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
-    the oldest goes. Each begins with the same header.
-    """
+    """Writes a decision log; every line is flushed, so that a crash loses none."""
 
     def __init__(
         self,
-        path: Path,
+        where: LogFiles | Path,
         *,
         mode: str,
         policy: str,
         parameters: Mapping[str, float] | None = None,
         ran: str | None = None,
-        max_bytes: int = MAX_BYTES,
-        files: int = FILES,
     ) -> None:
         """Args:
-            path: what is there is replaced.
+            where: the file or files.
             mode: of the scheduler.
             policy: by name.
             parameters: of the policy, where they are not those that the package ships.
             ran: what really decides; None: the policy.
-            max_bytes: of each file.
-            files: how many are kept, 2 or more.
 
         Raises:
-            AttachError: the file cannot be written, or a bound is impossible.
+            AttachError: the file cannot be written.
         """
-        if files < 2 or max_bytes < 1:
-            raise AttachError(f"decision log: {files} files of {max_bytes} bytes, at least 2 of 1")
+        files = LogFiles.of(where)
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -115,10 +100,10 @@ class DecisionLog:
             "ran": policy if ran is None else ran,
         }
         try:
-            path.open("w").close()
-            self._lines = _Lines(path, json.dumps(header), max_bytes, files)
+            files.path.open("w").close()
+            self._lines = Lines(files, json.dumps(header))
         except OSError as error:
-            raise AttachError(f"decision log {path}: {error.strerror or error}") from error
+            raise AttachError(f"decision log {files.path}: {error.strerror or error}") from error
 
     def note_plan(
         self, number: int, report: Report, plan: Plan, applied_ms: tuple[int, int]
@@ -169,32 +154,19 @@ class DecisionLog:
         self._lines.write(json.dumps(row))
 
 
-class _Lines(RotatingFileHandler):
-    """Lines in files of bounded size."""
-
-    def __init__(self, path: Path, header: str, max_bytes: int, files: int) -> None:
-        super().__init__(path, maxBytes=max_bytes, backupCount=files - 1, encoding="utf-8")
-        self._header = header
-        self._is_over = False
-        self.write(header)
-
-    def write(self, line: str) -> None:
-        """One line more."""
-        if not self._is_over:
-            self.handle(logging.makeLogRecord({"msg": line}))
-
-    def doRollover(self) -> None:  # noqa: N802 - the library's name
-        super().doRollover()
-        self.stream.write(self._header + self.terminator)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
-        """A full disk must not take the scheduler along."""
-        self._is_over = True
-        LOG.warning("decision log %s ends here: %s", self.baseFilename, sys.exc_info()[1])
-
-    def close(self) -> None:
-        self._is_over = True
-        super().close()
+def log_opener(
+    where: LogFiles | Path | str | None,
+    mode: str,
+    policy: str,
+    parameters: Mapping[str, float] | None,
+    ran: str,
+) -> Callable[[], DecisionLog] | None:
+    """Opens the log of such a scheduler (arguments as of `DecisionLog`), if one is wanted."""
+    if where is None:
+        return None
+    return partial(
+        DecisionLog, LogFiles.of(where), mode=mode, policy=policy, parameters=parameters, ran=ran
+    )
 
 
 def read_decision_log(path: Path) -> Decisions:

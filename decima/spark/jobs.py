@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from decima.spark.live_job import LiveJob, LiveStage
 from decima.spark.priors import Match, Priors
-from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of
+from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, execution_of, job_of
 from traces.spark_log.events import JobStart, StageInfo
 from traces.spark_log.names import NEXT_RUN_MS, queries_of
 
@@ -93,9 +93,10 @@ class LiveJobs:
     def _start(self, event: JobStart) -> None:
         key = job_of(event.properties, event.job)
         known = self._jobs.get(key)
-        if known is not None and self._is_over(known, event.time_ms):
+        if known is not None and self._is_over(known, event):
             self._next_forgotten.append(self._drop(key))
         job = self._job(key, event.time_ms)
+        job.execution = execution_of(event.properties)
         self._trim(job)
         self._take_names(job, event)
         job.unfinished.add(event.job)
@@ -107,10 +108,11 @@ class LiveJobs:
             self._add_parents(job, info)
 
     @staticmethod
-    def _is_over(job: LiveJob, time_ms: int) -> bool:
-        """Whether what begins now under its name is another job: a SQL execution has its own."""
-        is_named = not job.key.startswith("sql ")
-        return is_named and not job.is_active and time_ms - job.seen_ms > NEXT_RUN_MS
+    def _is_over(job: LiveJob, event: JobStart) -> bool:
+        """Whether what begins now under its name is another job, not more of a SQL execution."""
+        execution = execution_of(event.properties)
+        goes_on = job.is_active or (execution is not None and execution == job.execution)
+        return not goes_on and event.time_ms - job.seen_ms > NEXT_RUN_MS
 
     def _job(self, key: str, time_ms: int) -> LiveJob:
         if key not in self._jobs:

@@ -73,6 +73,8 @@ class LiveJob:
     """stages that are not done"""
     spark_stages: set[int] = field(default_factory=set)
     """all ids that Spark has given them"""
+    execution: str | None = None
+    """number of the SQL execution that its newest Spark job is part of"""
     unfinished: set[int] = field(default_factory=set)
     """Spark jobs"""
     submitted: int = 0

@@ -124,6 +124,11 @@ def _stage_info(stage: int, num_tasks: int, parents: list[int], rdds: list[int])
     return StageInfo(stage, num_tasks, tuple(parents), array("q", sorted(rdds)).tobytes())
 
 
+def execution_of(properties: Mapping[str, str]) -> str | None:
+    """The number of the outermost SQL execution that a Spark job is part of."""
+    return properties.get(ROOT_EXECUTION_ID) or properties.get(EXECUTION_ID)
+
+
 def job_of(properties: Mapping[str, str], spark_job: int) -> str:
     """The job that a Spark job is part of; the same rule as `Control.jobOf`."""
     for label, kind in _KINDS.items():

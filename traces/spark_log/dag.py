@@ -84,13 +84,19 @@ def _runs(application: Application) -> dict[int, JobKey]:
     """The Spark jobs of jobs that the application names itself: the rule of a live scheduler."""
     found: dict[int, JobKey] = {}
     newest: dict[str, tuple[JobKey, float]] = {}
+    of_execution: dict[tuple[str, int | None], JobKey] = {}
     for number, job in sorted(application.jobs.items()):
         name = job.start.properties.get(OWN_JOB)
         if not name:
             continue
         key, ended_ms = newest.get(name, (JobKey(GroupBy.JOB_GROUP, name), -math.inf))
-        if name in newest and job.start.time_ms - ended_ms > NEXT_RUN_MS:
+        execution = root_execution(application, job)
+        same = None if execution is None else of_execution.get((name, execution))
+        if same is not None:  # its planning may take its time
+            key = same
+        elif name in newest and job.start.time_ms - ended_ms > NEXT_RUN_MS:
             key, ended_ms = replace(key, run=key.run + 1), -math.inf
+        of_execution[name, execution] = key
         end_ms = math.inf if job.end_ms is None else float(job.end_ms)
         newest[name] = key, max(ended_ms, end_ms)
         found[number] = key
