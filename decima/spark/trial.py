@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from decima.policies import HEURISTICS, is_learned
 from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
+from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.scheduler import Status
 from traces import Job, Trace
@@ -111,7 +112,7 @@ def _on_spark(policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: 
             jct_s, status = replayer.run(jobs, arrival_s), None
         else:
             priors = Trace("replayed", tuple({job.name: job for job in jobs}.values()))
-            with attach(spark, policy, priors=priors) as scheduler:
+            with attach(spark, policy, priors=priors, ready_s=START_S) as scheduler:
                 jct_s = replayer.run(jobs, arrival_s)
                 status = scheduler.status()
     finally:
