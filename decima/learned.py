@@ -6,30 +6,19 @@ Here and not in `decima.policies`, so that heuristics run without loading torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from decima.agent.model import SHIPPED_FOLDER, SUFFIX, shared_model
+from decima.agent.model import shared_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
 from decima.agent.scales import Scales
-from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODELS
+from decima.policies import SAMPLED_SUFFIX, model_path
 from spark_sim import Cluster, Protocol
 from spark_sim.vector import Run
 from traces.arrays import TraceArrays
-
-_SHARED = {"decima": "decima-session"}
-
-
-def model_path(name: str, protocol: Protocol = Protocol.EXECUTORS) -> Path:
-    """The file behind the name of a learned policy, for a cluster that offers executors so."""
-    plain = name.removesuffix(SAMPLED_SUFFIX)
-    if protocol is Protocol.SESSION:
-        plain = _SHARED.get(plain, plain)
-    return SHIPPED_FOLDER / f"{plain}{SUFFIX}" if plain in SHIPPED_MODELS else Path(plain)
 
 
 def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from decima.policies import Heuristic, Parameters, is_learned
+from decima.policies import Heuristic, Parameters, is_learned, model_path
 from decima.policy import Policy
 from decima.spark.decision_log import log_opener
-from decima.spark.errors import AttachError
+from decima.spark.errors import AttachError, PolicyFaultError
 from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
 from decima.spark.log_files import LogFiles
+from decima.spark.model_card import read_card, trained_slots
 from decima.spark.planning import Guard, Planner, PolicyFor
+from decima.spark.policy_process import PolicyProcess
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
 from spark_sim import Protocol
 from traces import Trace
-from traces.arrays import TraceArrays
 
 LOG = logging.getLogger("decima.spark")
 
@@ -40,6 +40,7 @@ def attach(
     priors: Trace | None = None,
     decision_log: LogFiles | Path | str | None = None,
     metrics_port: int | None = None,
+    ready_s: float | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
 
@@ -60,24 +61,28 @@ def attach(
         priors: earlier runs of the same queries, for durations before anything is measured.
         decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
+        ready_s: wait at most so long until the process of a learned policy has loaded it; None
+            does not wait: strict fair decides until then.
 
     Raises:
-        AttachError: (one line) this session cannot be scheduled, or is already.
-        PolicyError, ModelError, ConfigError: there is no such policy, model or parameter.
+        AttachError: (one line) this session cannot be scheduled, or is already; there is no such
+            model, or it was not ready in time.
+        PolicyError, ConfigError: there is no such policy or parameter.
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     chosen_guard = Guard() if guard is None else guard
     values = read_parameters(policy, parameters)
+    slots = _trained_slots(policy)
     policy_for, name = _policy_for(policy, values)
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
-    planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
+    _prepare(planner, policy, ready_s)
     live = LiveJobs(read_priors(priors))
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
-                          open_log=log, trained_slots=_trained_slots(policy))  # fmt: skip
+                          open_log=log, trained_slots=slots)  # fmt: skip
     if metrics_port is not None:
         scheduler.serve_metrics(metrics_port)
     try:
@@ -115,15 +120,15 @@ def _ran(context: Any, mode: str, policy: str) -> str:
 
 def _policy_for(
     policy: str | Policy, parameters: Parameters | None = None
-) -> tuple[PolicyFor, str]:
-    """How to make the policy for the jobs of the moment, and its name; unknown ones are refused."""
+) -> tuple[PolicyFor | PolicyProcess, str]:
+    """What decides for the jobs of the moment, and its name; unknown ones are refused."""
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
         own = policy
         return (lambda _trace: own), str(getattr(own, "name", type(own).__name__))
     if is_learned(policy):
-        return _learned(policy), policy
+        return PolicyProcess(policy), policy
     heuristic = Heuristic(policy, parameters)
     return (lambda _trace: heuristic), policy
 
@@ -132,29 +137,28 @@ def _trained_slots(policy: str | Policy) -> int | None:
     """The slots that a model was trained for; None for other policies, and where nobody says."""
     if not isinstance(policy, str) or not is_learned(policy):
         return None
-    from decima.agent.model import shared_model
-    from decima.learned import model_path
-
-    card = shared_model(model_path(policy, Protocol.SESSION)).card
-    found = card.get("config", {}).get("workload", {}).get("executors")
-    return found if isinstance(found, int) else None
+    return trained_slots(read_card(model_path(policy, Protocol.SESSION)))
 
 
-def _learned(name: str) -> Callable[[TraceArrays], Policy]:
-    from decima.agent.policy import LearnedPolicy
-    from decima.agent.scales import Scales
-    from decima.learned import load
+def _prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:
+    """Start what takes a while; nothing of it is left if it fails."""
+    process = planner.process
+    try:
+        if process is not None:
+            process.start()
+        is_heuristic = isinstance(policy, str) and process is None
+        planner.warm_up((lambda _trace: Heuristic(str(policy))) if is_heuristic else None)
+        if process is not None and ready_s is not None:
+            _wait_for(process, ready_s)
+    except BaseException:
+        planner.close()
+        raise
 
-    network = load(name, Protocol.SESSION)
-    known: list[Scales] = []
 
-    def policy_for(trace: TraceArrays) -> Policy:
-        now = Scales.of(trace)
-        if known:
-            # What is typical is learned slowly: a single large job must not make itself usual.
-            now = Scales(*(0.9 * old + 0.1 * new for old, new in zip(
-                asdict(known[0]).values(), asdict(now).values(), strict=True)))  # fmt: skip
-        known[:] = [now]
-        return LearnedPolicy(network, trace, scales=now, name=name)
-
-    return policy_for
+def _wait_for(process: PolicyProcess, ready_s: float) -> None:
+    try:
+        is_ready = process.is_ready(ready_s)
+    except PolicyFaultError as error:
+        raise AttachError(str(error)) from error
+    if not is_ready:
+        raise AttachError(f"{process.name}: not ready after {ready_s:g} s")

@@ -16,6 +16,7 @@ _JVM_COUNTERS = {
     "refused_offers": "Offers that a limit refused.",
     "launches_under_limit": "Tasks started under a limit.",
     "launches_over_limit": "Tasks started beyond a limit; always 0.",
+    "early_launches": "Tasks started before the first plan that knew their stage.",
     "expired_holds": "Stages that started without waiting longer for their first decision.",
     "lapses": "Times that limits lapsed because no decision came.",
     "faults": "Exceptions of ours in the JVM.",

@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from decima.spark.decision_log import DecisionLog
+from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
 from decima.spark.metrics import serve
 from decima.spark.planning import Guard, Plan, Planner
@@ -22,6 +23,8 @@ from decima.spark.reports import Report
 LOG = logging.getLogger("decima.spark")
 
 _WAIT_MS = 200
+_PAUSE_S = 0.02
+"""after a report of which nothing follows: tiny jobs would bring several each"""
 _KEPT_LATENCIES = 1_000
 _FAR = 2.0
 """a model trained for so many times fewer or more slots is at a loss"""
@@ -54,6 +57,8 @@ class Status:
     """stages for which earlier runs were found in `priors`"""
     prior_misses: int
     """for which none were, or ambiguous ones; both 0 without `priors`"""
+    is_ready: bool = True
+    """False while strict fair decides because the process of a learned policy is starting"""
     jvm: dict[str, Any] = field(default_factory=dict)
     """counters of the classes in the JVM"""
 
@@ -116,7 +121,7 @@ class Scheduler:
         self._plan: Plan | None = None
         self._report: Report | None = None
         self._latency_ms: deque[float] = deque(maxlen=_KEPT_LATENCIES)
-        self._signature: object = None
+        self._due = Due()
         self._ended_because: str | None = None
         self._is_attached = False
         self._stop_metrics: Callable[[], None] | None = None
@@ -135,6 +140,11 @@ class Scheduler:
     @property
     def is_attached(self) -> bool:
         return self._is_attached
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process of a learned policy; None where there is none."""
+        return None if self._planner.process is None else self._planner.process.pid
 
     def start(self) -> None:
         """Attach and begin to decide.
@@ -197,6 +207,7 @@ class Scheduler:
             dropped_events=0 if report is None else report.dropped,
             prior_hits=sum(n for match, n in self._live.matches.items() if match.is_hit),
             prior_misses=sum(n for match, n in self._live.matches.items() if not match.is_hit),
+            is_ready=self._planner.is_ready,
             jvm=self._counters(),
         )
 
@@ -230,7 +241,9 @@ class Scheduler:
             self._log.note_jobs(self._live.forgotten)
         if not report.attached:
             return False
-        if not self._is_due(report):
+        if not self._due.is_due(report, self._plan, time.monotonic()):
+            if not any(one.waiting for one in report.sets):
+                self._stop.wait(_PAUSE_S)
             return True
         plan = self._planner.plan(self._live)
         if plan is None:
@@ -243,6 +256,11 @@ class Scheduler:
         self._latency_ms.append(1000 * (time.perf_counter() - began))
         if self._log is not None:
             self._log.note_plan(self._number, report, plan, (began_ms, _now_ms()))
+        refused = None if self._planner.process is None else self._planner.process.refused
+        if refused is not None:
+            self._ended_because = refused
+            LOG.error("%s: detaching", refused)
+            return False
         if self._planner.failures_in_a_row >= self._guard.failures:
             self._ended_because = f"the policy failed {self._guard.failures} times in a row"
             LOG.error("%s: detaching", self._ended_because)
@@ -262,18 +280,6 @@ class Scheduler:
                     trained,
                     slots,
                 )
-
-    def _is_due(self, report: Report) -> bool:
-        """Whether anything happened that a plan depends on, or a slot stands idle."""
-        if not any(one.waiting for one in report.sets):
-            return False
-        signature = (
-            report.slots,
-            tuple((one.stage, one.attempt, one.waiting > 0) for one in report.sets),
-        )
-        is_new = signature != self._signature
-        self._signature = signature
-        return is_new or report.running < report.slots
 
     def _let_go(self) -> None:
         if not self._is_attached:

@@ -102,6 +102,12 @@ class LiveTables:
         self._lost_slots: dict[str, int] = {}
         self._key: tuple[int, int, tuple[tuple[str, list[int]], ...]] | None = None
 
+    @property
+    def state(self) -> State:
+        """The tables themselves; `fill` comes first."""
+        assert self._state is not None  # noqa: S101 - as said
+        return self._state
+
     def fill(self, live: LiveJobs) -> Round | None:
         """Begin a round on what is running now; None if there is no job or no slot at all.
 
@@ -154,8 +160,7 @@ class LiveTables:
 
     def limits(self) -> dict[str, int]:
         """By job: the limit that the round has given it; what it holds for nothing counts too."""
-        assert self._state is not None  # noqa: S101 - `fill` comes first
-        found = self._state.jobs["limit"]
+        found = self.state.jobs["limit"]
         return {
             job.key: int(found[row]) + self._lost_slots.get(job.key, 0)
             for row, job in enumerate(self.jobs)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from decima.policies import HEURISTICS, Heuristic, Parameters, is_learned
 from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
+from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.scheduler import Status
 from traces import Job, Trace
@@ -153,7 +154,9 @@ def _on_spark(
             jct_s, status = replayer.run(jobs, arrival_s), None
         else:
             parameters = config.parameters.get(policy)
-            with attach(spark, policy, parameters=parameters, priors=priors) as scheduler:
+            with attach(
+                spark, policy, parameters=parameters, priors=priors, ready_s=START_S
+            ) as scheduler:
                 jct_s = replayer.run(jobs, arrival_s)
                 status = scheduler.status()
     finally:

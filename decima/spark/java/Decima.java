@@ -70,6 +70,8 @@ public final class Control {
   /** no decision came for too long while slots stood idle: Spark's own order until one comes */
   volatile boolean lapsed = false;
   volatile long beatNs = System.nanoTime();
+  /** tasks that can run at once, as of the last report */
+  volatile int slots = 0;
   /** when a slot last stood idle because of a limit */
   volatile long refusedNs = 0;
 
@@ -217,16 +219,45 @@ public final class Control {
       if (now.seen.contains(set.stage)) {
         return false;
       }
-      // No plan knows it yet. It waits for its first decision, but not for long.
-      if (!set.isDecided && System.nanoTime() - set.bornNs < holdNs) {
+      // No plan knows it yet. Beyond a fair share it waits for its first decision, but not for long.
+      boolean isNew = isNew(set, now);
+      if (isNew && !hasFairShare(set)) {
         return false;
       }
-      if (!set.isDecided && !set.expired) {
+      if (!isNew && !set.isDecided && !set.expired) {
         set.expired = true;
         counters.expired.incrementAndGet();
       }
     }
     return heldBy(set.job) < now.limitOf(set.job);
+  }
+
+  /** Whether it still waits for the first plan that knows it. */
+  boolean isNew(Watched set, Plan now) {
+    return !set.isDecided
+        && !now.rank.containsKey(set.stage)
+        && !now.seen.contains(set.stage)
+        && System.nanoTime() - set.bornNs < holdNs;
+  }
+
+  /**
+   * Whether a new task set may start before its first decision: its job holds less than a fair share,
+   * or every task that waits has an idle slot, so that there is nothing to decide. Jobs that are
+   * over before a plan could help need not wait for one.
+   */
+  private boolean hasFairShare(Watched set) {
+    int waiting = 0;
+    HashSet jobs = new HashSet();
+    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
+      Watched one = (Watched) all.next();
+      int own = one.waiting();
+      waiting += own;
+      if (own > 0 || one.manager.runningTasks() > 0) {
+        jobs.add(one.job);
+      }
+    }
+    return waiting <= slots - sparkPool.runningTasks()
+        || heldBy(set.job) < Math.max(1, slots / Math.max(1, jobs.size()));
   }
 
   int heldBy(String job) {
@@ -247,6 +278,9 @@ public final class Control {
     Plan current = plan;
     if (change > 0 && !isFree() && !set.isUnlimited) {
       counters.launches.incrementAndGet();
+      if (isNew(set, current)) {
+        counters.early.incrementAndGet();
+      }
       if (now > current.limitOf(set.job)) {
         counters.overLimit.incrementAndGet();
       }
@@ -399,7 +433,9 @@ final class RankPool extends Pool {
       Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
       Integer rank = (Integer) plan.rank.get(Integer.valueOf(manager.taskSet().stageId()));
       if (own == null || control.mayStart(own)) {
-        found.add(new Ranked(manager, rank == null ? Integer.MAX_VALUE : rank.intValue(), index));
+        // A new one within its share comes first, as it would under FAIR, until a plan knows it.
+        int place = own != null && control.isNew(own, plan) ? -1 : Integer.MAX_VALUE;
+        found.add(new Ranked(manager, rank == null ? place : rank.intValue(), index));
       } else if (own.waiting() > 0) {
         control.refusedNs = System.nanoTime();
       }
@@ -774,6 +810,7 @@ final class News extends SparkListener {
       }
     }
     lastSlots = slots;
+    control.slots = slots;
     control.watched.keySet().retainAll(keys);
     control.held.keySet().retainAll(jobs);
   }
@@ -871,6 +908,7 @@ final class Counters {
   final AtomicLong refused = new AtomicLong();
   final AtomicLong launches = new AtomicLong();
   final AtomicLong overLimit = new AtomicLong();
+  final AtomicLong early = new AtomicLong();
   final AtomicLong expired = new AtomicLong();
   final AtomicLong lapses = new AtomicLong();
   final AtomicLong recoveries = new AtomicLong();
@@ -905,6 +943,7 @@ final class Counters {
     add(out, "refused_offers", refused.get());
     add(out, "launches_under_limit", launches.get());
     add(out, "launches_over_limit", overLimit.get());
+    add(out, "early_launches", early.get());
     add(out, "expired_holds", expired.get());
     add(out, "lapses", lapses.get());
     add(out, "recoveries", recoveries.get());
