@@ -17,7 +17,8 @@ from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.priors import Priors
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
-from spark_sim import Protocol
+from spark_sim import Action, Observation, Protocol
+from spark_sim.views import read_only
 from traces import Trace
 from traces.arrays import TraceArrays
 
@@ -67,7 +68,6 @@ def attach(
     policy_for, name = _policy_for(policy)
     control, mode = _control(check_session(spark), mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
-    planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
     scheduler = Scheduler(
         control,
         planner,
@@ -78,11 +78,12 @@ def attach(
         decision_log=None if decision_log is None else Path(decision_log),
         trained_slots=_trained_slots(policy),
     )
-    if metrics_port is not None:
-        scheduler.serve_metrics(metrics_port)
     try:
+        planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
+        if metrics_port is not None:
+            scheduler.serve_metrics(metrics_port)
         scheduler.start()
-    except AttachError:
+    except BaseException:  # all or nothing: no thread, port or listener is left behind
         scheduler.detach()
         raise
     return scheduler
@@ -103,7 +104,12 @@ def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Co
         if mode != "auto":
             raise
         LOG.warning("exact mode is not possible (%s): trying soft mode", error)
-        return SoftControl(context), "soft"
+        try:
+            return SoftControl(context), "soft"
+        except AttachError as soft:
+            raise AttachError(
+                f"exact mode is not possible ({error}), nor is soft: {soft}"
+            ) from soft
     return exact, "exact" if mode == "auto" else mode
 
 
@@ -112,12 +118,24 @@ def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
-        own = policy
-        return (lambda _trace: own), str(getattr(own, "name", type(own).__name__))
+        own = Guest(policy)
+        return (lambda _trace: own), own.name
     if is_learned(policy):
         return _learned(policy), policy
     heuristic = Heuristic(policy)
     return (lambda _trace: heuristic), policy
+
+
+class Guest:
+    """A policy that somebody else wrote: it reads what we go by and cannot change it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.name = str(getattr(policy, "name", type(policy).__name__))
+
+    def decide(self, observation: Observation) -> Action:
+        """The policy's answer (`decima.policy.Policy`)."""
+        return self._policy.decide(read_only(observation))
 
 
 def _trained_slots(policy: str | Policy) -> int | None:
