@@ -32,7 +32,7 @@ lint: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark,record]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark,record,connect]'
 	touch $@
 
 # The oldest Spark that is supported, beside the newest, for tests/test_spark_versions.py.

@@ -16,6 +16,7 @@ from spark_sim import Action, IllegalActionError, Observation, Protocol, Simulat
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ILLEGAL, NONE
+from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
 
@@ -206,7 +207,8 @@ class Heuristic:
 
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
-        stage, limit = compiled.decide(self._code, observation, self._numbers, self._scratch)
+        seen = for_kernels(observation)
+        stage, limit = compiled.decide(self._code, seen, self._numbers, self._scratch)
         return PASS if stage == NONE else Action(int(stage), int(limit))
 
     def play(self, simulator: Simulator, *, timed: bool = False) -> float:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Any
 
 from decima.spark import Scheduler
@@ -93,8 +94,26 @@ def assert_all_slots_are_free(scheduler: Scheduler) -> None:
 def spark_objects(spark: Any) -> tuple[str, str]:
     """Classes of the pool and builder that Spark's task scheduler uses now."""
     scheduler = spark.sparkContext._jsc.sc().taskScheduler()
-    field = scheduler.getClass().getDeclaredField("schedulableBuilder")
+    kind = "org.apache.spark.scheduler.TaskSchedulerImpl"
+    owner = spark.sparkContext._jvm.java.lang.Class.forName(kind)
+    field = owner.getDeclaredField("schedulableBuilder")
     field.setAccessible(True)
     names = scheduler.rootPool().getClass().getName(), field.get(scheduler).getClass().getName()
     assert all(isinstance(name, str) for name in names)
     return names
+
+
+def refusing(field: str, package: str) -> Callable[..., Any]:
+    """`java_class`, but that some of the fields cannot be set, as final ones on a Java to come."""
+
+    def compiled(context: Any, source: str, name: str) -> Any:
+        text = (files("decima.spark") / "java" / source).read_text("utf-8")
+        text = text.replace("package decima.spark;", f"package {package};")
+        setting = "find(owner, name).set(owner, value);"
+        assert setting in text
+        refusal = f'if ({field}) throw new IllegalAccessException("final field " + name); {setting}'
+        compiler = context._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(text.replace(setting, refusal))
+        return compiler.getClassLoader().loadClass(name.replace("decima.spark", package))
+
+    return compiled

@@ -16,7 +16,14 @@ from decima.policies import PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
-from tests.spark_work import local_spark, several, sleep_tasks, spark_objects, together
+from tests.spark_work import (
+    local_spark,
+    refusing,
+    several,
+    sleep_tasks,
+    spark_objects,
+    together,
+)
 
 pytestmark = pytest.mark.real_spark
 
@@ -160,6 +167,57 @@ def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
             stop.set()
 
     together(come_and_go, jobs)
+
+
+def test_log_lines_keep_their_names(session: Any) -> None:
+    """Log filters and dashboards look for Spark's own classes."""
+    names: set[str] = set()
+    with decima.spark.attach(session, policy="strict_fair"):
+        root = session.sparkContext._jsc.sc().taskScheduler().rootPool()
+        names.add(root.log().getName())
+
+        def look() -> None:
+            end = time.monotonic() + 20
+            while len(names) < 2 and time.monotonic() < end:
+                for manager in root.schedulableQueue().toArray():
+                    assert manager.getClass().getSimpleName() == "Limited"
+                    names.add(manager.log().getName())
+
+        together(look, lambda: several(session, jobs=1, tasks=24))
+    scheduler = "org.apache.spark.scheduler"
+    assert names == {f"{scheduler}.Pool", f"{scheduler}.TaskSetManager"}
+
+
+# --- all or nothing ------------------------------------------------------------------------------
+
+
+def listeners(spark: Any) -> set[str]:
+    """Names of the queues of Spark's bus: ours has one to itself."""
+    every = spark.sparkContext._jsc.sc().listenerBus().activeQueues().mkString(",")
+    return set(every.split(","))
+
+
+@pytest.mark.parametrize(
+    ("field", "package"),
+    [("true", "refused.all"), ("value instanceof Builder", "refused.builder")],
+    ids=["no field", "the second one, late"],
+)
+def test_fields_that_cannot_be_set_leave_nothing_behind(
+    session: Any, monkeypatch: pytest.MonkeyPatch, field: str, package: str
+) -> None:
+    """One line that says why, Spark's own objects, and no listener."""
+    before, queues = spark_objects(session), listeners(session)
+    threads = threading.active_count()
+    with monkeypatch.context() as patched:
+        patched.setattr("decima.spark.jvm.java_class", refusing(field, package))
+        with pytest.raises(AttachError, match="final field") as caught:
+            decima.spark.attach(session, policy="strict_fair", mode="exact")
+    assert "\n" not in str(caught.value)
+    assert spark_objects(session) == before
+    assert listeners(session) == queues
+    time.sleep(0.2)
+    assert threading.active_count() <= threads
+    decima.spark.attach(session, policy="strict_fair").detach()
 
 
 # --- what is refused -----------------------------------------------------------------------------

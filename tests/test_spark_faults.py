@@ -17,7 +17,9 @@ import pytest
 import decima.spark
 from decima.spark import Guard, Scheduler
 from decima.spark.decision_log import read_decision_log
+from decima.spark.metrics import Collector
 from decima.spark.planning import Plan
+from decima.spark.reports import Report
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import (
     Faulty,
@@ -75,9 +77,43 @@ def test_a_policy_that_never_schedules_holds_nothing_up(session: Any) -> None:
         assert scheduler.status().starved > 0
 
 
+def test_idle_slots_beside_tasks_that_wait_are_a_fault(
+    session: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A policy that only passes: strict fair steps in, and after a few times we let go."""
+    before = spark_objects(session)
+    guard = Guard(idle_s=0.4, failures=3)
+    with decima.spark.attach(session, policy=Faulty(lambda: PASS), guard=guard) as scheduler:
+        several(session, jobs=3, tasks=40)
+        status = scheduler.status()
+        assert spark_objects(session) == before
+    assert status.ended_because == "the policy failed 3 times in a row"
+    assert status.fallbacks == 3
+    assert "slots idle for" in str(status.last_fault)
+    assert sum("slots idle for" in one for one in caplog.messages) == 3
+    assert status.jvm["lapses"] == 0
+
+
+def test_idle_slots_that_no_plan_is_to_blame_for_are_no_fault(session: Any) -> None:
+    """A single long task beside seven idle slots, and a barrier that waits for all eight."""
+    context = session.sparkContext
+
+    def barrier() -> None:
+        time.sleep(0.5)
+        naps = context.parallelize(range(8), 8).barrier().mapPartitions(lambda _: [1])
+        assert naps.count() == 8
+
+    guard = Guard(idle_s=0.3, failures=3)
+    with decima.spark.attach(session, policy="strict_fair", guard=guard) as scheduler:
+        together(lambda: sleep_tasks(session, "long", 1, 2.0), barrier)
+        status = scheduler.status()
+    assert (status.fallbacks, status.ended_because) == (0, None)
+
+
 def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
     """Slots stand idle under its last plan, then its thread hangs: Spark's own order returns."""
-    scheduler = decima.spark.attach(session, policy=Faulty(lambda: PASS), lapse_s=0.5)
+    guard = Guard(idle_s=60)
+    scheduler = decima.spark.attach(session, policy=Faulty(lambda: PASS), lapse_s=0.5, guard=guard)
     jobs = threading.Thread(target=several, args=(session, 2, 8), daemon=True)
     jobs.start()
     end = time.monotonic() + 20
@@ -94,19 +130,67 @@ def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
     assert counters["lapses"] == 1
 
 
-def test_a_scheduler_that_stays_silent_is_let_go_of(session: Any) -> None:
-    """After thirty times `lapse_s` the JVM gives Spark its own objects back, unasked."""
+def test_limits_do_not_lapse_while_every_slot_is_busy(session: Any) -> None:
+    """Both jobs were refused slots when their limits were met; no slot stood idle for that."""
+    scheduler = decima.spark.attach(session, policy=AtMost(4), lapse_s=0.3)
+    jobs = threading.Thread(
+        target=together,
+        args=[lambda n=n: sleep_tasks(session, f"busy{n}", 6, 2.0) for n in range(2)],
+        daemon=True,
+    )
+    jobs.start()
+    assert until(lambda: sum(scheduler.status().jvm["held"].values()) == 8)
+    assert scheduler.status().jvm["refused_offers"] > 0
+    wait = scheduler._control.wait
+    scheduler._control.wait = later(1.5, wait)  # type: ignore[method-assign]
+    time.sleep(0.8)
+    assert scheduler.status().jvm["lapses"] == 0
+    scheduler._control.wait = wait  # type: ignore[method-assign]
+    scheduler.detach()
+    jobs.join(timeout=30)
+    assert not jobs.is_alive()
+
+
+def test_a_scheduler_that_stays_silent_is_let_go_of(
+    session: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After thirty times `lapse_s` the JVM gives Spark its own objects back, unasked: the status
+    says so at once, and the log when a driver that was stopped goes on.
+    """
     before = spark_objects(session)
     scheduler = decima.spark.attach(session, policy="strict_fair", lapse_s=0.1)
     assert spark_objects(session) != before
-    scheduler._control.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
-    end = time.monotonic() + 20
-    while spark_objects(session) != before and time.monotonic() < end:
-        time.sleep(0.1)
-    assert spark_objects(session) == before
-    assert scheduler.status().jvm["abandoned"] == 1
+    stopped, wait = threading.Event(), scheduler._control.wait
+
+    def goes_on_later(timeout_ms: int) -> Report:
+        stopped.wait(timeout=60)
+        return wait(timeout_ms)
+
+    scheduler._control.wait = goes_on_later  # type: ignore[method-assign]
+    assert until(lambda: spark_objects(session) == before)
+    status = scheduler.status()
+    assert (status.jvm["abandoned"], status.is_attached) == (1, False)
+    assert "no sign of life" in str(status.ended_because)
+    assert scheduler._thread.is_alive()
     several(session, jobs=1)
-    release(scheduler)
+    assert not caplog.messages
+    stopped.set()
+    scheduler._thread.join(timeout=10)
+    assert not scheduler._thread.is_alive()
+    assert [one for one in caplog.messages if "no sign of life" in one]
+    families = {one.name: one for one in Collector(scheduler.status).collect()}
+    assert families["decima_abandoned"].samples[0].value == 1
+    assert families["decima_attached"].samples[0].value == 0
+    scheduler.detach()
+    assert "no sign of life" in str(scheduler.status().ended_because)
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Wait for it; whether it came."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
 
 
 def test_a_full_disk_ends_the_log_and_nothing_else(
@@ -167,7 +251,7 @@ def test_our_thread_fails(session: Any, monkeypatch: pytest.MonkeyPatch) -> None
     """A fault of ours, not of the policy: we let go, say why, and Spark goes on."""
     before = spark_objects(session)
 
-    def fails(live: object) -> None:
+    def fails(live: object, **_: object) -> None:
         raise RuntimeError("a fault of ours")
 
     with decima.spark.attach(session, policy="strict_fair") as scheduler:
@@ -255,9 +339,9 @@ def test_a_policy_whose_process_is_killed_is_replaced(session: Any, tmp_path: Pa
 
 
 def later(delay_s: float, call: Callable[..., Any]) -> Callable[..., Any]:
-    def slow(*arguments: Any) -> Any:
+    def slow(*arguments: Any, **named: Any) -> Any:
         time.sleep(delay_s)
-        return call(*arguments)
+        return call(*arguments, **named)
 
     return slow
 
@@ -344,7 +428,8 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
         context.cancelJobGroup("away")
         sleep_tasks(session, "next", 24, 0.1)
 
-    with decima.spark.attach(session, AtMost(6), decision_log=log) as scheduler:
+    guard = Guard(idle_s=60)
+    with decima.spark.attach(session, AtMost(6), decision_log=log, guard=guard) as scheduler:
         together(cancelled, cancel_and_go_on)
     after = [
         (plan, one)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from decima.policies import Heuristic
-from decima.spark import live_job
+from decima.spark import AttachError, live_job
+from decima.spark.attaching import Guest
 from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.priors import Priors
@@ -21,6 +22,7 @@ from decima.spark.tables import LiveTables, critical_path_ms
 from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.rounds import Round
 from spark_sim.tables import JOB, STAGE
+from spark_sim.views import read_only
 from traces import Job, Trace, load_trace, to_arrays
 from traces.spark_log.events import JobStart, StageInfo
 from traces.synthetic import chain, fork_join
@@ -452,7 +454,7 @@ def test_reports_are_read() -> None:
             "sets": [[3, 0, "sql 1", 10, 4, 2]],
             "events": [["J", 7, 4, [[3, 10, [2], [9, 8]], [2, 5, [], [6]]], {"decima.job": "a"}],
                        ["S", 2, 0, False], ["E", 7, 5]],
-            "measured": [[3, 4, 1200]],
+            "measured": [[3, 4, 1200]], "idle_ms": 40, "idle_slots": 3,
         }
     )  # fmt: skip
     found = read_report(text)
@@ -465,6 +467,7 @@ def test_reports_are_read() -> None:
     assert others == [StageDone(2, 0, False), JobDone(7, 5)]
     assert found.measured == (Measured(3, 4, 1200),)
     assert (found.running, found.slots, found.dropped) == (2, 8, 1)
+    assert (found.idle_ms, found.idle_slots) == (40, 3)
 
 
 # --- plans ---------------------------------------------------------------------------------------
@@ -502,7 +505,8 @@ def test_a_plan_orders_stages_and_limits_jobs() -> None:
     planner.close()
     assert plan is not None
     assert (plan.chosen, plan.limits, plan.considered) == ((1,), {"spark 1": 5}, (0, 1))
-    assert plan.text(3) == "3;spark+1=5;1;0"
+    told = {"number": 3, "limits": {"spark 1": 5}, "chosen": [1], "others": [0]}
+    assert json.loads(plan.text(3)) == told
 
 
 @pytest.mark.parametrize(
@@ -557,6 +561,102 @@ def test_a_job_does_not_starve() -> None:
         assert plan.limits == expected
     assert planner.starved == 1
     planner.close()
+
+
+def plans_for_idle_slots(policy: object, live: LiveJobs, idle_slots: int) -> Planner:
+    """A planner that was told every second for 26 s that so many slots stand idle."""
+    planner = Planner(lambda _: policy, Guard(idle_s=5.0, starve_s=3_600))  # type: ignore[arg-type,return-value]
+    sets = (task_set(0, 9, 0, 4), task_set(1, 9, 0, 0, "spark 1"))
+    for second in range(27):
+        live.update(report(time_ms=1000 * second, sets=sets))
+        plan = planner.plan(live, idle_ms=1000 * second, idle_slots=idle_slots)
+        assert plan is not None
+        assert (plan.by == "strict_fair") == (plan.fault is not None), second
+    planner.close()
+    return planner
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [PASS, lambda seen: Action(int(seen.open_stages()[0]), 1)],
+    ids=["only passes", "limits too low"],
+)
+def test_idle_slots_are_a_fault_of_the_policy(answer: Any) -> None:
+    """Each time the bound is over; rounds that leave slots idle do not make it well again."""
+    planner = plans_for_idle_slots(Scripted(answer), two_jobs(), idle_slots=8)
+    assert planner.last_fault == "8 slots idle for 26.0 s beside tasks that wait"
+    assert (planner.failures, planner.failures_in_a_row) == (5, 5)
+
+
+def test_slots_that_strict_fair_leaves_idle_are_no_fault() -> None:
+    """One job runs its last tasks, and the other is at its share."""
+    policy = Heuristic("weighted_fair", {"alpha": 0.0, "limit_factor": 1.0})
+    for idle_slots, faults in ((2, 0), (3, 5)):
+        live = LiveJobs()
+        sets = (task_set(0, 4, 0, 4), task_set(1, 90, 0, 6, "spark 1"))
+        begun = (started(0, info(0, 4)), started(1, info(1, 90), time_ms=5))
+        live.update(report(*begun, sets=sets))
+        planner = Planner(lambda _: policy, Guard(idle_s=5.0))
+        for second in range(27):
+            live.update(report(time_ms=1000 * second, sets=sets))
+            planner.plan(live, idle_ms=1000 * second, idle_slots=idle_slots)
+        planner.close()
+        assert planner.failures == faults
+
+
+def test_a_moment_of_idleness_is_no_fault() -> None:
+    """Policies may wait for something, as long as slots do not stand idle for the bound."""
+    planner = Planner(lambda _: Scripted(PASS), Guard(idle_s=5.0))
+    live = two_jobs()
+    sets = (task_set(0, 9, 0, 4), task_set(1, 9, 0, 0, "spark 1"))
+    for second in range(20):
+        live.update(report(time_ms=1000 * second, sets=sets))
+        planner.plan(live, idle_ms=1000 * (second % 5), idle_slots=8)
+    planner.close()
+    assert planner.failures == 0
+
+
+def test_guards_are_checked() -> None:
+    """In one line that names the bound."""
+    with pytest.raises(AttachError, match="guard: idle_s must be above 0, got -1"):
+        Guard(idle_s=-1)
+
+
+def test_a_policy_of_others_cannot_write() -> None:
+    """It fails for it, and nothing has changed; one that asks ours gets the same answers."""
+
+    def writes(seen: Observation) -> Action:
+        seen.jobs["held"][:] = 0
+        return PASS
+
+    rule = Heuristic("strict_fair")
+    plans = []
+    for policy in (Scripted(writes), Scripted(rule.decide)):
+        guest = Guest(policy)
+        planner = Planner(lambda _, guest=guest: guest, Guard(decision_s=60))  # type: ignore[misc]
+        plans.append(planner.plan(two_jobs()))
+        planner.close()
+    replaced, asked = plans
+    assert replaced is not None
+    assert asked is not None
+    assert replaced.fault is not None
+    assert "read-only" in replaced.fault
+    assert asked.fault is None
+    assert asked.limits == replaced.limits == {"spark 0": 6, "spark 1": 6}
+
+
+def test_read_only_views_compile_nothing_anew() -> None:
+    """That would take a minute, inside a decision."""
+    from decima.heuristics.run import decide
+
+    live = two_jobs()
+    round_ = LiveTables().fill(live)
+    assert round_ is not None
+    rule = Heuristic("strict_fair")
+    expected = rule.decide(round_.observation())
+    compiled = len(decide.signatures)  # type: ignore[attr-defined]
+    assert rule.decide(read_only(round_.observation())) == expected
+    assert len(decide.signatures) == compiled  # type: ignore[attr-defined]
 
 
 def test_nothing_to_decide() -> None:

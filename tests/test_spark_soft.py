@@ -12,7 +12,7 @@ import pytest
 import decima.spark
 from decima.spark import AttachError, attaching
 from spark_sim import Action, Observation
-from tests.spark_work import spark_objects
+from tests.spark_work import refusing, spark_objects
 
 pytestmark = pytest.mark.real_spark
 
@@ -125,6 +125,18 @@ def test_auto_falls_back_to_soft(fair: Any, monkeypatch: pytest.MonkeyPatch) -> 
         sleep_tasks(fair, "three", 8)
     with pytest.raises(AttachError, match="no Janino"):
         decima.spark.attach(fair, policy="strict_fair", mode="exact")
+
+
+def test_auto_falls_back_where_a_field_cannot_be_set(
+    fair: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is found out before anything has changed."""
+    monkeypatch.setattr("decima.spark.jvm.java_class", refusing("true", "refused.soft"))
+    with decima.spark.attach(fair, policy="strict_fair") as scheduler:
+        assert scheduler.mode == "soft"
+        sleep_tasks(fair, "four", 24)
+        assert scheduler.status().plans > 0
+    assert [one for one in caplog.messages if "final field rootPool" in one]
 
 
 def test_soft_mode_needs_fair_pools(session_in: Callable[[str], Any]) -> None:

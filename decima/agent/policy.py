@@ -11,6 +11,7 @@ from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
 from spark_sim.observation import PASS, Action, Observation
 from spark_sim.tables import NONE, Table
+from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
 
@@ -49,6 +50,7 @@ class LearnedPolicy:
 
     def look(self, observation: Observation) -> Seen:
         """Columns and embeddings of the decision that is due."""
+        observation = for_kernels(observation)
         if observation.jobs is not self._jobs:  # another run, or tables that have grown
             self._memory.forget()
             self._jobs = observation.jobs

@@ -20,7 +20,8 @@ from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
-from spark_sim import Protocol
+from spark_sim import Action, Observation, Protocol
+from spark_sim.views import read_only
 from traces import Trace
 
 LOG = logging.getLogger("decima.spark")
@@ -78,16 +79,16 @@ def attach(
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
-    _prepare(planner, policy, ready_s)
     live = LiveJobs(read_priors(priors))
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
                           open_log=log, trained_slots=slots)  # fmt: skip
-    if metrics_port is not None:
-        scheduler.serve_metrics(metrics_port)
     try:
+        _prepare(planner, policy, ready_s)
+        if metrics_port is not None:
+            scheduler.serve_metrics(metrics_port)
         scheduler.start()
-    except AttachError:
+    except BaseException:  # all or nothing: no thread, port or listener is left behind
         scheduler.detach()
         raise
     return scheduler
@@ -108,7 +109,12 @@ def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Co
         if mode != "auto":
             raise
         LOG.warning("exact mode is not possible (%s): trying soft mode", error)
-        return SoftControl(context), "soft"
+        try:
+            return SoftControl(context), "soft"
+        except AttachError as soft:
+            raise AttachError(
+                f"exact mode is not possible ({error}), nor is soft: {soft}"
+            ) from soft
     return exact, "exact" if mode == "auto" else mode
 
 
@@ -125,12 +131,24 @@ def _policy_for(
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
-        own = policy
-        return (lambda _trace: own), str(getattr(own, "name", type(own).__name__))
+        own = Guest(policy)
+        return (lambda _trace: own), own.name
     if is_learned(policy):
         return PolicyProcess(policy), policy
     heuristic = Heuristic(policy, parameters)
     return (lambda _trace: heuristic), policy
+
+
+class Guest:
+    """A policy that somebody else wrote: it reads what we go by and cannot change it."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.name = str(getattr(policy, "name", type(policy).__name__))
+
+    def decide(self, observation: Observation) -> Action:
+        """The policy's answer (`decima.policy.Policy`)."""
+        return self._policy.decide(read_only(observation))
 
 
 def _trained_slots(policy: str | Policy) -> int | None:
@@ -141,18 +159,14 @@ def _trained_slots(policy: str | Policy) -> int | None:
 
 
 def _prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:
-    """Start what takes a while; nothing of it is left if it fails."""
+    """Start what takes a while."""
     process = planner.process
-    try:
-        if process is not None:
-            process.start()
-        is_heuristic = isinstance(policy, str) and process is None
-        planner.warm_up((lambda _trace: Heuristic(str(policy))) if is_heuristic else None)
-        if process is not None and ready_s is not None:
-            _wait_for(process, ready_s)
-    except BaseException:
-        planner.close()
-        raise
+    if process is not None:
+        process.start()
+    is_heuristic = isinstance(policy, str) and process is None
+    planner.warm_up((lambda _trace: Heuristic(str(policy))) if is_heuristic else None)
+    if process is not None and ready_s is not None:
+        _wait_for(process, ready_s)
 
 
 def _wait_for(process: PolicyProcess, ready_s: float) -> None:

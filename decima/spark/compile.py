@@ -64,5 +64,7 @@ def _jar_of(compiler: Any) -> Path:
 
 
 def first_line(error: object) -> str:
-    """The first line of an error's text, or its type."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """The first line of an error's text, or its type; of one in the JVM, what it says there."""
+    cause = getattr(error, "java_exception", None)
+    text = str(error if cause is None else cause.toString()).strip()
+    return text.splitlines()[0] if text else type(error).__name__

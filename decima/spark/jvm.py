@@ -56,15 +56,13 @@ class Jvm:
         """Compile and connect; nothing of Spark is touched before `attach`.
 
         Raises:
-            AttachError: Spark's scheduler is another one, or the classes do not compile.
+            AttachError: Spark's scheduler has not the fields that we set, or refuses to have them
+                set, or the classes do not compile.
         """
         from py4j.protocol import Py4JJavaError
 
         self._context = context
         jvm = context._jvm
-        scheduler = context._jsc.sc().taskScheduler().getClass().getName()
-        if scheduler != "org.apache.spark.scheduler.TaskSchedulerImpl":
-            raise AttachError(f"task scheduler {scheduler}: only TaskSchedulerImpl is supported")
         kind = java_class(context, "Decima.java", "decima.spark.Control")
         arguments = context._gateway.new_array(jvm.java.lang.Object, 5)
         arguments[0] = context._jsc.sc()
@@ -75,15 +73,14 @@ class Jvm:
         try:
             self._control = kind.getConstructors()[0].newInstance(arguments)
         except Py4JJavaError as error:
-            raise AttachError(
-                f"Spark {context.version}: {first_line(error.java_exception.toString())}"
-            ) from error
+            cause = error.java_exception.getCause() or error.java_exception
+            raise AttachError(f"Spark {context.version}: {first_line(cause.toString())}") from error
 
     def attach(self) -> None:
         """Put ourselves before Spark's pool.
 
         Raises:
-            AttachError: somebody is attached already.
+            AttachError: somebody is attached already, or Spark does not let us; all is as before.
         """
         from py4j.protocol import Py4JJavaError
 

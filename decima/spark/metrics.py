@@ -20,6 +20,7 @@ _JVM_COUNTERS = {
     "expired_holds": "Stages that started without waiting longer for their first decision.",
     "lapses": "Times that limits lapsed because no decision came.",
     "faults": "Exceptions of ours in the JVM.",
+    "abandoned": "1 once the JVM has let go by itself, for want of a sign of life.",
 }
 
 

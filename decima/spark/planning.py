@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
-from urllib.parse import quote_plus
 
 from decima.policies import Heuristic
 from decima.policy import Policy
-from decima.spark.errors import PolicyFaultError
+from decima.spark.errors import AttachError, PolicyFaultError
+from decima.spark.idleness import IdleWatch, unused_slots, wants_more
 from decima.spark.jobs import LiveJobs
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.reports import Report, TaskSet
@@ -45,22 +46,35 @@ class Plan(NamedTuple):
 
     def text(self, number: int) -> str:
         """The form that `Control.apply` takes."""
-        limits = ",".join(f"{quote_plus(job)}={limit}" for job, limit in self.limits.items())
         chosen = set(self.chosen)
-        others = ",".join(str(stage) for stage in self.considered if stage not in chosen)
-        return f"{number};{limits};{','.join(map(str, self.chosen))};{others}"
+        others = [stage for stage in self.considered if stage not in chosen]
+        return json.dumps(
+            {"number": number, "limits": self.limits, "chosen": self.chosen, "others": others}
+        )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Guard:
-    """How far a policy is trusted."""
+    """How far a policy is trusted.
+
+    Raises:
+        AttachError: a bound is not above 0.
+    """
 
     decision_s: float = 0.5
     """a round of decisions may take so long"""
     starve_s: float = 60.0
     """a job with a task to start that has held no slot for so long is served first"""
+    idle_s: float = 5.0
+    """so long slots may stand idle, more than under strict fair, beside tasks that its plans keep
+    from starting"""
     failures: int = 5
     """after so many in a row the scheduler detaches"""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value > 0:  # also of what is no number
+                raise AttachError(f"guard: {name} must be above 0, got {value}")
 
 
 class Planner:
@@ -83,6 +97,7 @@ class Planner:
         self._busy: Future[Action] | None = None
         self._decided_by = ""
         self._served_ms: dict[str, int] = {}
+        self._idle_watch = IdleWatch(guard.idle_s)
         self.failures = 0
         self.failures_in_a_row = 0
         self.starved = 0
@@ -93,12 +108,23 @@ class Planner:
         """False while the process of a learned policy is starting."""
         return self.process is None or self.process.is_started
 
-    def plan(self, live: LiveJobs) -> Plan | None:
+    def plan(self, live: LiveJobs, *, idle_ms: int = 0, idle_slots: int = 0) -> Plan | None:
         """What to do now; None if nothing waits. Never raises for a policy's sake.
 
         Where every slot is busy with the last tasks of a stage, there is nothing to decide, but the
         plan still names the stages that wait: they wait for the next one.
+
+        Args:
+            live: the session.
+            idle_ms, idle_slots: as in `Report`.
         """
+        wasted = self._idle_watch.is_fault(
+            live.time_ms, idle_ms, lambda: idle_slots - self._idle_under_strict_fair(live)
+        )
+        fault = None
+        if wasted:
+            fault = f"{idle_slots} slots idle for {idle_ms / 1000:.1f} s beside tasks that wait"
+            self._note(PolicyFaultError(fault))
         round_ = self._tables.fill(live)
         if round_ is None:
             return None
@@ -106,7 +132,10 @@ class Planner:
         if not considered:
             return None
         given = self._serve_starved(round_, live)
-        fault = self._decide_all(round_, given)
+        if fault is None:
+            fault = self._decide_all(round_, given, may_forgive=idle_ms == 0)
+        else:
+            self._replace(round_)
         return Plan(
             tuple(self._tables.spark_stages(round_.chosen())),
             self._tables.limits(),
@@ -137,8 +166,12 @@ class Planner:
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def _decide_all(self, round_: Round, given: list[Action]) -> str | None:
-        """Decide until nothing is left to give; how the policy failed, if it did."""
+    def _decide_all(self, round_: Round, given: list[Action], *, may_forgive: bool) -> str | None:
+        """Decide until nothing is left to give; how the policy failed, if it did.
+
+        A row of failures ends with a round that leaves nothing idle: one that only passes is no
+        proof of health.
+        """
         ends = time.monotonic() + self._guard.decision_s
         if not round_.is_open:
             return None
@@ -155,7 +188,9 @@ class Planner:
             self._note(fault)
             self._replace(round_)
             return str(fault)
-        self.failures_in_a_row = 0
+        seen = round_.observation()
+        if may_forgive and not (unused_slots(seen) > 0 and wants_more(seen)):
+            self.failures_in_a_row = 0
         return None
 
     def _actions(self, round_: Round, given: list[Action], ends: float) -> Iterator[Action]:
@@ -199,6 +234,14 @@ class Planner:
         self._decided_by = self._stand_in.name
         while round_.is_open:
             round_.assign(self._stand_in.decide(round_.observation()))
+
+    def _idle_under_strict_fair(self, live: LiveJobs) -> int:
+        """Slots that its plan would give to nobody."""
+        round_ = self._tables.fill(live)
+        if round_ is None:
+            return 0
+        self._replace(round_)
+        return unused_slots(round_.observation())
 
     def _note(self, fault: PolicyFaultError) -> None:
         self.failures += 1

@@ -82,6 +82,10 @@ class Report(NamedTuple):
     events: tuple[LiveEvent, ...]
     measured: tuple[Measured, ...] = ()
     """since the last report"""
+    idle_ms: int = 0
+    """for how long slots have stood idle beside tasks that the plan in force kept from starting"""
+    idle_slots: int = 0
+    """how many did so all that time"""
 
     @property
     def running(self) -> int:
@@ -105,6 +109,8 @@ def read_report(text: str) -> Report:
         sets=tuple(TaskSet(*row) for row in found["sets"]),
         events=tuple(_event(row) for row in found["events"]),
         measured=tuple(Measured(*row) for row in found["measured"]),
+        idle_ms=found["idle_ms"],
+        idle_slots=found["idle_slots"],
     )
 
 

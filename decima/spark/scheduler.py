@@ -26,6 +26,7 @@ _WAIT_MS = 200
 _PAUSE_S = 0.02
 """after a report of which nothing follows: tiny jobs would bring several each"""
 _KEPT_LATENCIES = 1_000
+_ABANDONED = "the JVM had no sign of life from us for too long and let go by itself"
 _FAR = 2.0
 """a model trained for so many times fewer or more slots is at a loss"""
 
@@ -187,15 +188,16 @@ class Scheduler:
     def status(self) -> Status:
         """A picture of now."""
         latency = np.array(self._latency_ms or [0.0])
-        report, plan = self._report, self._plan
+        report, plan, jvm = self._report, self._plan, self._counters()
+        abandoned = _ABANDONED if jvm.get("abandoned") else None
         held: dict[str, int] = {}
         for one in () if report is None else report.sets:
             held[one.job] = held.get(one.job, 0) + one.running
         return Status(
             mode=self.mode,
             policy=self.policy,
-            is_attached=self._is_attached,
-            ended_because=self._ended_because,
+            is_attached=self._is_attached and abandoned is None,
+            ended_because=self._ended_because or abandoned,
             plans=self._number,
             fallbacks=self._planner.failures,
             last_fault=self._planner.last_fault,
@@ -208,7 +210,7 @@ class Scheduler:
             prior_hits=sum(n for match, n in self._live.matches.items() if match.is_hit),
             prior_misses=sum(n for match, n in self._live.matches.items() if not match.is_hit),
             is_ready=self._planner.is_ready,
-            jvm=self._counters(),
+            jvm=jvm,
         )
 
     # --- the thread ------------------------------------------------------------------------------
@@ -240,22 +242,15 @@ class Scheduler:
         if self._log is not None:
             self._log.note_jobs(self._live.forgotten)
         if not report.attached:
+            self._note_end()
             return False
         if not self._due.is_due(report, self._plan, time.monotonic()):
             if not any(one.waiting for one in report.sets):
                 self._stop.wait(_PAUSE_S)
             return True
-        plan = self._planner.plan(self._live)
-        if plan is None:
-            return True
-        self._number += 1
-        self._plan = plan
-        began_ms = _now_ms()
-        if self.mode != "shadow":
-            self._control.apply(plan, self._number)
-        self._latency_ms.append(1000 * (time.perf_counter() - began))
-        if self._log is not None:
-            self._log.note_plan(self._number, report, plan, (began_ms, _now_ms()))
+        plan = self._planner.plan(self._live, idle_ms=report.idle_ms, idle_slots=report.idle_slots)
+        if plan is not None:
+            self._put_in_force(plan, report, began)
         refused = None if self._planner.process is None else self._planner.process.refused
         if refused is not None:
             self._ended_because = refused
@@ -266,6 +261,27 @@ class Scheduler:
             LOG.error("%s: detaching", self._ended_because)
             return False
         return True
+
+    def _put_in_force(self, plan: Plan, report: Report, began: float) -> None:
+        self._number += 1
+        self._plan = plan
+        began_ms = _now_ms()
+        if self.mode != "shadow":
+            self._control.apply(plan, self._number)
+        self._latency_ms.append(1000 * (time.perf_counter() - began))
+        if self._log is not None:
+            self._log.note_plan(self._number, report, plan, (began_ms, _now_ms()))
+
+    def _note_end(self) -> None:
+        """The JVM says that we are not attached any more: tell why, unless `detach` was called."""
+        if self._stop.is_set():
+            return
+        if self._is_stopped():
+            self._ended_because = "the SparkContext was stopped"
+            LOG.info("%s", self._ended_because)
+        else:
+            self._ended_because = _ABANDONED
+            LOG.error("%s: Spark goes on without us", self._ended_because)
 
     def _check_slots(self, slots: int) -> None:
         """Warn once where a model meets a cluster of another size: it may do worse than FAIR."""

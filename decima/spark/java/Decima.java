@@ -6,11 +6,16 @@
 // TaskSchedulerImpl get back their old values.
 package decima.spark;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
@@ -70,10 +75,7 @@ public final class Control {
   /** no decision came for too long while slots stood idle: Spark's own order until one comes */
   volatile boolean lapsed = false;
   volatile long beatNs = System.nanoTime();
-  /** tasks that can run at once, as of the last report */
-  volatile int slots = 0;
-  /** when a slot last stood idle because of a limit */
-  volatile long refusedNs = 0;
+  final Idleness idleness = new Idleness(this);
 
   /** by job: slots that it holds through our task set managers */
   final ConcurrentHashMap held = new ConcurrentHashMap();
@@ -87,33 +89,58 @@ public final class Control {
   public Control(SparkContext context, long lapseMs, long holdMs, int capacity, boolean observeOnly)
       throws Exception {
     this.context = context;
-    this.scheduler = (TaskSchedulerImpl) context.taskScheduler();
+    this.scheduler = Fields.schedulerOf(context);
     this.lapseNs = lapseMs * 1000000L;
     this.holdNs = holdMs * 1000000L;
     this.observeOnly = observeOnly;
-    this.sparkPool = scheduler.rootPool();
-    this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, "schedulableBuilder");
+    synchronized (scheduler) {
+      this.sparkPool = scheduler.rootPool();
+      this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, "schedulableBuilder");
+      if (!observeOnly) {
+        // Their own values: whether the fields can be set is known before anything has changed.
+        putInPlace(sparkPool, sparkBuilder);
+      }
+    }
     this.news = new News(this, capacity);
     this.pool = new RankPool(this);
     this.builder = new Builder(this);
     this.watchdog = new Watchdog(this);
   }
 
-  /** Put ourselves before Spark's own pool; safe while jobs run. */
-  public void attach() throws Exception {
-    if (sparkPool instanceof RankPool) {
-      throw new IllegalStateException("a scheduler is attached to this SparkContext already");
-    }
-    beatNs = System.nanoTime();
-    context.listenerBus().addToQueue(news, "decima");
-    if (!observeOnly) {
-      synchronized (scheduler) {
-        Fields.set(scheduler, "rootPool", pool);
-        Fields.set(scheduler, "schedulableBuilder", builder);
+  private void putInPlace(Pool root, SchedulableBuilder made) throws Exception {
+    synchronized (scheduler) {
+      Fields.set(scheduler, "rootPool", root);
+      Fields.set(scheduler, "schedulableBuilder", made);
+      if (scheduler.rootPool() != root) {
+        throw new IllegalStateException(
+            scheduler.getClass().getName() + " has a root pool that is not to be set");
       }
     }
+  }
+
+  /** Put ourselves before Spark's own pool, or leave nothing behind; safe while jobs run. */
+  public synchronized void attach() throws Exception {
+    if (sparkPool instanceof RankPool || scheduler.rootPool() instanceof RankPool) {
+      throw new IllegalStateException("a scheduler is attached to this SparkContext already");
+    }
+    // Their classes load here, and not while a stage waits for its first plan.
+    Json.MAPPER.readValue(Json.text(news.state()), Map.class);
+    beatNs = System.nanoTime();
     attached = true;
-    watchdog.start();
+    try {
+      context.listenerBus().addToQueue(news, "decima");
+      if (!observeOnly) {
+        putInPlace(pool, builder);
+      }
+      watchdog.start();
+    } catch (Throwable fault) {
+      attached = false;
+      context.listenerBus().removeListener(news);
+      if (!observeOnly) {
+        putInPlace(sparkPool, sparkBuilder);
+      }
+      throw new IllegalStateException("attaching failed: " + fault, fault);
+    }
   }
 
   /** Give Spark back its own objects. Task sets that are ours go on without limits. */
@@ -123,10 +150,7 @@ public final class Control {
     }
     attached = false;
     if (!observeOnly) {
-      synchronized (scheduler) {
-        Fields.set(scheduler, "rootPool", sparkPool);
-        Fields.set(scheduler, "schedulableBuilder", sparkBuilder);
-      }
+      putInPlace(sparkPool, sparkBuilder);
     }
     news.touch();
     if (Thread.currentThread() != watchdog) {
@@ -143,10 +167,10 @@ public final class Control {
   }
 
   /**
-   * Take a plan: "number;job=limit,...;stage,stage,...;stage,...": the limits of jobs, the stages
-   * chosen in their order, and the stages seen but not chosen.
+   * Take a plan, as JSON: its "number", the "limits" of jobs, the stages "chosen" in their order,
+   * and the "others", seen but not chosen.
    */
-  public void apply(String text) {
+  public void apply(String text) throws Exception {
     Plan next = new Plan(text);
     // Under the lock that offer rounds hold: a round follows one plan from its first task to its last.
     synchronized (scheduler) {
@@ -191,18 +215,18 @@ public final class Control {
   }
 
   /** Wait until something changed, at most so long; then the state, as JSON. */
-  public String await(long timeoutMs) throws InterruptedException {
+  public String await(long timeoutMs) throws Exception {
     beat();
     news.await(timeoutMs);
     if (context.isStopped()) {
       attached = false;
     }
     beat();
-    return news.state();
+    return Json.text(news.state());
   }
 
-  public String counters() {
-    return counters.json(this);
+  public String counters() throws Exception {
+    return Json.text(counters.now(this));
   }
 
   boolean isFree() {
@@ -256,8 +280,8 @@ public final class Control {
         jobs.add(one.job);
       }
     }
-    return waiting <= slots - sparkPool.runningTasks()
-        || heldBy(set.job) < Math.max(1, slots / Math.max(1, jobs.size()));
+    return waiting <= news.slots - sparkPool.runningTasks()
+        || heldBy(set.job) < Math.max(1, news.slots / Math.max(1, jobs.size()));
   }
 
   int heldBy(String job) {
@@ -311,33 +335,15 @@ final class Plan {
     number = 0;
   }
 
-  Plan(String text) {
-    String[] parts = text.split(";", -1);
-    number = Long.parseLong(parts[0]);
-    if (parts[1].length() > 0) {
-      String[] limits = parts[1].split(",");
-      for (int index = 0; index < limits.length; index++) {
-        int equals = limits[index].lastIndexOf('=');
-        String job = decoded(limits[index].substring(0, equals));
-        limit.put(job, Integer.valueOf(limits[index].substring(equals + 1)));
-      }
+  Plan(String text) throws Exception {
+    Map told = (Map) Json.MAPPER.readValue(text, Map.class);
+    number = ((Number) told.get("number")).longValue();
+    limit.putAll((Map) told.get("limits"));
+    List chosen = (List) told.get("chosen");
+    for (int index = 0; index < chosen.size(); index++) {
+      rank.put(chosen.get(index), Integer.valueOf(index));
     }
-    String[] chosen = parts[2].length() > 0 ? parts[2].split(",") : new String[0];
-    for (int index = 0; index < chosen.length; index++) {
-      rank.put(Integer.valueOf(chosen[index]), Integer.valueOf(index));
-    }
-    String[] others = parts[3].length() > 0 ? parts[3].split(",") : new String[0];
-    for (int index = 0; index < others.length; index++) {
-      seen.add(Integer.valueOf(others[index]));
-    }
-  }
-
-  private static String decoded(String text) {
-    try {
-      return java.net.URLDecoder.decode(text, "UTF-8");
-    } catch (java.io.UnsupportedEncodingException impossible) {
-      throw new IllegalStateException(impossible);
-    }
+    seen.addAll((List) told.get("others"));
   }
 
   int limitOf(String job) {
@@ -388,8 +394,17 @@ final class Watched {
     return stage + "." + attempt;
   }
 
-  /** Tasks that no slot runs and that have not succeeded; a zombie starts none. */
+  /** Whether its wait for a decision is over though no plan knows it. */
+  boolean isFreeOf(Plan plan) {
+    return !plan.seen.contains(stage) && (isDecided || expired);
+  }
+
   int waiting() {
+    return waiting(manager);
+  }
+
+  /** Tasks that no slot runs and that have not succeeded; a zombie starts none. */
+  static int waiting(TaskSetManager manager) {
     return manager.isZombie() ? 0 : manager.numTasks() - manager.tasksSuccessful() - manager.runningTasks();
   }
 }
@@ -436,8 +451,6 @@ final class RankPool extends Pool {
         // A new one within its share comes first, as it would under FAIR, until a plan knows it.
         int place = own != null && control.isNew(own, plan) ? -1 : Integer.MAX_VALUE;
         found.add(new Ranked(manager, rank == null ? place : rank.intValue(), index));
-      } else if (own.waiting() > 0) {
-        control.refusedNs = System.nanoTime();
       }
     }
     java.util.Collections.sort(found);
@@ -445,6 +458,11 @@ final class RankPool extends Pool {
       sets.update(index, ((Ranked) found.get(index)).manager);
     }
     sets.remove(found.size(), sets.size() - found.size());
+  }
+
+  // Who reads logs looks for Spark's names.
+  public String logName() {
+    return Pool.class.getName();
   }
 
   // Everything else is Spark's own pool.
@@ -502,6 +520,11 @@ final class Limited extends TaskSetManager {
     this.watched = new Watched(this, job);
   }
 
+  // Who reads logs looks for Spark's names.
+  public String logName() {
+    return TaskSetManager.class.getName();
+  }
+
   // Overridden here and not in resourceOffer, whose signature differs between versions of Spark.
   public Option dequeueTaskHelper(
       String executor, String host, Enumeration.Value locality, boolean speculative) {
@@ -516,7 +539,6 @@ final class Limited extends TaskSetManager {
       if (control.mayStart(watched)) {
         return false;
       }
-      control.refusedNs = System.nanoTime();
       control.counters.refused.incrementAndGet();
       return true;
     } catch (Throwable fault) {
@@ -591,6 +613,9 @@ final class Builder implements SchedulableBuilder {
   }
 
   private TaskSetManager limited(TaskSetManager original, Properties properties) throws Exception {
+    if (original.getClass() != TaskSetManager.class) {
+      return original; // a scheduler that makes its own: what it changed must stay
+    }
     TaskSet set = original.taskSet();
     Option health = (Option) Fields.get(control.scheduler, "healthTrackerOpt");
     Clock clock = (Clock) Fields.get(control.scheduler, "clock");
@@ -611,16 +636,18 @@ final class Builder implements SchedulableBuilder {
 /** Events of Spark and changes of task sets, for `Control.await`. */
 final class News extends SparkListener {
   private final Control control;
-  private final LinkedBlockingQueue lines;
+  private final LinkedBlockingQueue events;
   private final AtomicLong dropped = new AtomicLong();
   /** by stage: successful tasks, their milliseconds, first launch, last finish, in this report */
   private final HashMap measured = new HashMap();
   private boolean isDirty = true;
-  private int lastSlots = 0;
+  /** tasks that can run at once */
+  volatile int slots = 0;
+  private int knownSlots = 0;
 
   News(Control control, int capacity) {
     this.control = control;
-    this.lines = new LinkedBlockingQueue(capacity);
+    this.events = new LinkedBlockingQueue(capacity);
   }
 
   synchronized void touch() {
@@ -640,8 +667,8 @@ final class News extends SparkListener {
     isDirty = false;
   }
 
-  private void add(String line) {
-    if (!lines.offer(line)) {
+  private void add(Object[] event) {
+    if (!events.offer(Arrays.asList(event))) {
       dropped.incrementAndGet();
     }
   }
@@ -655,53 +682,46 @@ final class News extends SparkListener {
 
   public void onJobStart(SparkListenerJobStart event) {
     try {
-      StringBuilder out = new StringBuilder(256);
-      out.append("[\"J\",").append(event.jobId()).append(',').append(event.time()).append(",[");
+      ArrayList stages = new ArrayList();
       for (int index = 0; index < event.stageInfos().size(); index++) {
-        out.append(index > 0 ? "," : "");
-        append(out, (StageInfo) event.stageInfos().apply(index));
+        stages.add(told((StageInfo) event.stageInfos().apply(index)));
       }
-      out.append("],{");
-      boolean first = true;
+      LinkedHashMap properties = new LinkedHashMap();
       for (int index = 0; index < Control.TOLD_PROPERTIES.length; index++) {
         String key = Control.TOLD_PROPERTIES[index];
         String value = event.properties() == null ? null : event.properties().getProperty(key);
         if (value != null) {
-          out.append(first ? "" : ",");
-          first = false;
-          quote(out, key);
-          out.append(':');
-          quote(out, value);
+          properties.put(key, value);
         }
       }
-      add(out.append("}]").toString());
+      add(new Object[] {"J", event.jobId(), event.time(), stages, properties});
     } catch (Throwable fault) {
       fault();
     }
     touch();
   }
 
-  private static void append(StringBuilder out, StageInfo stage) {
-    out.append('[').append(stage.stageId()).append(',').append(stage.numTasks()).append(",[");
+  private static List told(StageInfo stage) {
+    ArrayList parents = new ArrayList();
     for (int index = 0; index < stage.parentIds().size(); index++) {
-      out.append(index > 0 ? "," : "").append(stage.parentIds().apply(index));
+      parents.add(stage.parentIds().apply(index));
     }
-    out.append("],[");
+    ArrayList rdds = new ArrayList();
     for (int index = 0; index < stage.rddInfos().size(); index++) {
-      out.append(index > 0 ? "," : "").append(((RDDInfo) stage.rddInfos().apply(index)).id());
+      rdds.add(((RDDInfo) stage.rddInfos().apply(index)).id());
     }
-    out.append("]]");
+    return Arrays.asList(new Object[] {stage.stageId(), stage.numTasks(), parents, rdds});
   }
 
   public void onJobEnd(SparkListenerJobEnd event) {
-    add("[\"E\"," + event.jobId() + "," + event.time() + "]");
+    add(new Object[] {"E", event.jobId(), event.time()});
     touch();
   }
 
   public void onStageCompleted(SparkListenerStageCompleted event) {
     StageInfo stage = event.stageInfo();
-    String ended = stage.failureReason().isDefined() ? "false" : "true";
-    add("[\"S\"," + stage.stageId() + "," + stage.attemptNumber() + "," + ended + "]");
+    boolean succeeded = !stage.failureReason().isDefined();
+    add(new Object[] {"S", stage.stageId(), stage.attemptNumber(), succeeded});
     touch();
   }
 
@@ -725,62 +745,62 @@ final class News extends SparkListener {
     }
   }
 
-  private void appendMeasured(StringBuilder out) {
+  private List takeMeasured() {
+    ArrayList found = new ArrayList();
     synchronized (measured) {
-      boolean first = true;
       for (Iterator all = measured.entrySet().iterator(); all.hasNext(); ) {
         Map.Entry entry = (Map.Entry) all.next();
         long[] sums = (long[]) entry.getValue();
-        out.append(first ? "[" : ",[").append(entry.getKey()).append(',');
-        out.append(sums[0]).append(',').append(sums[1]).append(',');
-        out.append(sums[2]).append(',').append(sums[3]).append(']');
-        first = false;
+        found.add(
+            Arrays.asList(new Object[] {entry.getKey(), sums[0], sums[1], sums[2], sums[3]}));
       }
       measured.clear();
     }
+    return found;
   }
 
   /** One consistent picture of all task sets, and the events since the last one. */
-  String state() {
-    StringBuilder out = new StringBuilder(1024);
-    out.append("{\"time_ms\":").append(System.currentTimeMillis());
-    out.append(",\"plan\":").append(control.plan.number);
-    out.append(",\"lapsed\":").append(control.lapsed);
-    out.append(",\"attached\":").append(control.attached);
-    out.append(",\"dropped\":").append(dropped.get());
-    out.append(",\"sets\":[");
-    int slots = 0;
+  Map state() {
+    LinkedHashMap out = new LinkedHashMap();
+    out.put("time_ms", System.currentTimeMillis());
+    out.put("plan", control.plan.number);
+    out.put("lapsed", control.lapsed);
+    out.put("attached", control.attached);
+    out.put("dropped", dropped.get());
+    ArrayList told = new ArrayList();
     synchronized (control.scheduler) {
-      slots = control.context.maxNumConcurrentTasks(
-          control.context.resourceProfileManager().defaultResourceProfile());
-      ArrayList sets = new ArrayList();
-      collect(control.sparkPool, sets);
-      forgetOthers(sets, slots);
-      boolean first = true;
+      countSlots();
+      List sets = taskSets();
+      forgetOthers(sets);
       for (int index = 0; index < sets.size(); index++) {
         TaskSetManager manager = (TaskSetManager) sets.get(index);
-        if (!Watched.isOfDefaultProfile(manager)) {
-          continue;
+        if (Watched.isOfDefaultProfile(manager)) {
+          told.add(told(manager));
         }
-        if (!first) {
-          out.append(',');
-        }
-        first = false;
-        append(out, manager);
       }
     }
-    out.append("],\"slots\":").append(slots).append(",\"events\":[");
-    boolean first = true;
-    for (Object line = lines.poll(); line != null; line = lines.poll()) {
-      if (!first) {
-        out.append(',');
-      }
-      first = false;
-      out.append((String) line);
-    }
-    out.append("],\"measured\":[");
-    appendMeasured(out);
-    return out.append("]}").toString();
+    out.put("sets", told);
+    out.put("slots", slots);
+    out.put("idle_ms", control.idleness.ms());
+    out.put("idle_slots", control.idleness.least());
+    ArrayList news = new ArrayList();
+    events.drainTo(news);
+    out.put("events", news);
+    out.put("measured", takeMeasured());
+    return out;
+  }
+
+  void countSlots() {
+    slots =
+        control.context.maxNumConcurrentTasks(
+            control.context.resourceProfileManager().defaultResourceProfile());
+  }
+
+  /** Those of Spark's pools, in no order; read without a lock. */
+  List taskSets() {
+    ArrayList found = new ArrayList();
+    collect(control.sparkPool, found);
+    return found;
   }
 
   /** All task sets; the sorted queue of a pool leaves out those with no task to start. */
@@ -796,7 +816,7 @@ final class News extends SparkListener {
   }
 
   /** Keep nothing of task sets that Spark has let go of; tell the others of new executors. */
-  private void forgetOthers(ArrayList sets, int slots) {
+  private void forgetOthers(List sets) {
     HashSet keys = new HashSet();
     HashSet jobs = new HashSet();
     for (int index = 0; index < sets.size(); index++) {
@@ -804,45 +824,115 @@ final class News extends SparkListener {
         Limited own = (Limited) sets.get(index);
         keys.add(own.watched.key());
         jobs.add(own.watched.job);
-        if (slots > lastSlots) {
+        if (slots > knownSlots) {
           own.executorAdded(); // an offer round tells only those that `RankPool` lets through
         }
       }
     }
-    lastSlots = slots;
-    control.slots = slots;
+    knownSlots = slots;
     control.watched.keySet().retainAll(keys);
     control.held.keySet().retainAll(jobs);
   }
 
-  private void append(StringBuilder out, TaskSetManager manager) {
+  private static List told(TaskSetManager manager) {
     TaskSet set = manager.taskSet();
     String job =
         manager instanceof Limited
             ? ((Limited) manager).watched.job
             : Control.jobOf(set.properties(), set.priority());
-    out.append('[').append(set.stageId()).append(',').append(set.stageAttemptId()).append(',');
-    quote(out, job);
-    out.append(',').append(manager.numTasks());
-    out.append(',').append(manager.tasksSuccessful());
-    out.append(',').append(manager.runningTasks());
-    out.append(',').append(manager.isZombie()).append(']');
+    return Arrays.asList(
+        new Object[] {
+          set.stageId(),
+          set.stageAttemptId(),
+          job,
+          manager.numTasks(),
+          manager.tasksSuccessful(),
+          manager.runningTasks(),
+          manager.isZombie()
+        });
+  }
+}
+
+/**
+ * Slots that stand idle beside tasks that the plan, and nothing else, keeps from starting: its
+ * limits, or that it did not choose their stage. Tasks that may start and do not are Spark's affair
+ * (locality, excluded executors, barriers), and a new stage's wait for its first decision is short.
+ */
+final class Idleness {
+  private final Control control;
+  private long sinceNs = 0;
+  /** slots that stood idle so all the time since then; 0: none does */
+  private int least = 0;
+  /** slots that no task runs on, whatever the reason */
+  private int idle = 0;
+
+  Idleness(Control control) {
+    this.control = control;
   }
 
-  static void quote(StringBuilder out, String text) {
-    out.append('"');
-    for (int index = 0; index < text.length(); index++) {
-      char one = text.charAt(index);
-      if (one == '"' || one == '\\') {
-        out.append('\\').append(one);
-      } else if (one < ' ') {
-        String hex = Integer.toHexString(one);
-        out.append("\\u").append("0000".substring(hex.length())).append(hex);
-      } else {
-        out.append(one);
+  /** For how long slots have stood idle, as often as it was looked at. */
+  synchronized long ms() {
+    return least == 0 ? 0L : (System.nanoTime() - sinceNs) / 1000000L;
+  }
+
+  synchronized int least() {
+    return least;
+  }
+
+  synchronized int idle() {
+    return idle;
+  }
+
+  synchronized void look() {
+    int wasted = count();
+    int now = control.isFree() || control.observeOnly ? 0 : wasted;
+    if (now == 0) {
+      least = 0;
+    } else if (least == 0) {
+      least = now;
+      sinceNs = System.nanoTime();
+    } else {
+      least = Math.min(least, now);
+    }
+  }
+
+  private int count() {
+    if (control.watched.isEmpty()) {
+      idle = 0;
+      return 0;
+    }
+    Plan plan = control.plan;
+    idle = control.news.slots;
+    int usable = 0;
+    int refused = 0;
+    HashMap limited = new HashMap();
+    List sets = control.news.taskSets();
+    for (int index = 0; index < sets.size(); index++) {
+      TaskSetManager manager = (TaskSetManager) sets.get(index);
+      if (!Watched.isOfDefaultProfile(manager)) {
+        continue;
+      }
+      idle -= manager.runningTasks();
+      Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
+      int waiting = Math.max(0, Watched.waiting(manager));
+      if (own == null || own.isUnlimited) {
+        usable += waiting;
+      } else if (plan.rank.containsKey(own.stage) || own.isFreeOf(plan)) {
+        Integer before = (Integer) limited.get(own.job);
+        limited.put(own.job, (before == null ? 0 : before.intValue()) + waiting);
+      } else if (plan.seen.contains(own.stage)) {
+        refused += waiting;
       }
     }
-    out.append('"');
+    for (Iterator jobs = limited.entrySet().iterator(); jobs.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) jobs.next();
+      String job = (String) entry.getKey();
+      int waiting = ((Integer) entry.getValue()).intValue();
+      int allowed = Math.max(0, plan.limitOf(job) - control.heldBy(job));
+      usable += Math.min(waiting, allowed);
+      refused += Math.max(0, waiting - allowed);
+    }
+    return Math.max(0, Math.min(idle - usable, refused));
   }
 }
 
@@ -879,25 +969,30 @@ final class Watchdog extends Thread {
       control.detach();
       return;
     }
-    if (control.observeOnly || control.refusedNs == 0) {
-      return;
+    boolean isSilent = now - control.beatNs > control.lapseNs;
+    if (isSilent) {
+      control.news.countSlots(); // else done at each report
     }
-    if (now - control.beatNs > control.lapseNs && !control.lapsed) {
+    control.idleness.look();
+    if (isSilent && !control.lapsed && control.idleness.least() > 0) {
       control.lapsed = true;
       control.counters.lapses.incrementAndGet();
       control.revive();
-      return;
+    } else if (control.idleness.idle() > 0 && !control.observeOnly && isSomebodyLate(now)) {
+      control.revive();
     }
-    boolean waits = false;
+  }
+
+  /** Whether a task set may start tasks that it could not when slots were last offered. */
+  private boolean isSomebodyLate(long now) {
+    boolean found = false;
     for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {
       Watched set = (Watched) all.next();
       if (!set.expired && set.waiting() > 0 && now - set.bornNs > control.holdNs) {
-        waits = waits || control.mayStart(set);
+        found = control.mayStart(set) || found;
       }
     }
-    if (waits) {
-      control.revive();
-    }
+    return found;
   }
 }
 
@@ -935,44 +1030,49 @@ final class Counters {
     return sorted[(int) Math.min(count - 1, Math.round(share * (count - 1)))] / 1000000.0;
   }
 
-  String json(Control control) {
-    StringBuilder out = new StringBuilder("{");
-    add(out, "plans", plans.get());
-    add(out, "offer_rounds", rounds.get());
-    add(out, "offer_round_ns", roundNs.get());
-    add(out, "refused_offers", refused.get());
-    add(out, "launches_under_limit", launches.get());
-    add(out, "launches_over_limit", overLimit.get());
-    add(out, "early_launches", early.get());
-    add(out, "expired_holds", expired.get());
-    add(out, "lapses", lapses.get());
-    add(out, "recoveries", recoveries.get());
-    add(out, "faults", faults.get());
-    add(out, "abandoned", abandoned.get());
-    add(out, "task_sets", control.watched.size());
-    out.append("\"first_decision_ms_median\":").append(waitMs(0.5)).append(',');
-    out.append("\"first_decision_ms_p90\":").append(waitMs(0.9)).append(',');
-    out.append("\"held\":{");
-    boolean first = true;
-    for (Iterator all = control.held.entrySet().iterator(); all.hasNext(); ) {
-      Map.Entry entry = (Map.Entry) all.next();
-      if (!first) {
-        out.append(',');
-      }
-      first = false;
-      News.quote(out, (String) entry.getKey());
-      out.append(':').append(((AtomicInteger) entry.getValue()).get());
-    }
-    return out.append("}}").toString();
+  Map now(Control control) {
+    LinkedHashMap out = new LinkedHashMap();
+    out.put("plans", plans);
+    out.put("offer_rounds", rounds);
+    out.put("offer_round_ns", roundNs);
+    out.put("refused_offers", refused);
+    out.put("launches_under_limit", launches);
+    out.put("launches_over_limit", overLimit);
+    out.put("early_launches", early);
+    out.put("expired_holds", expired);
+    out.put("lapses", lapses);
+    out.put("recoveries", recoveries);
+    out.put("faults", faults);
+    out.put("abandoned", abandoned);
+    out.put("task_sets", control.watched.size());
+    out.put("first_decision_ms_median", waitMs(0.5));
+    out.put("first_decision_ms_p90", waitMs(0.9));
+    out.put("held", control.held);
+    return out;
   }
+}
 
-  private static void add(StringBuilder out, String name, long value) {
-    out.append('"').append(name).append("\":").append(value).append(',');
+/** What Python reads and writes, by the library that Spark ships. */
+final class Json {
+  static final ObjectMapper MAPPER = new ObjectMapper();
+
+  static String text(Object value) throws JsonProcessingException {
+    return MAPPER.writeValueAsString(value);
   }
 }
 
 /** Private fields of Spark's objects, by the end of their name: Scala prefixes some. */
 final class Fields {
+  /** Any of Spark's schedulers with the fields that we set: YARN's is one too. */
+  static TaskSchedulerImpl schedulerOf(SparkContext context) {
+    Object found = context.taskScheduler();
+    if (!(found instanceof TaskSchedulerImpl)) {
+      throw new IllegalStateException(
+          "task scheduler " + found.getClass().getName() + " is no TaskSchedulerImpl");
+    }
+    return (TaskSchedulerImpl) found;
+  }
+
   static Field find(Object owner, String name) {
     for (Class type = owner.getClass(); type != null; type = type.getSuperclass()) {
       Field[] all = type.getDeclaredFields();

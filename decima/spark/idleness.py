@@ -1,0 +1,51 @@
+"""`IdleWatch`: slots that stand idle beside tasks which plans keep from starting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spark_sim import Observation
+
+
+class IdleWatch:
+    """Tells when idle slots are a fault of the policy.
+
+    A slot may stand idle for a moment, and strict fair leaves some idle itself, where jobs are at
+    their share: it is a fault if more stand idle than strict fair would leave, for `bound_s`.
+    """
+
+    def __init__(self, bound_s: float) -> None:
+        self._bound_ms = 1000 * bound_s
+        self._due_ms: float | None = None
+
+    def is_fault(self, now_ms: int, idle_ms: int, excess: Callable[[], int]) -> bool:
+        """Whether slots have stood idle too long; then not again for another `bound_s`.
+
+        Args:
+            now_ms: since the epoch.
+            idle_ms: for how long slots have stood idle because of plans (`Report.idle_ms`).
+            excess: how many more than under strict fair. It is asked only after half the bound, and
+                must be above 0 for the other half: what has just come up, the policy may still use.
+        """
+        if idle_ms < self._bound_ms / 2 or excess() <= 0:
+            self._due_ms = None
+            return False
+        if self._due_ms is None:
+            self._due_ms = now_ms + self._bound_ms / 2
+        if now_ms < self._due_ms:
+            return False
+        self._due_ms = now_ms + self._bound_ms
+        return True
+
+
+def unused_slots(seen: Observation) -> int:
+    """Slots that a plan in the making gives to nobody."""
+    return int(seen.num_executors - seen.jobs[seen.active]["held"].sum())
+
+
+def wants_more(seen: Observation) -> bool:
+    """Whether a stage has tasks to start that the plan in the making gives no slots."""
+    rows = seen.stages[np.isin(seen.stages["job"], seen.active)]
+    return bool(np.any((rows["runnable"] == 1) & (rows["covered"] < rows["num_tasks"])))

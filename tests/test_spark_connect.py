@@ -1,0 +1,93 @@
+"""Clients of Spark Connect, scheduled by a policy that is attached in their server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.spark.decision_log import read_decision_log
+from tests.spark_work import SLOTS, together
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+nap = "java_method('java.lang.Thread', 'sleep', 100L)"
+naps = spark.range(0, 12, 1, 12).selectExpr(f"id % 3 AS part", f"{nap} AS slept")
+assert len(naps.groupBy("part").agg({"slept": "max"}).collect()) == 3
+
+import decima.spark
+try:
+    decima.spark.attach(spark)
+except decima.spark.AttachError as error:
+    print(error)
+spark.stop()
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[Any, str]]:
+    """A classic driver that serves Connect, and its address; on this machine only."""
+    for name in ("grpc", "grpc_status", "pandas"):
+        pytest.importorskip(name, reason="pip install 'decima-scheduler[connect]'")
+    if not list((Path(pyspark.__file__).parent / "jars").glob("spark-connect_*.jar")):
+        pytest.skip("this Spark has its Connect server in a jar of its own")
+    from pyspark.sql import SparkSession
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    spark = (
+        SparkSession.builder.master(f"local[{SLOTS}]")
+        .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+        .config("spark.connect.grpc.binding.address", "127.0.0.1")
+        .config("spark.connect.grpc.binding.port", str(port))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark, f"sc://127.0.0.1:{port}"
+    spark.stop()
+
+
+def test_clients_of_connect_are_scheduled(server: tuple[Any, str], tmp_path: Path) -> None:
+    """Two at once, whose jobs the policy tells apart; a client itself is told where to attach."""
+    spark, address = server
+    log, answers = tmp_path / "log.jsonl", []
+
+    def client() -> None:
+        found = subprocess.run(  # noqa: S603 - our own code
+            [sys.executable, "-c", CLIENT, address],
+            env={**os.environ, "SPARK_CONNECT_MODE_ENABLED": "1"},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        assert found.returncode == 0, found.stderr[-2_000:]
+        answers.append(found.stdout)
+
+    with decima.spark.attach(
+        spark, policy="strict_fair", mode="exact", decision_log=log
+    ) as scheduler:
+        together(client, client)
+        status = scheduler.status()
+    assert status.jvm["launches_under_limit"] >= 2 * 12
+    assert (status.jvm["launches_over_limit"], status.jvm["faults"], status.fallbacks) == (0, 0, 0)
+    logged = read_decision_log(log)
+    assert len({one.key for one in logged.jobs}) == 2
+    assert any(plan.limits for plan in logged.plans)
+    assert all("this is Spark Connect" in one for one in answers)
