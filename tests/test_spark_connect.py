@@ -94,5 +94,5 @@ def test_a_client_is_told_where_to_attach(
 ) -> None:
     """It has no way to the scheduler."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    with pytest.raises(AttachError, match="this is Spark Connect: .* attach in the driver"):
+    with pytest.raises(AttachError, match=r"this is Spark Connect: .* attach in the driver"):
         decima.spark.attach(server[0], policy="strict_fair")
