@@ -11,10 +11,15 @@ import click
 from decima.cli.console import stdout
 from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
+from spark_sim.compile import cache_folder
 from traces import load_trace
 
 if TYPE_CHECKING:
     from decima.rl.learner import IterationReport, LoopSettings, LoopState
+
+
+_COMPILED_LAST = "agent"
+"""a package whose kernels training needs and simulations alone leave uncompiled"""
 
 
 @click.command()
@@ -95,7 +100,8 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        click.echo("preparing: what this machine has not compiled yet takes a minute", err=True)
+        if not any(cache_folder().glob(f"{_COMPILED_LAST}_*/*.nbi")):
+            click.echo("compiling, once for this machine: about a minute", err=True)
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
         """Everything is compiled and every process is there."""
