@@ -31,7 +31,7 @@ from decima.explain.decision import (
 )
 from decima.explain.legend import COLUMNS, REASONS
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments
-from decima.explain.words import in_words, reasons
+from decima.explain.words import amount, in_words, reasons
 from spark_sim import PASS
 from tests.commands import refused
 from traces import Trace, write_trace
@@ -366,6 +366,13 @@ def test_what_moves_is_counted(local: int, delay_s: float, words: str) -> None:
     """In a shared session nothing does."""
     found = hand_made(local=local, moving_delay_s=delay_s, job_local=1.0)
     assert in_words(found)[1] == f"Why: {words}."
+
+
+def test_means_of_small_counts_keep_a_decimal() -> None:
+    """Of two stages one has an executor there; whole numbers stay whole."""
+    (place,) = (one for one in reasons(hand_made(local=1, job_local=1.0)) if one.name == "place")
+    assert amount(place, place.value) == "1 of those on offer"
+    assert amount(place, place.average) == "0.5 of those on offer"
 
 
 def test_a_drawn_choice_is_called_so() -> None:

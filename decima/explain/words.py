@@ -133,7 +133,13 @@ def amount(reason: Reason, number: float | None) -> str:
         return ""
     if reason.name == "start":
         return f"{100 * number:.0f} % can start now"
-    return f"{number:,.{quantity.digits}f} {quantity.unit}"
+    return f"{_figure(quantity, number)} {quantity.unit}"
+
+
+def _figure(quantity: _Quantity, number: float) -> str:
+    """Means of small counts keep a decimal."""
+    digits = quantity.digits if number >= 10 or number.is_integer() else 1
+    return f"{number:,.{digits}f}"
 
 
 def _value_and_average(found: Explanation, name: str) -> tuple[float | None, float]:
@@ -215,7 +221,7 @@ def _phrase(found: Explanation, reason: Reason) -> str:
         words = quantity.less
     elif reason.value > MANY * reason.average:
         words = quantity.more
-    average = f"{reason.average:,.{quantity.digits}f}"
+    average = _figure(quantity, reason.average)
     return f"{words} ({amount(reason, reason.value)}, on average {average})"
 
 
