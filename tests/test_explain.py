@@ -6,6 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,7 +272,6 @@ def hand_made(
     large = JobShown("large", 2, 60.0, 180.0, 9, 0, 0.8)
     first = StageShown(small, "scan", chances[0], 8, 1.0, 4.0, True)
     second = StageShown(large, "sort", chances[1], 30, 3.0, 12.0, True)
-    columns_of = {name: name.split("_", 1) for name in parts}
     return Explanation(
         decision=1,
         time_s=60.0,
@@ -287,8 +287,9 @@ def hand_made(
         log_prob=-0.1,
         baseline=-0.7,
         attributions=tuple(
-            Attribution(*columns_of[name], None, 0.0, own=part, others=0.0)
+            Attribution(level, column, None, 0.0, part, 0.0)
             for name, part in parts.items()
+            for level, _, column in [name.partition("_")]
         ),
     )
 
@@ -334,7 +335,8 @@ def test_the_words_follow_the_attribution() -> None:
     ],
 )
 def test_each_reason_has_its_words(column: str, words: str) -> None:
-    assert in_words(hand_made(**{column: 1.0}))[1] == f"Why: {words}."
+    parts: dict[str, Any] = {column: 1.0}
+    assert in_words(hand_made(**parts))[1] == f"Why: {words}."
 
 
 def test_less_alike_and_more_are_told_apart() -> None:
