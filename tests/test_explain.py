@@ -6,6 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +22,17 @@ from decima.cli import console
 from decima.cli.main import main
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.explain.attribution import Columns, integrated_gradients
-from decima.explain.decision import Explanation, explain_decision
+from decima.explain.attribution import LEVELS, NAMES, Attribution, Columns, integrated_gradients
+from decima.explain.decision import (
+    Explanation,
+    JobShown,
+    LimitShown,
+    StageShown,
+    explain_decision,
+)
+from decima.explain.legend import COLUMNS, REASONS
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments
+from decima.explain.words import amount, in_words, reasons
 from spark_sim import PASS
 from tests.commands import refused
 from traces import Trace, write_trace
@@ -244,6 +253,173 @@ def test_a_column_that_the_network_ignores_has_no_part(
     assert part.own > 0
 
 
+# --- in words ------------------------------------------------------------------------------------
+
+
+def hand_made(
+    *,
+    local: int = 2,
+    moving_delay_s: float = 2.0,
+    chances: tuple[float, float] = (0.9, 0.1),
+    **parts: float,
+) -> Explanation:
+    """Two stages to choose from, of which the first was taken: it gets two executors of two.
+
+    Its job has 20 executor-seconds of work left and holds one executor, the other's 180 and 9; its
+    tasks take 1 s, the other's 3. `parts` name columns as in ``job_local=2.0``.
+    """
+    small = JobShown("small", 4, 5.0, 20.0, 1, local, 0.2)
+    large = JobShown("large", 2, 60.0, 180.0, 9, 0, 0.8)
+    first = StageShown(small, "scan", chances[0], 8, 1.0, 4.0, True)
+    second = StageShown(large, "sort", chances[1], 30, 3.0, 12.0, True)
+    return Explanation(
+        decision=1,
+        time_s=60.0,
+        jobs_in_system=2,
+        executors=12,
+        on_offer=2,
+        moving_delay_s=moving_delay_s,
+        stages=tuple(sorted((first, second), key=lambda shown: -shown.probability)),
+        pass_probability=0.0,
+        taken=first,
+        taken_limit=3,
+        limits=(LimitShown(3, 1.0),),
+        log_prob=-0.1,
+        baseline=-0.7,
+        attributions=tuple(
+            Attribution(level, column, None, 0.0, part, 0.0)
+            for name, part in parts.items()
+            for level, _, column in [name.partition("_")]
+        ),
+    )
+
+
+def test_a_decision_is_told_by_what_spoke_for_it() -> None:
+    """The heaviest reason first, with the figures of the stage and the mean of both."""
+    choice, why, likely = in_words(hand_made(job_local=2.0, job_relative=0.7, node_work=0.6))
+    assert choice == (
+        "scan of small (arrival 4) gets 2 more executors: its job holds 1 and may now hold 3."
+    )
+    assert why == (
+        "Why: its executors are already there, nothing has to move; its job is short "
+        "(20 executor-seconds left, on average 100)."
+    )
+    assert likely == "It had 90.0 %; next is sort of large with 10.0 %."
+
+
+def test_the_words_follow_the_attribution() -> None:
+    """The same facts with other weights: another order, what spoke against it, nothing light."""
+    _, why, _ = in_words(
+        hand_made(job_local=-0.5, stage_duration=0.5, job_shorter=1.5, job_age=0.05)
+    )
+    assert why == (
+        "Why: its job is short (20 executor-seconds left, on average 100); its tasks are short "
+        "(1.0 s each, on average 2.0). "
+        "Against it: its executors are already there, nothing has to move."
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("job_held", "its job holds few executors (1 held, on average 5)"),
+        ("stage_path", "little comes after it (4.0 s to the end of its job, on average 8.0)"),
+        ("stage_demand", "few of its tasks wait (8 waiting, on average 19)"),
+        ("stage_runnable", "it can start now"),
+        ("job_undone", "its job has only begun (20 % of its stages open, on average 50)"),
+        ("job_age", "its job came lately (5 s since it arrived, on average 32)"),
+        (
+            "cluster_load",
+            "the state of the cluster (2 jobs in the system, 2 of 12 executors on offer)",
+        ),
+    ],
+)
+def test_each_reason_has_its_words(column: str, words: str) -> None:
+    parts: dict[str, Any] = {column: 1.0}
+    assert in_words(hand_made(**parts))[1] == f"Why: {words}."
+
+
+def test_less_alike_and_more_are_told_apart() -> None:
+    """Work of 20, 100 and 500 executor-seconds beside one of 100."""
+    told = []
+    for work_s in (20.0, 100.0, 500.0):
+        found = hand_made(job_relative=1.0)
+        assert found.taken is not None
+        other = replace(found.stages[1], job=replace(found.stages[1].job, work_left_s=100.0))
+        taken = replace(found.taken, job=replace(found.taken.job, work_left_s=work_s))
+        told.append(in_words(replace(found, taken=taken, stages=(taken, other)))[1])
+    assert [words.partition(" (")[0] for words in told] == [
+        "Why: its job is short",
+        "Why: its job is about as long as the others",
+        "Why: its job is long",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("local", "delay_s", "words"),
+    [
+        (2, 2.0, "its executors are already there, nothing has to move"),
+        (1, 2.0, "1 of its 2 executors are already there, the rest have to move (2 s each)"),
+        (0, 2.0, "its executors have to move (2 s each)"),
+        (1, 0.0, "1 of the 2 executors on offer are its own already"),
+    ],
+)
+def test_what_moves_is_counted(local: int, delay_s: float, words: str) -> None:
+    """In a shared session nothing does."""
+    found = hand_made(local=local, moving_delay_s=delay_s, job_local=1.0)
+    assert in_words(found)[1] == f"Why: {words}."
+
+
+def test_means_of_small_counts_keep_a_decimal() -> None:
+    """Of two stages one has an executor there; whole numbers stay whole."""
+    (place,) = (one for one in reasons(hand_made(local=1, job_local=1.0)) if one.name == "place")
+    assert amount(place, place.value) == "1 of those on offer"
+    assert amount(place, place.average) == "0.5 of those on offer"
+
+
+def test_a_drawn_choice_is_called_so() -> None:
+    """The likelier one is named."""
+    found = in_words(hand_made(chances=(0.3, 0.7), job_local=-1.0))
+    assert found[1] == "Against it: its executors are already there, nothing has to move."
+    assert found[2] == (
+        "It had 30.0 %; next is sort of large with 70.0 %. It was drawn, not the likeliest."
+    )
+
+
+def test_without_a_choice_there_is_no_why() -> None:
+    """One stage, no stage, and a pass while there are two."""
+    found = hand_made(cluster_jobs=1.0)
+    assert found.taken is not None
+    alone = replace(found, stages=(found.taken,))
+    assert in_words(alone)[1:] == ("There was nothing else to choose.",)
+    idle = replace(found, taken=None, taken_limit=None, limits=(), pass_probability=0.95)
+    none = replace(idle, stages=(), attributions=(), pass_probability=1.0)
+    assert in_words(none) == ("No stage may be chosen: 2 executors on offer stay idle.",)
+    assert in_words(idle) == (
+        "Nothing is chosen: 2 executors on offer stay idle.",
+        "Why: the state of the cluster (2 jobs in the system, 2 of 12 executors on offer).",
+        "It had 95.0 %; next is scan of small with 90.0 %.",
+    )
+
+
+def test_every_column_has_a_meaning_and_a_reason() -> None:
+    """The legend names the columns that the network is told, no more and no less."""
+    told = {(level, name) for level, names in zip(LEVELS, NAMES, strict=True) for name in names}
+    assert set(COLUMNS) == told
+    assert {meaning.reason for meaning in COLUMNS.values()} == set(REASONS)
+
+
+def test_reasons_add_up_as_their_columns_do(config: EvaluationConfig, tmp_path: Path) -> None:
+    """Real decisions: nothing is lost or counted twice, and every one can be told."""
+    for found in play(perturbed(), config, tmp_path):
+        total = sum(part.total for part in found.attributions)
+        assert sum(reason.part for reason in reasons(found)) == pytest.approx(total)
+        assert len(in_words(found)) >= 2
+        for shown in found.stages:
+            assert 0 < shown.job.open_share <= 1
+            assert 0 <= shown.job.local <= found.on_offer
+
+
 # --- which decision ------------------------------------------------------------------------------
 
 
@@ -316,6 +492,12 @@ def test_the_command_prints_and_writes_the_same(
     assert "limits of this stage" in result.stdout
     assert f"{100 * content['stages'][0]['probability']:.1f} %" in result.stdout
     assert content["taken"]["name"] in result.stdout
+    unwrapped = " ".join(result.stdout.split())
+    assert all(sentence in unwrapped for sentence in content["words"])
+    assert "waiting: tasks without an executor" in unwrapped
+    assert "what it is" not in result.stdout
+    every = invoke("--trace", trace_file, *tiny, "--model", model, *chosen, "--columns")
+    assert "what it is" in every.stdout
     assert len(content["attributions"]) == sum(
         map(len, (columns.STAGE, columns.JOB, columns.CLUSTER, columns.NODE))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import real_spark
 from tests.real_spark import REQUIRED, missing_for_spark, skip_without
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def test_the_java_that_spark_would_start_decides(tmp_path: Path) -> None:
 
 
 def test_without_pyspark_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_spark.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "'.[spark]'" in str(missing_for_spark(os.environ))
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 )
 @click.option("--time", "time_s", type=click.FloatRange(min=0), help="The first at this second.")
 @click.option(
+    "--columns", is_flag=True, help="Also all numbers that the network is told, one by one."
+)
+@click.option(
     "--json",
     "json_path",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -47,17 +50,16 @@ def explain(
     sequence: int,
     decision: int | None,
     time_s: float | None,
+    columns: bool,
     json_path: Path | None,
     **options: Any,
 ) -> None:
     """Explain one decision of a learned policy.
 
-    Plays a sequence up to the decision, then prints the stages considered, their probabilities,
-    the distribution over the parallelism limits of the one taken, and what each column of the
-    features has contributed: integrated gradients of the log-probability of what was taken,
-    against a decision in which all choices have average columns. Contributions add up to the
-    difference of the two log-probabilities; "its own" are those of the stage taken, its job and
-    the cluster, "of the others" those of the other stages and jobs.
+    Plays a sequence up to the decision, then says in words what was chosen and why, and shows the
+    stages considered, their probabilities, the parallelism limits of the one taken, and what each
+    reason weighed: integrated gradients of the log-probability of what was taken, against a
+    decision in which all choices are average. Weights add up to the difference of the two.
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")
@@ -67,11 +69,17 @@ def explain(
     announce_compilation()
     found = _explanation(config, model, sequence, decision, time_s)
     from decima.explain.report import lines_of
+    from decima.explain.words import in_words
 
-    for part in lines_of(found):
+    for part in lines_of(found, columns=columns):
         stdout().print(part)
     if json_path is not None:
-        content: Mapping[str, Any] = {"model": model, "sequence": sequence} | found.to_json()
+        content: Mapping[str, Any] = {
+            "model": model,
+            "sequence": sequence,
+            "words": in_words(found),
+            **found.to_json(),
+        }
         with written_whole(json_path) as partial:
             partial.write_text(json.dumps(content, indent=2) + "\n")
 

@@ -32,6 +32,10 @@ class JobShown:
     """of the tasks not launched"""
     held: int
     """executors"""
+    local: int
+    """executors on offer that are in the job already"""
+    open_share: float
+    """of its stages: those whose parents are all complete, the finished ones included"""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Explanation:
     jobs_in_system: int
     executors: int
     on_offer: int
+    moving_delay_s: float
+    """that an executor needs to get to another job; 0 in a shared session"""
     stages: tuple[StageShown, ...]
     """that may be chosen: the likeliest first"""
     pass_probability: float
@@ -117,6 +123,7 @@ def explain_decision(network: PolicyNetwork, workload: Workload, moment: Moment)
         jobs_in_system=len(observation.active),
         executors=observation.num_executors,
         on_offer=observation.on_offer,
+        moving_delay_s=moment.moving_delay_s,
         stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
         pass_probability=float(probability[len(stages) :].sum()),
         taken=None if passed else stages[choice],
@@ -135,6 +142,7 @@ def _stage(
     number = int(stage["job"])
     job = observation.jobs[number]
     recorded = workload.trace.jobs[int(job["template"])]
+    first, size = int(job["first_stage"]), int(job["num_stages"])
     return StageShown(
         job=JobShown(
             name=recorded.name,
@@ -142,8 +150,10 @@ def _stage(
             age_s=(observation.time_ms - float(job["arrival_ms"])) / MS_PER_S,
             work_left_s=float(job["remaining_ms"]) / MS_PER_S,
             held=int(job["held"]),
+            local=int(job["local"]),
+            open_share=float(observation.stages["runnable"][first : first + size].mean()),
         ),
-        name=recorded.stages[row - int(job["first_stage"])].name,
+        name=recorded.stages[row - first].name,
         probability=probability,
         wanted=observation.demand(row),
         task_s=float(stage["mean_ms"]) / MS_PER_S,

@@ -14,7 +14,7 @@ from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.learned import learned_policy
-from spark_sim import Action, Observation, Simulator, Status, Streams
+from spark_sim import Action, Observation, Protocol, Simulator, Status, Streams
 
 SEARCHED = 500
 """decisions among which `busiest` looks"""
@@ -32,6 +32,8 @@ class Moment:
     """what the policy does"""
     num_open: int
     """stages that it may choose"""
+    moving_delay_s: float
+    """of an executor to another job"""
     cluster_mean: NDArray[np.float64]
     """(len(CLUSTER),) mean columns of the cluster over this decision and all before it"""
 
@@ -56,6 +58,8 @@ def moments(
     key = int(streams.actions().integers(2**63))
     policy = learned_policy(name, workload.arrays, key, config.cluster().protocol)
     total = np.zeros(len(columns.CLUSTER))
+    is_session = simulator.cluster.protocol is Protocol.SESSION
+    moving_delay_s = 0.0 if is_session else simulator.cluster.moving_delay_ms / MS_PER_S
     for number in itertools.count(1):
         if simulator.status is not Status.DECIDE:
             return
@@ -63,7 +67,8 @@ def moments(
         features = policy.look(observation).features
         total += features.cluster_x[0]
         action = policy.decide(observation)
-        yield Moment(number, observation, action, len(features.open_stage), total / number)
+        num_open = len(features.open_stage)
+        yield Moment(number, observation, action, num_open, moving_delay_s, total / number)
         simulator.step(action)
 
 

@@ -1,4 +1,4 @@
-"""An explanation for people: lines and tables."""
+"""An explanation for people: sentences, then tables."""
 
 from __future__ import annotations
 
@@ -8,41 +8,71 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from decima.explain.attribution import Attribution
 from decima.explain.decision import Explanation, LimitShown
+from decima.explain.legend import COLUMNS
+from decima.explain.words import amount, in_words, reasons
 
-MOST_STAGES, MOST_LIMITS, MOST_COLUMNS = 12, 12, 14
+MOST_STAGES, MOST_LIMITS = 12, 12
 """rows shown; the rest is summed up in one line"""
 
+STAGES_LEGEND = (
+    "waiting: tasks without an executor; task: mean duration; path: from the stage's start to the "
+    "end of its job; now: its parents are complete, so it can start. Of its job: left: work not "
+    "started, in executor-seconds; holds: executors; here: executors on offer that are in it; age: "
+    "since it arrived."
+)
+REASONS_LEGEND = (
+    "weight: what the reason adds to the logarithm of the probability; +0.7 about doubles it, -0.7 "
+    "halves it. average: over all stages that could be chosen."
+)
+COLUMNS_LEGEND = (
+    "value: of the choice; average: over all choices, of the cluster over the run so far; own, "
+    "others: weights of the choice's own numbers and of those of the other choices."
+)
 
-def lines_of(found: Explanation) -> Iterator[RenderableType]:
-    """What `decima explain` prints, one part after the other."""
+
+def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[RenderableType]:
+    """What `decima explain` prints, one part after the other.
+
+    Args:
+        found: the decision.
+        columns: show all that the network is told, column by column, in its own units.
+    """
     yield (
         f"decision {found.decision} at {found.time_s:.1f} s: {found.jobs_in_system} jobs in the "
         f"system, {found.on_offer} of {found.executors} executors on offer, "
         f"{len(found.stages)} stages to choose from\n"
     )
-    yield stages_table(found)
-    hidden = found.stages[MOST_STAGES:]
-    if hidden:
-        share = sum(stage.probability for stage in hidden)
-        yield f"and {len(hidden)} further stages with {_percent(share)} together"
-    yield f"leave the rest idle: {_percent(found.pass_probability)}"
-    yield f"\ntaken: {_taken(found)}"
-    if found.limits:
-        yield f"limits of this stage: {_limits(found.limits)}"
+    for sentence in in_words(found):
+        yield escape(sentence)
+    if found.stages:
+        yield ""
+        yield stages_table(found)
+        hidden = found.stages[MOST_STAGES:]
+        if hidden:
+            share = sum(stage.probability for stage in hidden)
+            yield f"and {len(hidden)} further stages with {_percent(share)} together"
+        yield f"leave the rest idle: {_percent(found.pass_probability)}"
+        if found.limits:
+            yield f"limits of this stage's job: {_limits(found.limits)}"
+        yield STAGES_LEGEND
     if found.attributions:
         yield ""
-        yield attributions_table(found)
+        yield reasons_table(found)
         yield _sum_line(found)
+        yield REASONS_LEGEND
+    if columns and found.attributions:
+        yield ""
+        yield attributions_table(found)
+        yield COLUMNS_LEGEND
 
 
 def stages_table(found: Explanation) -> Table:
     """The likeliest stages: what the policy knows of them, then of their jobs."""
     table = _table("job", "arrival", "stage")
-    for heading in ("probability", "wanted", "task s", "path s", "runnable"):
+    for heading in ("probability", "waiting", "task", "path", "now"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("work left s", "held", "age s"):
+    for heading in ("left", "holds", "here", "age"):
         table.add_column(heading, justify="right", no_wrap=True)
     for stage in found.stages[:MOST_STAGES]:
         table.add_row(
@@ -51,57 +81,54 @@ def stages_table(found: Explanation) -> Table:
             escape(stage.name),
             _percent(stage.probability),
             f"{stage.wanted:,}",
-            f"{stage.task_s:.2f}",
-            f"{stage.critical_path_s:.1f}",
+            f"{stage.task_s:.2f} s",
+            f"{stage.critical_path_s:.1f} s",
             "yes" if stage.runnable else "no",
             f"{stage.job.work_left_s:,.0f}",
             str(stage.job.held),
-            f"{stage.job.age_s:.1f}",
+            str(stage.job.local),
+            f"{stage.job.age_s:.1f} s",
             style="bold" if stage == found.taken else None,
         )
     return table
 
 
-def attributions_table(found: Explanation) -> Table:
-    """The columns with the largest parts in the log-probability of what was taken."""
-    table = _table("level", "column")
-    for heading in ("value", "average", "its own", "of the others", "together"):
+def reasons_table(found: Explanation) -> Table:
+    """All reasons, what spoke most for the choice first."""
+    table = _table("reason")
+    for heading in ("this one", "average", "weight"):
         table.add_column(heading, justify="right", no_wrap=True)
-    ranked = sorted(found.attributions, key=lambda part: -abs(part.total))
-    for part in ranked[:MOST_COLUMNS]:
+    for reason in reasons(found):
+        mean = amount(reason, reason.average)
+        table.add_row(reason.name, amount(reason, reason.value), mean, f"{reason.part:+.2f}")
+    return table
+
+
+def attributions_table(found: Explanation) -> Table:
+    """Every column that the network is told, the heaviest first."""
+    table = _table("level", "column")
+    for heading in ("value", "average", "own", "others", "weight"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it is")
+    for part in sorted(found.attributions, key=lambda part: -abs(part.total)):
         table.add_row(
             part.level,
             part.column,
             "" if part.value is None else f"{part.value:.2f}",
             f"{part.baseline:.2f}",
-            *_parts([part]),
+            f"{part.own:+.2f}",
+            f"{part.others:+.2f}",
+            f"{part.total:+.2f}",
+            COLUMNS[part.level, part.column].text,
         )
-    rest = ranked[MOST_COLUMNS:]
-    table.add_row("all", f"{len(rest)} further columns", "", "", *_parts(rest))
     return table
-
-
-def _parts(group: Sequence[Attribution]) -> tuple[str, str, str]:
-    own = sum(part.own for part in group)
-    others = sum(part.others for part in group)
-    return f"{own:+.2f}", f"{others:+.2f}", f"{own + others:+.2f}"
 
 
 def _sum_line(found: Explanation) -> str:
     explained = sum(part.total for part in found.attributions)
     return (
-        f"together {explained:+.2f}: the log-probability of what was taken is "
-        f"{found.log_prob:.2f}; it would be {found.baseline:.2f} if all choices had average columns"
-    )
-
-
-def _taken(found: Explanation) -> str:
-    stage = found.taken
-    if stage is None:
-        return "nothing, the executors on offer stay idle"
-    return (
-        f"{escape(stage.name)} of {escape(stage.job.name)} (arrival {stage.job.arrival}), "
-        f"limit {found.taken_limit}; the job holds {stage.job.held} executors"
+        f"together {explained:+.2f}: the logarithm of its probability is {found.log_prob:.2f}, and "
+        f"would be {found.baseline:.2f} if all choices were average"
     )
 
 
@@ -112,8 +139,8 @@ def _limits(limits: Sequence[LimitShown]) -> str:
         f"{shown.limit} ({_percent(shown.probability)})"
         for shown in sorted(likeliest, key=lambda shown: shown.limit)
     ]
-    rest = sum(shown.probability for shown in limits) - sum(one.probability for one in likeliest)
     if len(limits) > len(likeliest):
+        rest = 1 - sum(shown.probability for shown in likeliest)
         words.append(f"{len(limits) - len(likeliest)} others ({_percent(rest)})")
     return ", ".join(words)
 

@@ -1,0 +1,64 @@
+"""What the columns that a policy is told stand for, and to which reason each belongs.
+
+A reason is what people would call the cause: "work" is told to the network six times over, by the
+job's work against several others and by the tasks left in its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+REASONS = (
+    "place",
+    "work",
+    "tasks",
+    "held",
+    "path",
+    "start",
+    "waiting",
+    "progress",
+    "age",
+    "cluster",
+)
+"""in the order in which equal ones are told"""
+
+
+class Meaning(NamedTuple):
+    """Of one column."""
+
+    reason: str
+    """one of `REASONS`"""
+    text: str
+
+
+COLUMNS: Mapping[tuple[str, str], Meaning] = {
+    ("stage", "demand"): Meaning("waiting", "tasks without an executor / executors, log"),
+    ("stage", "covering"): Meaning("waiting", "tasks without an executor / executors on offer"),
+    ("stage", "runnable"): Meaning("start", "1: all parents are complete"),
+    ("stage", "duration"): Meaning("tasks", "mean seconds of a task / the trace's, log"),
+    ("stage", "path"): Meaning("path", "seconds to the end of the job / a task's, log"),
+    ("stage", "part"): Meaning("waiting", "work of its waiting tasks / work left in the job"),
+    ("job", "held"): Meaning("held", "executors of the job / all"),
+    ("job", "share"): Meaning("held", "executors of the job / an equal share, log"),
+    ("job", "idle"): Meaning("held", "1: the job holds no executor"),
+    ("job", "local"): Meaning("place", "executors on offer that are in the job / all on offer"),
+    ("job", "source"): Meaning("place", "1: the job has freed the executors on offer"),
+    ("job", "remaining"): Meaning("work", "work left / work of the trace's mean job, log"),
+    ("job", "relative"): Meaning("work", "work left / its mean over the jobs, log"),
+    ("job", "shorter"): Meaning("work", "share of the jobs that have less work left"),
+    ("job", "undone"): Meaning("progress", "work left / work at arrival"),
+    ("job", "age"): Meaning("age", "seconds since arrival / those of the mean job, log"),
+    ("job", "wanted"): Meaning("waiting", "tasks of the job without an executor / executors, log"),
+    ("cluster", "on_offer"): Meaning("cluster", "executors on offer / all"),
+    ("cluster", "jobs"): Meaning("cluster", "jobs in the system / executors, log"),
+    ("cluster", "count"): Meaning("cluster", "jobs in the system, log"),
+    ("cluster", "load"): Meaning("cluster", "work left in all jobs / that of the mean job, log"),
+    ("cluster", "working"): Meaning("cluster", "executors that jobs hold / all"),
+    ("node", "left"): Meaning("work", "tasks not started, of each stage of the job, log"),
+    ("node", "duration"): Meaning("tasks", "mean seconds of a task, of each stage, log"),
+    ("node", "working"): Meaning("held", "executors at work, of each stage / all"),
+    ("node", "work"): Meaning("work", "work left, of each stage / that of the mean job, log"),
+    ("node", "runnable"): Meaning("progress", "1: all parents are complete, of each stage"),
+}
+"""by level and name, as in `decima.explain.attribution.NAMES`"""

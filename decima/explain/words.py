@@ -1,0 +1,257 @@
+"""A decision in sentences: what was chosen, and what spoke for and against it.
+
+The attributions say which reasons weighed and which way; the values of the stage taken, beside the
+mean over all that could be chosen, say what was the case ("its job is short").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from decima.explain.decision import Explanation, StageShown
+from decima.explain.legend import COLUMNS, REASONS
+
+WEIGHTY = 0.05
+"""a reason is told if it has this share of all that spoke for the choice"""
+MOST_REASONS = 3
+FEW, MANY = 0.8, 1.25
+"""below and above this multiple of the mean something is told to be less or more"""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What spoke for a choice, or against it."""
+
+    name: str
+    """one of `legend.REASONS`"""
+    part: float
+    """of the difference in log-probability to a choice among average ones; above 0: for it"""
+    value: float | None
+    """of the stage taken; None where nothing was, and for the cluster"""
+    average: float
+    """over all stages that could be chosen"""
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """One number behind a reason, and how to say it."""
+
+    of: Callable[[StageShown], float]
+    unit: str
+    digits: int
+    less: str
+    alike: str
+    more: str
+
+
+_QUANTITIES: Mapping[str, _Quantity] = {
+    "place": _Quantity(lambda shown: shown.job.local, "of those on offer", 0, "", "", ""),
+    "work": _Quantity(
+        lambda shown: shown.job.work_left_s,
+        "executor-seconds left",
+        0,
+        "its job is short",
+        "its job is about as long as the others",
+        "its job is long",
+    ),
+    "tasks": _Quantity(
+        lambda shown: shown.task_s,
+        "s each",
+        1,
+        "its tasks are short",
+        "its tasks are about as long as others",
+        "its tasks are long",
+    ),
+    "held": _Quantity(
+        lambda shown: shown.job.held,
+        "held",
+        0,
+        "its job holds few executors",
+        "its job holds about as many executors as the others",
+        "its job holds many executors",
+    ),
+    "path": _Quantity(
+        lambda shown: shown.critical_path_s,
+        "s to the end of its job",
+        1,
+        "little comes after it",
+        "about as much comes after it as after the others",
+        "a long path begins with it",
+    ),
+    "start": _Quantity(lambda shown: shown.runnable, "", 0, "", "", ""),
+    "waiting": _Quantity(
+        lambda shown: shown.wanted,
+        "waiting",
+        0,
+        "few of its tasks wait",
+        "about as many of its tasks wait as of the others",
+        "many of its tasks wait",
+    ),
+    "progress": _Quantity(
+        lambda shown: 100 * shown.job.open_share,
+        "% of its stages open",
+        0,
+        "its job has only begun",
+        "its job is about as far as the others",
+        "its job is far along",
+    ),
+    "age": _Quantity(
+        lambda shown: shown.job.age_s,
+        "s since it arrived",
+        0,
+        "its job came lately",
+        "its job came when the others did",
+        "its job came long ago",
+    ),
+}
+
+
+def reasons(found: Explanation) -> tuple[Reason, ...]:
+    """All reasons, what spoke most for the choice first; their parts add up as the columns' do."""
+    part = dict.fromkeys(REASONS, 0.0)
+    for one in found.attributions:
+        part[COLUMNS[one.level, one.column].reason] += one.total
+    told = [
+        Reason(name, part[name], *_value_and_average(found, name))
+        for name in REASONS
+        if found.attributions
+    ]
+    return tuple(sorted(told, key=lambda reason: -reason.part))
+
+
+def in_words(found: Explanation) -> tuple[str, ...]:
+    """Two or three sentences: the choice, why, and what else was likely."""
+    return tuple(sentence for sentence in (_choice(found), _why(found), _else(found)) if sentence)
+
+
+def amount(reason: Reason, number: float | None) -> str:
+    """`number`, in the unit of `reason`."""
+    quantity = _QUANTITIES.get(reason.name)
+    if quantity is None or number is None:
+        return ""
+    if reason.name == "start":
+        return f"{100 * number:.0f} % can start now"
+    return f"{_figure(quantity, number)} {quantity.unit}"
+
+
+def _figure(quantity: _Quantity, number: float) -> str:
+    """Means of small counts keep a decimal."""
+    digits = quantity.digits if number >= 10 or number.is_integer() else 1
+    return f"{number:,.{digits}f}"
+
+
+def _value_and_average(found: Explanation, name: str) -> tuple[float | None, float]:
+    quantity = _QUANTITIES.get(name)
+    if quantity is None:
+        return None, math.nan
+    average = sum(quantity.of(shown) for shown in found.stages) / len(found.stages)
+    return (None if found.taken is None else float(quantity.of(found.taken))), average
+
+
+def _choice(found: Explanation) -> str:
+    stage = found.taken
+    if stage is None:
+        idle = _executors(found.on_offer)
+        if not found.stages:
+            return f"No stage may be chosen: {idle} on offer stay{_s(found.on_offer)} idle."
+        return f"Nothing is chosen: {idle} on offer stay{_s(found.on_offer)} idle."
+    given = _given(found, stage)
+    more = f" {given} more" if stage.job.held else f" {given}"
+    return (
+        f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets{more} "
+        f"executor{'' if given == 1 else 's'}: its job holds {stage.job.held} and may now hold "
+        f"{found.taken_limit}."
+    )
+
+
+def _why(found: Explanation) -> str:
+    if len(found.stages) + (found.pass_probability > 0) < 2:
+        return "There was nothing else to choose." if found.stages else ""
+    told = reasons(found)
+    behind = sum(max(0.0, reason.part) for reason in told)
+    causes = [one for one in told if one.part > 0 and one.part >= WEIGHTY * behind]
+    doubts = [one for one in told[::-1] if one.part < 0 and -one.part >= WEIGHTY * behind]
+    lines = []
+    if causes:
+        lines.append("Why: " + _listed(found, causes[:MOST_REASONS]) + ".")
+    if doubts:
+        lines.append("Against it: " + _listed(found, doubts[:1]) + ".")
+    return " ".join(lines)
+
+
+def _else(found: Explanation) -> str:
+    """The likeliest choice but the one taken; and that it was likelier, where it was."""
+    others = [one for one in found.stages if one is not found.taken]
+    own = found.pass_probability if found.taken is None else found.taken.probability
+    options = [(f"{one.name} of {one.job.name}", one.probability) for one in others[:1]]
+    if found.taken is not None and found.pass_probability > 0:
+        options.append(("leaving the rest idle", found.pass_probability))
+    if not options:
+        return ""
+    name, chance = max(options, key=lambda option: option[1])
+    drawn = " It was drawn, not the likeliest." if chance > own else ""
+    return f"It had {_percent(own)}; next is {name} with {_percent(chance)}.{drawn}"
+
+
+def _listed(found: Explanation, told: Sequence[Reason]) -> str:
+    return "; ".join(_phrase(found, reason) for reason in told)
+
+
+def _phrase(found: Explanation, reason: Reason) -> str:
+    """What was the case, with its figures."""
+    stage = found.taken
+    if reason.name == "cluster":
+        return (
+            f"the state of the cluster ({found.jobs_in_system} jobs in the system, "
+            f"{found.on_offer} of {found.executors} executors on offer)"
+        )
+    if stage is None or reason.value is None:
+        return f"what could be chosen (on average {amount(reason, reason.average)})"
+    if reason.name == "place":
+        return _place(found, stage)
+    if reason.name == "start":
+        return "it can start now" if stage.runnable else "it waits for its parents"
+    if reason.name == "held" and reason.value == 0:
+        return "its job holds no executor"
+    quantity = _QUANTITIES[reason.name]
+    words = quantity.alike
+    if reason.value < FEW * reason.average:
+        words = quantity.less
+    elif reason.value > MANY * reason.average:
+        words = quantity.more
+    average = _figure(quantity, reason.average)
+    return f"{words} ({amount(reason, reason.value)}, on average {average})"
+
+
+def _place(found: Explanation, stage: StageShown) -> str:
+    given, there = _given(found, stage), stage.job.local
+    if found.moving_delay_s == 0:
+        return f"{there} of the {_executors(found.on_offer)} on offer are its own already"
+    if there >= given:
+        return "its executors are already there, nothing has to move"
+    if there == 0:
+        return f"its executors have to move ({found.moving_delay_s:g} s each)"
+    return (
+        f"{there} of its {_executors(given)} are already there, the rest have to move "
+        f"({found.moving_delay_s:g} s each)"
+    )
+
+
+def _given(found: Explanation, stage: StageShown) -> int:
+    """Executors that the stage gets now."""
+    limit = 0 if found.taken_limit is None else found.taken_limit
+    return min(stage.wanted, limit - stage.job.held, found.on_offer)
+
+
+def _executors(count: int) -> str:
+    return f"{count} executor{'' if count == 1 else 's'}"
+
+
+def _s(count: int) -> str:
+    return "s" if count == 1 else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
