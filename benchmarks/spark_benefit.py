@@ -25,8 +25,8 @@ from rich.table import Table
 from benchmarks.quality import percent
 from decima.evaluation.statistics import difference_percent
 from decima.spark.trial import Outcome, TrialConfig, draw_jobs, expected_s, run_trial
+from files.writing import write_json
 from traces import load_trace
-from traces.atomic import written_whole
 
 Floats = NDArray[np.float64]
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
@@ -127,8 +127,7 @@ def main() -> None:
                 continue
             run[policy] = to_json(run_trial(trace, replace(config, policies=(policy,)))[0])
             print(f"run {seed}, {policy}: {np.mean(run[policy]['jct_s']):.2f} s", flush=True)
-            with written_whole(given.json) as partial:
-                partial.write_text(json.dumps(stored) + "\n")
+            write_json(given.json, stored, indent=None)
     whole = {seed: stored[seed] for seed in configs}
     show(whole, configs, policies)
 

@@ -7,7 +7,6 @@ of an evaluation). All candidates meet the same sequences and the same task dura
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,8 @@ import numpy as np
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, simulate
 from decima.policies import HEURISTICS, Heuristic, Parameters
-from traces.atomic import written_whole
+from files.reading import read_json
+from files.writing import write_json
 
 FIRST_TRAINING_SEQUENCE = 1_000_000
 """training sequences are numbered from here, evaluations from 0 (and have at most this many)"""
@@ -132,8 +132,7 @@ class HasJson(Protocol):
 
 def write_tuned(tuned: HasJson, path: Path) -> None:
     """Write `tuned` as JSON, whole or not at all."""
-    with written_whole(path) as partial:
-        partial.write_text(json.dumps(tuned.to_json(), indent=2) + "\n")
+    write_json(path, tuned.to_json())
 
 
 def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
@@ -142,10 +141,7 @@ def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
     Raises:
         ConfigError: not such a file, or of another version.
     """
-    try:
-        content = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not JSON: {error}") from error
+    content = read_json(path, ConfigError)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")
     if content.get("version") != VERSION:

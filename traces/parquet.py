@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traces.atomic import written_whole
+from files.writing import written_whole
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
 
@@ -59,8 +59,8 @@ def write_trace(trace: Trace, path: Path) -> None:
     }
     schema = SCHEMA.with_metadata({FORMAT: json.dumps(header)})
     table = pa.Table.from_pylist([_job_row(job) for job in trace.jobs], schema=schema)
-    with written_whole(path) as partial:
-        pq.write_table(table, partial, compression="zstd")
+    with written_whole(path, TraceError) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def read_trace(path: Path) -> Trace:

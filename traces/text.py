@@ -1,18 +1,13 @@
-"""Reading CSV and JSON that a person may have written: every fault names file and line."""
+"""Reading CSV that a person may have written, and numbers: every fault names file and line."""
 
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from traces.errors import TraceError
-
-MAX_JSON_BYTES = 2**30
-"""JSON is parsed as a whole, so a larger file is refused"""
 
 
 def read_table(
@@ -65,7 +60,7 @@ def _check_header(
         if column not in known:
             raise TraceError(f"{where}: unknown column {column!r:.60}, known: {', '.join(known)}")
         if header.count(column) > 1:
-            raise TraceError(f"{where}: column {column!r} appears twice")
+            raise TraceError(f"{where}: column {column!r:.60} appears twice")
     for column in required:
         if column not in header:
             raise TraceError(f"{where}: column {column!r} is missing")
@@ -88,44 +83,6 @@ def parse_count(text: str, column: str) -> int:
         return int(text)
     except ValueError as error:
         raise TraceError(f"{column} {text!r:.60} is not a whole number") from error
-
-
-def read_json_file(path: Path) -> Any:
-    """The content of a JSON file, without its duplicate keys, NaN and infinities.
-
-    Raises:
-        TraceError: the file cannot be read, is too large, or is no such JSON.
-    """
-    try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise TraceError(
-                f"{path}: {path.stat().st_size:,} bytes, at most {MAX_JSON_BYTES:,} are read"
-            )
-        text = path.read_text(encoding="utf-8-sig")
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: not UTF-8 text, at byte {error.start}") from error
-    except RecursionError as error:
-        raise TraceError(f"{path}: JSON nested too deeply") from error
-    except ValueError as error:  # duplicate keys, constants, integers of absurd length
-        raise TraceError(f"{path}: {error}") from error
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise TraceError(f"key {twice!r:.60} appears twice in one object")
-    return record
-
-
-def _no_constant(name: str) -> float:
-    raise TraceError(f"the value {name} is not a number in JSON")
 
 
 def json_number(value: object, where: str) -> float:

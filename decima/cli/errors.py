@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
+OUR_PACKAGES = ("files", "traces", "spark_sim", "gnn", "decima")
 
 
 class OneLineError(click.ClickException):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -12,8 +11,8 @@ from rich.table import Table
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import parse_names
 from decima.policies import HEURISTICS, is_learned
+from files.writing import write_json
 from traces import load_trace
-from traces.atomic import written_whole
 
 _REVIEWED = ("fifo", "spark_fair", "strict_fair")
 
@@ -99,8 +98,7 @@ def replay(
             one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
             for one in outcomes
         }
-        with written_whole(json_path) as partial:
-            partial.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(json_path, rows)
 
 
 @spark.command()

@@ -13,6 +13,7 @@ from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJob
 from decima.spark.planning import Plan
 from decima.spark.reports import Report, TaskSet
+from files.names import clean
 from traces import Job, Stage
 
 LOG = logging.getLogger("decima.spark")
@@ -164,7 +165,7 @@ def _rows(path: Path, lines: list[str]) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 break
             raise AttachError(f"{path}: line {number} is no JSON: {error}") from error
@@ -212,5 +213,5 @@ def _job(row: Mapping[str, Any]) -> LoggedJob | None:
     if not stages:
         return None
     completion_ms = None if row["completion_ms"] is None else int(row["completion_ms"])
-    job = Job(str(row["name"]), tuple(stages))
+    job = Job(clean(str(row["name"])), tuple(stages))
     return LoggedJob(str(row["job"]), job, int(row["arrival_ms"]), completion_ms)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from files.names import clean
 from traces.errors import TraceError
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log.codecs import open_codec
@@ -246,7 +247,7 @@ def _counted(pieces: Iterator[bytes], summary: ImportSummary) -> Iterator[bytes]
 
 def _count_unknown(name: str, summary: ImportSummary) -> None:
     known = summary.unknown_events
-    name = "".join(char if char.isprintable() else "?" for char in name)
+    name = clean(name)
     if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
         name = "(other)"
     known[name] += 1

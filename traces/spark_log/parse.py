@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from files.names import MAX_NAME, clean
 from traces.spark_log.damage import DamageError
 from traces.spark_log.events import (
     CALL_SITE,
@@ -47,8 +48,6 @@ MAX_ID = 2**53
 MAX_JSON_BYTES = 1 << 23
 """text parsed at once; JSON can take sixty times its length in memory"""
 MAX_CORES = 10**6
-MAX_TEXT = 200
-"""longer names are cut"""
 
 _KEPT = frozenset(
     [
@@ -74,7 +73,7 @@ def event_name(line: bytes) -> str:
     """
     # Spark writes no blanks; a log that another tool has rewritten may have some.
     if line.startswith(_PREFIX):
-        end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_TEXT)
+        end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_NAME)
         if end > 0:
             return line[len(_PREFIX) : end].decode(errors="replace")
     match = _EVENT.match(line)
@@ -127,13 +126,10 @@ def _whole_number(value: object, highest: int = MAX_ID) -> int:
 
 
 def _text(value: object) -> str:
-    """A name, on one line and short; lone surrogates, which no file can hold, replaced."""
+    """A name, fit to be stored and told."""
     if not isinstance(value, str):
         raise DamageError(f"expected text, found {value!r:.40}")
-    if len(value) <= MAX_TEXT and value.isprintable():
-        return value
-    short = " ".join(value[: 4 * MAX_TEXT].split())[:MAX_TEXT]
-    return "".join(char for char in short if char.isprintable())
+    return clean(value)
 
 
 def _time(value: object) -> int:

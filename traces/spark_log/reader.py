@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from files.names import clean
 from traces.errors import TraceError
 from traces.model import Trace
 from traces.spark_log.application import Application, read_application
@@ -75,7 +76,7 @@ def read_spark_logs(
     )
     metadata = {
         "format": FORMAT,
-        "source": [path.name for path in paths],
+        "source": [clean(path.name) for path in paths],
         "group_by": group_by.value,
         "applications": [application.facts for application in applications],
         "recorded": {
@@ -84,7 +85,7 @@ def read_spark_logs(
         },
         "summary": summary.as_metadata(),
     }
-    return Trace(name if name is not None else paths[0].name, jobs, metadata), summary
+    return Trace(clean(paths[0].name if name is None else name), jobs, metadata), summary
 
 
 def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, Any]:
@@ -123,13 +124,13 @@ def _facts(application: Application, slots: int) -> dict[str, Any]:
     for _, spark_job in sorted(application.jobs.items()):
         settings.update(spark_job.start.properties)  # settings of a session change at run time
     return {
-        "name": application.name or application.app_id or application.path.name,
+        "name": application.name or application.app_id or clean(application.path.name),
         "id": application.app_id,
         "spark_version": application.spark_version,
         "slots": slots,
         "task_cpus": task_cpus(application),
         "settings": {key: settings[key] for key in SETTINGS if key in settings},
-        "log": application.path.name,
+        "log": clean(application.path.name),
     }
 
 
