@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from files.names import clean
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, write_trace
 from traces.parquet import FORMAT, SCHEMA, VERSION
 
 durations = st.lists(st.floats(2**-10, 2**40, width=32), max_size=4)
-names = st.text(min_size=1, max_size=8)
+names = st.text(min_size=1, max_size=8).map(clean)
 
 
 @st.composite

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from files import reading
+from files.names import clean
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
 from traces.text import json_number, parse_count, parse_number, read_table

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from files.names import clean
 from files.reading import read_json
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
