@@ -15,6 +15,7 @@ from typing import Any
 from files import reading
 from files.names import clean
 from traces.errors import TraceError
+from traces.limits import DEFAULT, Limits
 from traces.model import Job, LevelDurations, Stage, Trace
 from traces.text import json_number, parse_count, parse_number, read_table
 
@@ -53,16 +54,23 @@ class _JobDraft:
     stages: dict[str, _StageDraft] = field(default_factory=dict)
 
 
-def read_csv(path: Path) -> Trace:
+def read_csv(path: Path, limits: Limits = DEFAULT) -> Trace:
     """Read a CSV trace, named after the file.
 
     Raises:
-        TraceError: the file breaks a rule of the format or of `traces.model`; the message begins
-            with ``file:line:``.
+        TraceError: the file exceeds `limits`, or breaks a rule of the format or of `traces.model`;
+            the message begins with ``file:line:``.
     """
     drafts: dict[str, _JobDraft] = {}
-    for line, row in read_table(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
+    samples = 0
+    for line, row in read_table(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS, limits.text_bytes):
         where = f"{path}:{line}"
+        samples += sum(row.get(column, "").count(";") + 1 for column in _DURATIONS.values())
+        if line > limits.stages or samples > limits.values:
+            raise TraceError(
+                f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
+                "(traces.limits.Limits)"
+            )
         try:
             _add_row(drafts, _given(row), where)
         except TraceError as error:
@@ -127,14 +135,15 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
     return stage
 
 
-def read_json(path: Path) -> Trace:
+def read_json(path: Path, limits: Limits = DEFAULT) -> Trace:
     """Read a JSON trace; its name is the key ``name``, else that of the file.
 
     Raises:
-        TraceError: the file breaks a rule of the format or of `traces.model`; the message names
+        TraceError: the file is larger than `limits.text_bytes`, or breaks a rule of the format or
+            of `traces.model`; the message names
             the file and the job and stage, or the line where the text is no JSON.
     """
-    content = reading.read_json(path, TraceError)
+    content = reading.read_json(path, TraceError, limits.text_bytes)
     _check_keys(content, {"name", "jobs"}, {"jobs"}, str(path))
     name = _text(content.get("name", path.stem), f"{path}: name")
     drafts = [

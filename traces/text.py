@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from traces.errors import TraceError
+from traces.limits import DEFAULT
+
+MAX_LINE_BYTES = 2**22
 
 
 def read_table(
-    path: Path, required: Sequence[str], optional: Sequence[str] = ()
+    path: Path,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    max_bytes: int = DEFAULT.text_bytes,
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a CSV file as (line number, stripped cell of each column), after its header.
 
@@ -22,7 +30,7 @@ def read_table(
             has another number of cells than the header.
     """
     header: list[str] | None = None
-    for line, cells in _cells(path):
+    for line, cells in _cells(path, max_bytes):
         if header is None:
             header = cells
             _check_header(f"{path}:{line}", header, required, optional)
@@ -34,11 +42,12 @@ def read_table(
         raise TraceError(f"{path}: empty, expected a header with {', '.join(required)}")
 
 
-def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
     line = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True, skipinitialspace=True)
+        with path.open("rb") as stream:
+            lines = _lines(path, stream, max_bytes)
+            reader = csv.reader(lines, strict=True, skipinitialspace=True)
             for row in reader:
                 line = reader.line_num
                 cells = [cell.strip() for cell in row]
@@ -50,6 +59,22 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise TraceError(f"{path}:{line + 1}: not UTF-8 text") from error
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def _lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[str]:
+    """Lines with their ends; a file or a line of any length takes no more than the bounds."""
+    size = 0
+    for number in itertools.count(1):
+        line = stream.readline(MAX_LINE_BYTES + 1)
+        if not line:
+            return
+        size += len(line)
+        if size > max_bytes or len(line) > MAX_LINE_BYTES:
+            rule = f"a file of more than {max_bytes:,} bytes"
+            if len(line) > MAX_LINE_BYTES:
+                rule = f"a line of more than {MAX_LINE_BYTES:,} bytes"
+            raise TraceError(f"{path}:{number}: {rule} is not read (traces.limits.Limits)")
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
 def _check_header(

@@ -9,6 +9,7 @@ from typing import Any
 
 from files.names import clean
 from traces.errors import TraceError
+from traces.limits import DEFAULT, Limits
 from traces.model import Trace
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
@@ -37,6 +38,7 @@ def read_spark_logs(
     group_by: GroupBy = GroupBy.SQL,
     executors: int | None = None,
     name: str | None = None,
+    limits: Limits = DEFAULT,
 ) -> tuple[Trace, ImportSummary]:
     """The jobs of Spark event logs as a trace, in the order of their submission.
 
@@ -51,13 +53,14 @@ def read_spark_logs(
         executors: the executor level under which all durations are filed; None measures it for
             each job: the largest number of its tasks that ran at once.
         name: of the trace; None takes that of the first path.
+        limits: how much is taken in of one log; what lies beyond is not read, which is counted.
 
     Raises:
         TraceError: a path named by the caller cannot be read or is no event log, a folder holds
             none, or no job of all logs ran to its end.
     """
     summary = ImportSummary()
-    applications = list(_read_all(find_logs(paths), group_by, executors, summary))
+    applications = list(_read_all(find_logs(paths), group_by, executors, summary, limits))
     labels = list(_unique(application.label for application in applications))
     rows = [
         (recorded.start_ms, position, recorded)
@@ -99,12 +102,16 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
 
 
 def _read_all(
-    logs: Iterable[LogFiles], by: GroupBy, executors: int | None, summary: ImportSummary
+    logs: Iterable[LogFiles],
+    by: GroupBy,
+    executors: int | None,
+    summary: ImportSummary,
+    limits: Limits,
 ) -> Iterator[_Recorded]:
     """The logs that have jobs; one at a time, since the tables of one may be large."""
     for log in logs:
         try:
-            application = read_application(log, summary)
+            application = read_application(log, summary, limits)
         except TraceError as error:
             if log.named:
                 raise
