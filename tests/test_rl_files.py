@@ -269,7 +269,7 @@ def read_everything(path: Path) -> tuple[object, object]:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("config.json", "{", "no JSON"),
+        ("config.json", "{", "not JSON"),
         ("config.json", "[1]", "holds no JSON object"),
         ("environment.json", "{}", "holds no JSON list"),
         ("metrics.jsonl", "[]\n", "not a line of metrics"),

@@ -152,7 +152,7 @@ def read_decision_log(path: Path) -> Decisions:
     try:
         plans = tuple(_plan(row) for row in others if "plan" in row)
         jobs = [one for one in (_job(row) for row in others if "job" in row) if one is not None]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise AttachError(f"{path}: damaged: {type(error).__name__}: {error}") from error
     if len(jobs) > _MAX_JOBS:
         raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")

@@ -255,7 +255,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self.iterations >= 1, f"iterations: {self.iterations} is not at least 1")
-        _require(0 <= self.seed < 2**63, f"seed: {self.seed} is not between 0 and 2^63 - 1")
+        _require(self.seed >= 0, f"seed: {self.seed} is negative")
+        _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
         _require(
             self.credit.baseline != "input" or self.episodes.rollouts >= 2,
             'credit.baseline "input" compares rollouts: episodes.rollouts must be at least 2',
