@@ -281,7 +281,7 @@ def hostile_file(kind: str, folder: Path) -> tuple[str, Path]:
 
 @pytest.mark.parametrize("kind", ["csv", "json", "alibaba", "wfcommons"])
 def test_names_that_a_terminal_would_obey_are_shown_as_escapes(kind: str, tmp_path: Path) -> None:
-    """From every importer: imported, validated, told and shown, and none of it reaches a terminal."""
+    """From every importer: imported, validated, told and shown; none of it reaches a terminal."""
     importer, path = hostile_file(kind, tmp_path)
     output = tmp_path / "t.parquet"
     imported = run("import", importer, path, "-o", output)

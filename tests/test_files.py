@@ -1,4 +1,4 @@
-"""Files at the border: written whole, into no trap, read within bounds, names fit for a terminal."""
+"""Files at the border: written whole, into no trap; read within bounds; names fit to be shown."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_what_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
             file.write(b"new")
             raise fault
 
-    with pytest.raises(TraceError, match="cannot write: No space.*; the previous file is unch"):
+    with pytest.raises(TraceError, match=r"cannot write: No space.*; the previous file is unch"):
         fail(OSError(28, "No space left on device"))
     with pytest.raises(KeyboardInterrupt):
         fail(KeyboardInterrupt())

@@ -293,13 +293,14 @@ def test_a_small_file_that_unfolds_to_gigabytes_is_refused_unread(tmp_path: Path
     bomb(path, 25_000_000)
     assert path.stat().st_size < 20_000
     code = (
-        "import resource, sys; from pathlib import Path; from traces import read_trace, TraceError\n"
+        "import resource, sys\nfrom pathlib import Path\n"
+        "from traces import read_trace, TraceError\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
         "before = peak()\n"
         "try: read_trace(Path(sys.argv[1]))\n"
         "except TraceError as error: print(error, '|', peak() - before)\n"
     )
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 -- our own code
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     message, _, grown_mb = done.stdout.rpartition("|")

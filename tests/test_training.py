@@ -447,7 +447,7 @@ def test_a_model_of_impossible_size_is_refused_before_memory_is_taken(
 def test_a_model_whose_weights_are_not_those_it_claims_is_not_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A permitted size, but other tensors in the file; and a file that is too large to be a model."""
+    """A permitted size, but other tensors in the file; a file that is too large to be a model."""
     path = tmp_path / "other.safetensors"
     config = NetworkConfig(head_hidden=(500, 500))
     header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
