@@ -24,7 +24,7 @@ from benchmarks.quality import percent
 from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
 from decima.evaluation.report import Report
-from decima.evaluation.settings import gap_at
+from decima.evaluation.settings_file import gap_at
 
 LOADS = (0.7, 0.9, 1.1)
 FIRST_SEED = 7_000

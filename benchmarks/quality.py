@@ -18,7 +18,6 @@ which a policy should nowhere exceed by more than 5 % (Decima, table 2 and appen
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -34,6 +33,7 @@ from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.tuning import tune
+from files.writing import write_json
 
 TUNABLE = ("tuned_weighted_fair", "tuned_srw")
 PLAIN = ("strict_fair", "spark_fair")
@@ -166,7 +166,7 @@ def main() -> None:
             console.print(f"{time.monotonic() - began_s:.0f} s\n")
             stored[f"{report.trace.name}, {setting.label}"] = to_json(report)
             if arguments.json is not None:
-                arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+                write_json(arguments.json, stored)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ from decima.spark.trial import (
     record,
     run_trial,
 )
+from files.writing import write_json
 from traces import load_trace
-from traces.atomic import written_whole
 
 Floats = NDArray[np.float64]
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
@@ -147,8 +147,7 @@ def main() -> None:
                 f"{found['prior_hits']} stages, none of {found['prior_misses']}",
                 flush=True,
             )
-            with written_whole(given.json) as partial:
-                partial.write_text(json.dumps(stored) + "\n")
+            write_json(given.json, stored, indent=None)
     whole = {seed: stored[seed] for seed in configs}
     show(whole, configs, policies)
 

@@ -31,7 +31,7 @@ from decima.evaluation.statistics import difference_percent
 from decima.spark.policy_process import START_S
 from decima.spark.replay import JOB, POOL, Replayer
 from decima.spark.trial import PLAIN, local_session
-from traces.atomic import written_whole
+from files.writing import write_json
 
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
 SLOTS = 8
@@ -205,8 +205,7 @@ def main() -> None:
             run[policy] = run_mix(spark, replayer, policy, seed, given.tasks)
             found = ", ".join(f"{name} {run[policy][name]:.2f} s" for name in MEASURES)
             print(f"run {seed}, {policy}: {found}", flush=True)
-            with written_whole(given.json) as partial:
-                partial.write_text(json.dumps(stored) + "\n")
+            write_json(given.json, stored)
     spark.stop()
     show(stored, policies)
 

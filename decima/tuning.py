@@ -12,7 +12,6 @@ kept only if it is better there.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,8 +26,9 @@ from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.evaluation.statistics import Estimate, mean_of
 from decima.policies import HEURISTICS, Heuristic, Parameters
+from files.reading import read_json
+from files.writing import write_json
 from spark_sim.metrics import measure
-from traces.atomic import written_whole
 
 Floats = NDArray[np.float64]
 
@@ -212,8 +212,7 @@ class HasJson(Protocol):
 
 def write_tuned(tuned: HasJson, path: Path) -> None:
     """Write `tuned` as JSON, whole or not at all."""
-    with written_whole(path) as partial:
-        partial.write_text(json.dumps(tuned.to_json(), indent=2) + "\n")
+    write_json(path, tuned.to_json())
 
 
 def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
@@ -222,10 +221,7 @@ def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
     Raises:
         ConfigError: not such a file, or of another version.
     """
-    try:
-        content = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not JSON: {error}") from error
+    content = read_json(path, ConfigError)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")
     if content.get("version") != VERSION:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from traces import Job, Trace, TraceError, load_trace, read_alibaba
 from traces.alibaba import ADJUSTED, SKIPPED
+from traces.limits import Limits
 
 
 def row(
@@ -250,3 +252,34 @@ def test_any_rows_are_imported_or_counted(tmp_path: Path, rows: list[list[str]])
     lines = [",".join(cells) + "\n" for cells in rows]
     trace = read(tmp_path, GOOD, *lines)
     assert "good" in trace.index_of
+
+
+def gzipped(path: Path, *rows: str) -> Path:
+    with gzip.open(path, "wt", compresslevel=6) as stream:
+        stream.writelines(rows)
+    return path
+
+
+def test_a_small_file_of_one_endless_job_takes_little_memory(tmp_path: Path) -> None:
+    """Its rows are let go once there are too many; the other jobs are kept, and it is counted."""
+    endless = (row(f"task_{index}", "endless") for index in range(60_000))
+    path = gzipped(tmp_path / "batch_task.csv.gz", GOOD, *endless, row("M2", "good"))
+    tracemalloc.start()
+    trace = read_alibaba(path, limit=2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [len(job.stages) for job in trace.jobs] == [2]
+    assert trace.metadata["skipped"] == {"too_many_tasks": 1}
+    assert peak < 6 * 2**20
+
+
+def test_a_file_that_unfolds_is_read_up_to_a_bound_that_is_named(tmp_path: Path) -> None:
+    """Bytes of content; tasks of all jobs together, which a limit brings down."""
+    rows = [row("M1", f"j_{index}") for index in range(2_000)]
+    path = gzipped(tmp_path / "batch_task.csv.gz", *rows)
+    with pytest.raises(TraceError, match=r"more than 20,000 bytes of content.*Limits"):
+        read_alibaba(path, limit=5, limits=Limits(content_bytes=20_000))
+    few = Limits(stages=1_000)
+    with pytest.raises(TraceError, match=r"more than 1,000 tasks.*with a limit"):
+        read_alibaba(path, limits=few)
+    assert len(read_alibaba(path, limit=5, limits=few).jobs) == 5

@@ -251,3 +251,71 @@ def test_it_runs_as_a_program() -> None:
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("error: nope: no such file")
     assert result.stderr.count("\n") == 1
+
+
+HOSTILE = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e\ud800\r" + "y" * 10**5
+"""clears the screen, sets a title, colours, turns text around, cannot be encoded, is long"""
+
+
+def hostile_file(kind: str, folder: Path) -> tuple[str, Path]:
+    """The importer and a file of one job whose names are `HOSTILE`."""
+    quoted = json.dumps(HOSTILE)
+    if kind == "json":
+        stage = f'{{"name": {quoted}, "num_tasks": 1, "task_ms": 1}}'
+        text = f'{{"name": {quoted}, "jobs": [{{"name": {quoted}, "stages": [{stage}]}}]}}'
+        path = folder / "t.json"
+    elif kind == "wfcommons":
+        task = {"id": HOSTILE, "name": HOSTILE, "parents": [], "children": []}
+        ran = {"id": HOSTILE, "runtimeInSeconds": 1}
+        workflow = {"specification": {"tasks": [task]}, "execution": {"tasks": [ran]}}
+        text = json.dumps({"schemaVersion": "1.5", "workflow": workflow})
+        path = folder / "w.json"
+    else:
+        name = HOSTILE.replace("\r", "").replace("\ud800", "")[:2_000]
+        row = f"{name},1,{name},1,Terminated,1,2,50,0.2"
+        text = row if kind == "alibaba" else f"job,stage,num_tasks,task_ms\n{name},{name},1,1"
+        path = folder / "t.csv"
+    path.write_text(f"{text}\n", "utf-8")
+    return kind, path
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "alibaba", "wfcommons"])
+def test_names_that_a_terminal_would_obey_are_shown_as_escapes(kind: str, tmp_path: Path) -> None:
+    """From every importer: imported, validated, told and shown; none of it reaches a terminal."""
+    importer, path = hostile_file(kind, tmp_path)
+    output = tmp_path / "t.parquet"
+    imported = run("import", importer, path, "-o", output)
+    assert imported.exit_code == 0, imported.output
+    (job,) = read_trace(output).jobs
+    results = [
+        imported,
+        run("validate", output),
+        run("info", output),
+        run("info", output, "--json"),
+    ]
+    results += [run("show", output, job.name), run("show", output, HOSTILE[:50])]
+    for result in results:
+        said = result.stdout + result.stderr
+        assert said.replace("\n", "").isprintable()
+        assert len(said) < 20_000
+    assert results[-1].exit_code == 2
+
+
+def test_a_hostile_name_in_a_refusal_is_short_and_escaped(tmp_path: Path) -> None:
+    """The rule it breaks stays in sight."""
+    path = tmp_path / "t.json"
+    stage = {"name": HOSTILE, "num_tasks": 0, "task_ms": 1}
+    path.write_text(json.dumps({"jobs": [{"name": HOSTILE, "stages": [stage]}]}))
+    result = run("validate", path)
+    assert_one_error_line(result, "0 tasks")
+    assert result.stderr.strip().isprintable()
+    assert len(result.stderr) < 2_500
+
+
+def test_a_file_whose_name_is_hostile_is_named_in_escapes(tmp_path: Path) -> None:
+    """Paths come from outside as well, by a glob over a folder that others may write to."""
+    path = tmp_path / "\x1b[31m\udcff.csv"
+    path.write_text("job,stage,num_tasks,task_ms\nj,a,1,1\n")
+    result = run("validate", path)
+    assert result.exit_code == 0, result.output
+    assert r"\x1b[31m\udcff.csv: valid" in result.stdout

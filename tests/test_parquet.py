@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from files.names import clean
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, write_trace
+from traces.limits import Limits
+from traces.model import MAX_NAME
 from traces.parquet import FORMAT, SCHEMA, VERSION
 
 durations = st.lists(st.floats(2**-10, 2**40, width=32), max_size=4)
-names = st.text(min_size=1, max_size=8)
+names = st.text(min_size=1, max_size=8).map(clean)
 
 
 @st.composite
@@ -239,3 +244,119 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, small:
     with pytest.raises(TraceError, match="cannot write"):
         write_trace(small, path / "below-a-file.parquet")
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]
+
+
+# --- files that unfold ---------------------------------------------------------------------------
+
+
+def bomb(path: Path, samples: int) -> None:
+    """A trace of one stage whose durations are all alike, which takes some hundred bytes."""
+    count = pa.array([0, samples], pa.int32())
+    rest = pa.ListArray.from_arrays(count, pa.array(np.ones(samples, np.float32)))
+    none = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array([], pa.float32()))
+    one = pa.array([0, 1], pa.int32())
+    level = pa.StructArray.from_arrays(
+        [pa.array([1], pa.int32()), none, none, rest],
+        fields=list(SCHEMA.field("stages").type.value_type.field("durations").type.value_type),
+    )
+    stage = pa.StructArray.from_arrays(
+        [
+            pa.array(["a"]),
+            pa.array([1], pa.int32()),
+            pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array([], pa.int32())),
+            pa.array([None], pa.float64()),
+            pa.array([None], pa.float64()),
+            pa.ListArray.from_arrays(one, level),
+        ],
+        fields=list(SCHEMA.field("stages").type.value_type),
+    )
+    header = {"format": FORMAT, "version": VERSION, "name": "n", "metadata": {}}
+    table = pa.table(
+        [pa.array(["j"]), pa.array([None], pa.float64()), pa.ListArray.from_arrays(one, stage)],
+        schema=SCHEMA.with_metadata({FORMAT: json.dumps(header)}),
+    )
+    pq.write_table(table, path, compression="zstd")
+
+
+def varint(number: int) -> bytes:
+    """A number as Thrift's compact protocol writes it: zigzag, seven bits a byte."""
+    left, found = number * 2, bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*found, left])
+
+
+def test_a_small_file_that_unfolds_to_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    """A few kilobytes of 25 million equal durations: reading takes no more than the file itself."""
+    path = tmp_path / "bomb.parquet"
+    bomb(path, 25_000_000)
+    assert path.stat().st_size < 20_000
+    code = (
+        "import resource, sys\nfrom pathlib import Path\n"
+        "from traces import read_trace, TraceError\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
+        "before = peak()\n"
+        "try: read_trace(Path(sys.argv[1]))\n"
+        "except TraceError as error: print(error, '|', peak() - before)\n"
+    )
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    message, _, grown_mb = done.stdout.rpartition("|")
+    assert "values, at most 20,000,000 are read (traces.limits.Limits)" in message
+    assert int(grown_mb) < 50
+
+
+def test_the_pages_are_believed_and_not_the_footer(tmp_path: Path) -> None:
+    """A footer that tells two values where the pages hold 300,000 hides nothing."""
+    path = tmp_path / "lie.parquet"
+    bomb(path, 300_000)
+    limits = Limits(values=200_000)
+    content = bytearray(path.read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    true, lie = varint(300_000), varint(2)
+    lie = bytes([lie[0] | 0x80, *[0x80] * (len(true) - 2), 0])  # of the same length
+    places = [at for at in range(footer, len(content)) if content.startswith(true, at)]
+    for at in places:
+        content[at : at + len(true)] = lie
+    path.write_bytes(bytes(content))
+    footers = pq.read_metadata(path).row_group(0)
+    assert sum(footers.column(index).num_values for index in range(footers.num_columns)) < 100
+    assert len(pq.read_table(path)["stages"][0][0]["durations"][0]["rest_ms"]) == 300_000
+
+    with pytest.raises(TraceError, match=r"unfolds to 300,0\d\d values, at most 200,000"):
+        read_trace(path, limits)
+
+
+def test_bounds_can_be_raised_and_are_named(tmp_path: Path, small: Trace) -> None:
+    """Values, bytes, stages in all and of a job; the file as it lies."""
+    path = tmp_path / "t.parquet"
+    write_trace(small, path)
+    for limits, words in (
+        (Limits(values=5), "values, at most 5"),
+        (Limits(content_bytes=5), "bytes, at most 5"),
+        (Limits(file_bytes=5), "bytes, at most 5"),
+        (Limits(stages=1), "2 stages and executor levels, at most 1"),
+        (Limits(stages_per_job=1), "job 'j': 2 stages, at most 1"),
+    ):
+        with pytest.raises(TraceError, match=words):
+            read_trace(path, limits)
+    bomb(path, 1000)
+    assert len(read_trace(path, Limits(values=2000)).jobs) == 1
+
+
+def test_a_long_name_that_repeats_takes_its_length_once(tmp_path: Path) -> None:
+    """3,000 stages named by one megabyte would take three gigabytes."""
+    path = tmp_path / "t.parquet"
+    stage = {
+        "name": "x" * 2**20,
+        "num_tasks": 1,
+        "parents": [],
+        "durations": [{"executors": 1, "fresh_ms": [], "first_ms": [], "rest_ms": [1.0]}],
+    }
+    rewrite(path, [{"name": f"j{index}", "stages": [stage]} for index in range(300)])
+    before = pa.default_memory_pool().max_memory()
+    trace = read_trace(path)
+    assert len(trace.jobs[0].stages[0].name) == MAX_NAME
+    assert pa.default_memory_pool().max_memory() - before < 50 * 2**20

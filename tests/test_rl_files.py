@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
 from decima.rl.environment import environment, git_state
 from decima.rl.errors import CheckpointError, RunError
-from decima.rl.files import append
 from decima.rl.run_folder import RunFolder
+from files.writing import append
 
 TENSORS = {
     "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),
@@ -187,7 +187,7 @@ def test_a_write_that_stops_half_way_leaves_the_previous_file(tmp_path: Path) ->
 def test_a_line_that_finds_no_room_is_an_error() -> None:
     """The device that is always full."""
     with pytest.raises(RunError, match="No space left"):
-        append(Path("/dev/full"), b"line\n")
+        append(Path("/dev/full"), b"line\n", RunError)
 
 
 def test_a_run_keeps_its_configuration_and_where_it_was_made(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def read_everything(path: Path) -> tuple[object, object]:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("config.json", "{", "no JSON"),
+        ("config.json", "{", "not JSON"),
         ("config.json", "[1]", "holds no JSON object"),
         ("environment.json", "{}", "holds no JSON list"),
         ("metrics.jsonl", "[]\n", "not a line of metrics"),

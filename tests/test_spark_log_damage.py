@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
 from traces import TraceError, read_trace, write_trace
-from traces.spark_log import GroupBy, lines, read_spark_logs
+from traces.limits import Limits
+from traces.spark_log import GroupBy, application, lines, read_spark_logs
 from traces.spark_log.codecs import open_codec
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
@@ -333,3 +334,29 @@ def test_the_command_refuses_in_one_line(tmp_path: Path, output: str) -> None:
     code, printed, error = run(tmp_path / "log", "-o", tmp_path / output)
     assert (code, printed, error.count("\n")) == (2, "", 1)
     assert not (tmp_path / output).exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(content_bytes=100_000), "unfolds to more than 100,000 bytes"),
+        (Limits(values=3), "more than 3 tasks"),
+        (Limits(stages=1), "more than 2 "),
+    ],
+)
+def test_a_log_is_read_up_to_its_bounds(
+    limits: Limits, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if it broke off there: the jobs before stay, the end of reading is told."""
+    monkeypatch.setattr(application, "_CHECK_EVERY", 1)
+    path = file_of("spark-4.3-zstd")
+    whole, _ = read_spark_logs([path])
+    try:
+        trace, summary = read_spark_logs([path], limits=limits)
+    except TraceError as error:
+        assert "no job" in str(error)  # noqa: PT017 -- the bound may come before the first job's end
+        return
+    assert len(trace.jobs) < len(whole.jobs)
+    assert summary.lines_skipped == 1
+    assert words in summary.faults[0]
+    assert "the rest" in summary.faults[0]

@@ -225,6 +225,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda lines: [lines[0].replace('"version": 2', '"version": 9')], "version 9"),
         (lambda lines: [lines[0], "{", lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], "[]", lines[1]], "line 2 is no JSON object"),
+        (lambda lines: [lines[0], "9" * 5_000, lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], '{"plan": 1}'], "damaged: KeyError"),
         (lambda lines: [lines[0], lines[1].replace('{"job day": 2}', "[2]")], "damaged: Attribute"),
         (lambda lines: [lines[0], lines[1].replace("false]", '"x", 1, 2]')], "damaged: "),

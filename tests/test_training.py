@@ -16,11 +16,14 @@ from click.testing import CliRunner, Result
 from torch import Tensor
 
 from decima import EvaluationConfig, evaluate
+from decima.agent import model as model_files
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import ModelError, load_model
+from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.cli.main import main
 from decima.evaluation.config import ConfigError
 from decima.rl.checkpoint import load_tensors, save_tensors
+from decima.rl.errors import RunError
 from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.episodes import EpisodeSource
@@ -386,12 +389,21 @@ def test_a_run_in_use_is_refused(finished: Path) -> None:
     [
         ("workload.excutors=4", ("unknown setting workload.excutors", "executors")),
         ("speed=4", ("unknown setting speed",)),
-        ("seed=high", ("seed is 'high'", "int")),
+        ("seed=high", ("seed is 'high'", "whole number")),
         ("seed=-1", ("seed: -1 is negative",)),
+        ("seed=true", ("seed is True", "whole number")),
+        ("seed=1979-05-27", ("seed is '1979-05-27'", "whole number")),
+        (f"seed=0x{'f' * 5_000}", ("cannot be read",)),
+        (f"seed={'9' * 400}", ("seed", "64 bits")),
+        (f"credit.trace_s={'9' * 400}", ("credit.trace_s", "number")),
+        ("credit.trace_s=inf", ("credit.trace_s", "finite")),
+        (f"workload.trace={'x' * 10**6}", ("xxx",)),
+        (f"network.hidden=[{10**6}]", ("network: ", "units")),
+        ("network.hidden=[1000, 1000, 1000]", ("network: ", "parameters")),
         ("iterations=0", ("iterations: 0 is not at least 1",)),
         ("credit=3", ("credit is 3", "section")),
         ("seed", ("expected section.key=value",)),
-        ("credit.objective=p99", ("'p99'", "avg_jct, tail, makespan")),
+        ("credit.objective=p99", ("'p99'", "'avg_jct', 'tail' or 'makespan'")),
         ("workload.interarrival_s=3", ("a list is needed",)),
         ("workload.interarrival_s=[-3.0]", ("-3.0 is not > 0",)),
         ("workload.executors=0", ("workload", "0")),
@@ -492,3 +504,54 @@ def test_a_model_serves_clusters_of_any_size(finished: Path) -> None:
         used[executors] = len(set(run.timeline["executor"].tolist()))
     assert used[3] == 3
     assert used[80] > 24
+
+
+GIANTS = {
+    "a million units": {"embedding": 10**6},
+    "twenty thousand units": {"hidden": [20_000], "head_hidden": [20_000, 20_000]},
+    "many layers": {"head_hidden": [1] * 10**5},
+    "many parameters": {"head_hidden": [1000] * 10},
+    "no number": {"embedding": "16"},
+    "half a unit": {"embedding": 16.5},
+    "true": {"embedding": True},
+}
+
+
+@pytest.mark.parametrize("sizes", GIANTS.values(), ids=GIANTS)
+def test_a_model_of_impossible_size_is_refused_before_memory_is_taken(
+    sizes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of some hundred bytes claims it; no network is built but one of shapes alone."""
+    path = tmp_path / "giant.safetensors"
+    header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
+    save_tensors(path, {"a": torch.zeros(1)}, header | {"network": sizes})
+
+    def outline_only(config: NetworkConfig) -> PolicyNetwork:
+        assert torch.empty(0).is_meta
+        return PolicyNetwork(config)
+
+    monkeypatch.setattr(model_files, "PolicyNetwork", outline_only)
+    with pytest.raises(ModelError, match="impossible network") as refused:
+        load_model(path)
+    assert len(str(refused.value)) < 300 + len(str(path))
+
+
+def test_a_model_whose_weights_are_not_those_it_claims_is_not_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A permitted size, but other tensors in the file; a file that is too large to be a model."""
+    path = tmp_path / "other.safetensors"
+    config = NetworkConfig(head_hidden=(500, 500))
+    header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
+    weights = PolicyNetwork(config).state_dict()
+    wide = {name: value.double() for name, value in weights.items()}
+    for tensors in ({"a": torch.zeros(1)}, wide):
+        save_tensors(path, tensors, header | {"network": {"head_hidden": [500, 500]}})
+        with pytest.raises(ModelError, match="do not fit"):
+            load_model(path)
+    save_tensors(path, weights, header | {"network": {"head_hidden": [500, 500]}, "card": []})
+    with pytest.raises(ModelError, match="card is"):
+        load_model(path)
+    monkeypatch.setattr(model_files, "MAX_BYTES", 1_000)
+    with pytest.raises(RunError, match="at most 1,000 are read"):
+        load_model(path)

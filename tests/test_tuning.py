@@ -151,9 +151,13 @@ def change(content: Json, **changes: Any) -> str:
         (lambda content: change(content, parameters={"beta": 1.0}), "no parameter 'beta'"),
         (lambda content: change(content, parameters={"alpha": "1"}), "'1', not a number"),
         (lambda content: change(content, parameters={"alpha": True}), "True, not a number"),
-        (lambda content: change(content, parameters={"alpha": float("nan")}), "must lie within"),
+        (
+            lambda content: change(content, parameters={"alpha": float("nan")}),
+            "NaN is not a number",
+        ),
         (lambda content: change(content, parameters={"alpha": 10**400}), "'alpha' must lie within"),
-        (lambda _: "[" * 100_000, "not JSON"),
+        (lambda _: "[" * 100_000, "nested too deeply"),
+        (lambda _: "9" * 5_000, "integer string conversion"),
     ],
 )
 def test_damaged_tuned_files_are_one_line(

@@ -23,8 +23,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from files.names import clean
 from traces.errors import TraceError
-from traces.model import MAX_TASKS_PER_STAGE, Job, Stage, Trace
+from traces.limits import DEFAULT, Limits
+from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
 
 SKIPPED = {
     "malformed": "a row without nine columns, or with a count or time that is no number",
@@ -34,6 +36,7 @@ SKIPPED = {
     "duplicate": "two tasks with the same number or name",
     "missing_parent": "a task that names a parent which the job does not have",
     "cycle": "tasks that wait for themselves or for each other",
+    "too_many_tasks": "a job with more tasks than `Limits.stages_per_job`",
 }
 """why a job was left out; ``malformed`` also counts rows that name no job"""
 
@@ -72,6 +75,7 @@ def read_alibaba(
     limit: int | None = None,
     machine_memory_mb: float | None = None,
     registered_starts: bool = True,
+    limits: Limits = DEFAULT,
 ) -> Trace:
     """Read jobs from a batch_task file.
 
@@ -89,9 +93,10 @@ def read_alibaba(
         registered_starts: start_time is when a task was registered, not when it began (its
             dependants often share it), so a task is taken to begin once its parents have ended.
             False keeps the recorded start.
+        limits: how much is taken in; of a job with too many tasks no row is kept.
 
     Raises:
-        TraceError: the file cannot be read or holds no usable job.
+        TraceError: the file cannot be read, exceeds `limits`, or holds no usable job.
     """
     if limit is not None and limit < 1:
         raise TraceError(f"limit {limit} must be at least 1")
@@ -100,8 +105,10 @@ def read_alibaba(
     skipped: Counter[str] = Counter(dict.fromkeys(SKIPPED, 0))
     adjusted: Counter[str] = Counter(dict.fromkeys(ADJUSTED, 0))
     jobs: list[Job] = []
-    for name, rows in _collect(path, limit, skipped).items():
+    for name, rows in _collect(path, limit, limits, skipped).items():
         try:
+            if not rows:
+                raise _Skip("too_many_tasks")
             jobs.append(_job(name, rows, machine_memory_mb, registered_starts, adjusted))
         except _Skip as verdict:
             skipped[str(verdict)] += 1
@@ -113,66 +120,92 @@ def read_alibaba(
         )
     metadata = {
         "format": "alibaba-2018",
-        "source": path.name,
+        "source": clean(path.name),
         "skipped": found,
         "adjusted": {reason: count for reason, count in adjusted.items() if count},
         "durations": "estimate: instances of a task run at once, for as long as the task",
     }
-    return Trace(path.name.split(".")[0], tuple(_from_zero(jobs)), metadata)
+    return Trace(clean(path.name.split(".")[0]), tuple(_from_zero(jobs)), metadata)
 
 
 def _collect(
-    path: Path, limit: int | None, skipped: Counter[str]
-) -> Mapping[str, Sequence[Sequence[str]]]:
-    """Split rows by job name, in the order in which the names appear."""
-    rows_of: dict[str, list[Sequence[str]]] = {}
-    with _open(path) as lines:
+    path: Path, limit: int | None, limits: Limits, skipped: Counter[str]
+) -> Mapping[str, Sequence[str]]:
+    """Rows by job name, in the order in which the names appear; of a job too large, none."""
+    rows_of: dict[str, list[str]] = {}
+    too_large: set[str] = set()
+    held = held_bytes = 0
+    with _open(path, limits.content_bytes) as lines:
         for line in lines:
-            row = line.rstrip("\r\n").split(",")
-            name = row[2].strip() if len(row) > 2 else ""
+            name = _job_name(line)
             if not name:
                 skipped["malformed"] += bool(line.strip())
-            elif name in rows_of:
-                rows_of[name].append(row)
-            elif limit is None or len(rows_of) < limit:
-                rows_of[name] = [row]
+                continue
+            if name not in rows_of and limit is not None and len(rows_of) >= limit:
+                continue
+            rows = rows_of.setdefault(name, [])
+            if name in too_large:
+                continue
+            rows.append(line)
+            held, held_bytes = held + 1, held_bytes + len(line)
+            if len(rows) > limits.stages_per_job:
+                held, held_bytes = held - len(rows), held_bytes - sum(map(len, rows))
+                too_large.add(name)
+                rows.clear()
+            if held > limits.stages or held_bytes > limits.file_bytes:
+                raise TraceError(
+                    f"{path}: more than {limits.stages:,} tasks or {limits.file_bytes:,} bytes of "
+                    "them: take fewer jobs with a limit, or read with larger bounds "
+                    "(traces.limits.Limits)"
+                )
     return rows_of
 
 
+def _job_name(line: str) -> str:
+    cells = line.split(",", 3)
+    return clean(cells[2].strip()) if len(cells) > 2 else ""
+
+
 @contextmanager
-def _open(path: Path) -> Iterator[Iterator[str]]:
+def _open(path: Path, max_bytes: int) -> Iterator[Iterator[str]]:
     """Lines of a plain or gzip file; a fault while they are read names the file."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            yield _lines(path, stream)
+            yield _lines(path, stream, max_bytes)
     except (EOFError, zlib.error) as error:
         raise TraceError(f"{path}: damaged or truncated gzip file: {error}") from error
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
-def _lines(path: Path, stream: io.BufferedIOBase) -> Iterator[str]:
-    number = 0
+def _lines(path: Path, stream: io.BufferedIOBase, max_bytes: int) -> Iterator[str]:
+    number = size = 0
     while line := stream.readline(_MAX_LINE):
         number += 1
+        size += len(line)
         if len(line) == _MAX_LINE:
             raise TraceError(f"{path}:{number}: a line of {_MAX_LINE:,} bytes, a row has about 100")
-        yield line.decode("utf-8", "replace")
+        if size > max_bytes:
+            raise TraceError(
+                f"{path}:{number}: more than {max_bytes:,} bytes of content, as many are read "
+                "(traces.limits.Limits)"
+            )
+        yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _job(
     name: str,
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[str],
     machine_memory_mb: float | None,
     registered_starts: bool,
     adjusted: Counter[str],
 ) -> Job:
-    tasks = [_task(row) for row in rows]
+    tasks = [_task(row.split(",")) for row in rows]
     parents = _parents([task.name for task in tasks])
     duration_ms, changes = _durations_ms(tasks, parents, registered_starts)
     stages = tuple(
         Stage(
-            name=task.name,
+            name=clean(task.name, MAX_NAME),
             num_tasks=task.instances,
             parents=parents[index],
             durations=Stage.fixed("", 1, duration_ms[index]).durations,

@@ -7,6 +7,7 @@ a job of the trace, drawn uniformly and with replacement.
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.atomic import written_whole
+from files.names import clean
+from files.writing import written_whole
 from traces.errors import TraceError
-from traces.model import Trace
+from traces.model import MAX_NAME, Trace
 from traces.text import parse_number, read_table
 
 DECIMA_SIM_SIZES = ("2g", "5g", "10g", "20g", "50g", "80g", "100g")
@@ -222,12 +224,12 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
             time_ms = parse_number(row["arrival_ms"], "arrival_ms")
             if time_ms < (times[-1] if times else 0.0):
                 rule = "lines must be in order of time" if times else "must not be negative"
-                raise TraceError(f"arrival_ms {row['arrival_ms']}: {rule}")
-            trace.job(row["job"])
+                raise TraceError(f"arrival_ms {row['arrival_ms']:.60}: {rule}")
+            job = trace.job(clean(row["job"], MAX_NAME))
         except TraceError as error:
             raise TraceError(f"{path}:{line}: {error}") from error
         times.append(time_ms)
-        jobs.append(trace.index_of[row["job"]])
+        jobs.append(trace.index_of[job.name])
     if not times:
         raise TraceError(f"{path}: holds no arrival")
     return Arrivals(np.array(times), np.array(jobs, np.int32))
@@ -243,7 +245,8 @@ def write_arrivals(arrivals: Arrivals, trace: Trace, path: Path) -> None:
         raise TraceError(
             f"job index {arrivals.job.max()}: trace {trace.name!r} has {len(trace.jobs)} jobs"
         )
-    with written_whole(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+    with written_whole(path, TraceError) as file:
+        stream = codecs.getwriter("utf-8")(file)
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["arrival_ms", "job"])
         for time_ms, job in zip(arrivals.arrival_ms.tolist(), arrivals.job, strict=True):

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from files.names import clean
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
 
@@ -119,11 +120,11 @@ def read_decima_sim(folder: Path) -> Trace:
     jobs = [_read_job(path, query, skipped) for path, query in pairs]
     metadata = {
         "format": "decima-sim",
-        "source": folder.resolve().name,
-        "sizes": list(dict.fromkeys(path.name for path, _ in pairs)),
+        "source": clean(folder.resolve().name),
+        "sizes": list(dict.fromkeys(clean(path.name) for path, _ in pairs)),
         "skipped": dict(skipped),
     }
-    return Trace(folder.resolve().name, tuple(jobs), metadata)
+    return Trace(clean(folder.resolve().name), tuple(jobs), metadata)
 
 
 def clean_first_wave(
@@ -180,7 +181,7 @@ def _read_job(folder: Path, query: int, skipped: Counter[str]) -> Job:
             _stage(index, adjacency[:, index].nonzero()[0].tolist(), table[index], skipped)
             for index in range(len(adjacency))
         )
-        return Job(f"{folder.name}/q{query}", stages)
+        return Job(clean(f"{folder.name}/q{query}"), stages)
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
 

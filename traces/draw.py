@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as Curve
 
-from traces.atomic import written_whole
+from files.writing import written_whole
 from traces.errors import TraceError
 from traces.graph import critical_path, layers
 from traces.model import Job, Stage
@@ -56,10 +56,10 @@ def draw_job(job: Job, path: Path) -> None:
     height_of = _heights(chains)
     # The salt and the missing date make equal jobs equal files.
     settings = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "decima", "font.size": 8.5})
-    with settings, written_whole(path) as partial:
+    with settings, written_whole(path, TraceError) as file:
         figure = _figure(job, chains, height_of)
         date = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(partial, format=path.suffix.lower()[1:], dpi=130, metadata=date)
+        figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
 
 
 def format_ms(duration_ms: float) -> str:

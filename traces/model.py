@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from files.names import is_clean
 from traces.errors import TraceError
 
 FloatArray = NDArray[np.float32]
@@ -35,6 +36,9 @@ WAVES = ("fresh", "first", "rest")
 
 MAX_TASKS_PER_STAGE = 10_000_000
 """a larger count is taken for a corrupt file, not for a stage"""
+
+MAX_NAME = 1_000
+"""characters of a name; importers shorten longer ones"""
 
 MAX_EXECUTORS = 1_000_000
 """a larger executor level is taken for a corrupt file, too"""
@@ -111,6 +115,7 @@ class Stage:
     """memory that each task needs; None where the trace does not say"""
 
     def __post_init__(self) -> None:
+        _check_name("stage", self.name)
         if not 1 <= self.num_tasks <= MAX_TASKS_PER_STAGE:
             raise TraceError(
                 f"stage {self.name!r}: {self.num_tasks} tasks, "
@@ -156,6 +161,7 @@ class Job:
     """when it was submitted in the recording; None where the trace does not say"""
 
     def __post_init__(self) -> None:
+        _check_name("job", self.name)
         if not self.stages:
             raise TraceError(f"job {self.name!r} has no stage")
         if self.arrival_ms is not None and not (
@@ -256,6 +262,7 @@ class Trace:
     """JSON-like facts about the origin (source, settings, counts of what was skipped)"""
 
     def __post_init__(self) -> None:
+        _check_name("trace", self.name)
         if not self.jobs:
             raise TraceError(f"trace {self.name!r} holds no job")
         seen = set[str]()
@@ -277,8 +284,17 @@ class Trace:
         """
         if name not in self.index_of:
             near = ", ".join(list(self.index_of)[:3])
-            raise TraceError(f"trace {self.name!r} has no job {name!r} (it has {near}, ...)")
+            raise TraceError(f"trace {self.name!r} has no job {name!r:.200} (it has {near}, ...)")
         return self.jobs[self.index_of[name]]
+
+
+def _check_name(what: str, name: str) -> None:
+    """A name is shown in terminals and told in messages, and no file can hold all of Unicode."""
+    if not is_clean(name, MAX_NAME):
+        raise TraceError(
+            f"{what} {name!r:.60}: a name is printable, on one line, and has at most {MAX_NAME:,} "
+            "characters (files.names.clean makes it so)"
+        )
 
 
 def _frozen(values: Iterable[float]) -> FloatArray:

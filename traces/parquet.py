@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traces.atomic import written_whole
+from files.names import clean
+from files.reading import parse_json, read_bytes
+from files.writing import written_whole
 from traces.errors import TraceError
-from traces.model import Job, LevelDurations, Stage, Trace
+from traces.limits import DEFAULT, Limits
+from traces.model import MAX_NAME, Job, Trace
+from traces.parquet_columns import read_jobs
+from traces.parquet_pages import Unfolded, unfolded
 
 FORMAT = "decima-trace"
 VERSION = 1
@@ -45,6 +49,20 @@ SCHEMA = pa.schema(
 )
 
 
+_NAMES = ["name", "stages.list.element.name"]
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+"""names are read so: one long name that repeats would take its length for each row"""
+
+
+def _with_dictionaries() -> pa.Schema:
+    name = pa.field("name", _DICTIONARY, nullable=False)
+    stage = pa.struct([name, *list(_STAGE)[1:]])
+    return pa.schema([name, SCHEMA.field("arrival_ms"), pa.field("stages", pa.list_(stage))])
+
+
+_READ_SCHEMA = _with_dictionaries()
+
+
 def write_trace(trace: Trace, path: Path) -> None:
     """Write `trace` to `path`; the file appears whole or not at all.
 
@@ -59,43 +77,65 @@ def write_trace(trace: Trace, path: Path) -> None:
     }
     schema = SCHEMA.with_metadata({FORMAT: json.dumps(header)})
     table = pa.Table.from_pylist([_job_row(job) for job in trace.jobs], schema=schema)
-    with written_whole(path) as partial:
-        pq.write_table(table, partial, compression="zstd")
+    with written_whole(path, TraceError) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path, limits: Limits = DEFAULT) -> Trace:
     """Read and validate a trace file.
 
+    What it unfolds to is known, and within `limits`, before it is decoded.
+
     Raises:
-        TraceError: the file is missing, truncated, of another format or version, or its content
-            breaks a rule of `traces.model`.
+        TraceError: the file is missing, truncated, of another format or version, larger than
+            `limits` allow, or its content breaks a rule of `traces.model`.
     """
-    header = _read_header(path)
+    data = read_bytes(path, TraceError, limits.file_bytes)
     try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)") from error
+    header = _header(path, file)
+    try:
+        _check_size(path, unfolded(data, file.metadata), limits)
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_NAMES)
         # The schema's own check would accept columns of another type; cast refuses them.
-        rows = pq.read_table(path).select(SCHEMA.names).cast(SCHEMA).to_pylist()
+        columns = file.read().select(SCHEMA.names).cast(_READ_SCHEMA)
+    except TraceError:
+        raise
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise TraceError(f"{path}: damaged trace file: {_one_line(error)}") from error
     try:
-        return Trace(header["name"], tuple(_job(row) for row in rows), header["metadata"])
+        jobs = tuple(read_jobs(columns, limits))
+        return Trace(clean(header["name"], MAX_NAME), jobs, header["metadata"])
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
-    except TypeError as error:  # only nulls are left to be of another type than the schema's
-        raise TraceError(f"{path}: a name, count, parent, stage or level is null") from error
 
 
-def _read_header(path: Path) -> dict[str, Any]:
-    try:
-        stored = pq.read_schema(path).metadata or {}
-        header = dict(json.loads(stored[FORMAT.encode()]))
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or _one_line(error)}") from error
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)") from error
+def _check_size(path: Path, size: Unfolded, limits: Limits) -> None:
+    """Refuse what would not fit, by the bound that it exceeds."""
+    for label, count, most in (
+        ("values", size.values, limits.values),
+        ("bytes", size.num_bytes, limits.content_bytes),
+    ):
+        if count > most:
+            raise TraceError(
+                f"{path}: unfolds to {count:,} {label}, at most {most:,} are read "
+                "(traces.limits.Limits)"
+            )
+
+
+def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
+    stored = file.schema_arrow.metadata or {}
+    if FORMAT.encode() not in stored:
+        raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)")
+    header = parse_json(stored[FORMAT.encode()], f"{path}: trace header", TraceError)
+    if not isinstance(header, dict):
+        raise TraceError(f"{path}: not a trace file: its header is {header!r:.40}")
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise TraceError(
-            f"{path}: trace format {header.get('format')!r} version {header.get('version')!r}, "
-            f"this reader knows {FORMAT!r} version {VERSION}"
+            f"{path}: trace format {header.get('format')!r:.40} version "
+            f"{header.get('version')!r:.40}, this reader knows {FORMAT!r} version {VERSION}"
         )
     if not isinstance(header.get("name"), str) or not isinstance(header.get("metadata"), dict):
         raise TraceError(f"{path}: the trace header lacks its name or metadata")
@@ -130,28 +170,3 @@ def _job_row(job: Job) -> dict[str, Any]:
             for stage in job.stages
         ],
     }
-
-
-def _job(row: dict[str, Any]) -> Job:
-    return Job(
-        row["name"], tuple(_stage(stage) for stage in row["stages"] or ()), row["arrival_ms"]
-    )
-
-
-def _stage(row: dict[str, Any]) -> Stage:
-    durations = tuple(
-        LevelDurations.of(
-            level["executors"],
-            fresh_ms=_samples(level["fresh_ms"]),
-            first_ms=_samples(level["first_ms"]),
-            rest_ms=_samples(level["rest_ms"]),
-        )
-        for level in row["durations"] or ()
-    )
-    parents = tuple(row["parents"] or ())
-    return Stage(row["name"], row["num_tasks"], parents, durations, row["cpu"], row["memory_mb"])
-
-
-def _samples(values: list[float | None] | None) -> np.ndarray[Any, np.dtype[np.float32]]:
-    # A null inside a list becomes NaN, which LevelDurations refuses by name.
-    return np.array(values if values is not None else (), dtype=np.float32)

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from files import reading
+from files.names import clean
 from traces.errors import TraceError
+from traces.limits import DEFAULT, Limits
 from traces.model import Job, LevelDurations, Stage, Trace
-from traces.text import json_number, parse_count, parse_number, read_json_file, read_table
+from traces.text import json_number, parse_count, parse_number, read_table
 
 REQUIRED_COLUMNS = ("job", "stage", "num_tasks", "task_ms")
 OPTIONAL_COLUMNS = (
@@ -51,21 +54,34 @@ class _JobDraft:
     stages: dict[str, _StageDraft] = field(default_factory=dict)
 
 
-def read_csv(path: Path) -> Trace:
+def read_csv(path: Path, limits: Limits = DEFAULT) -> Trace:
     """Read a CSV trace, named after the file.
 
     Raises:
-        TraceError: the file breaks a rule of the format or of `traces.model`; the message begins
-            with ``file:line:``.
+        TraceError: the file exceeds `limits`, or breaks a rule of the format or of `traces.model`;
+            the message begins with ``file:line:``.
     """
     drafts: dict[str, _JobDraft] = {}
-    for line, row in read_table(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
+    samples = 0
+    for line, row in read_table(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS, limits.text_bytes):
         where = f"{path}:{line}"
+        samples += sum(row.get(column, "").count(";") + 1 for column in _DURATIONS.values())
+        if line > limits.stages or samples > limits.values:
+            raise TraceError(
+                f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
+                "(traces.limits.Limits)"
+            )
         try:
-            _add_row(drafts, {column: cell for column, cell in row.items() if cell}, where)
+            _add_row(drafts, _given(row), where)
         except TraceError as error:
             raise TraceError(f"{where}: {error}") from error
     return _trace(path, path.stem, "csv", drafts.values())
+
+
+def _given(row: Mapping[str, str]) -> dict[str, str]:
+    """The cells that are not empty, names fit to be stored and told."""
+    cells = {column: cell for column, cell in row.items() if cell}
+    return cells | {column: clean(cells[column]) for column in ("job", "stage") if column in cells}
 
 
 def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -> None:
@@ -102,7 +118,7 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
         given["num_tasks"] = parse_count(row["num_tasks"], "num_tasks")
     if "parents" in row:
         names = (name.strip() for name in row["parents"].split(";"))
-        given["parents"] = tuple(name for name in names if name)
+        given["parents"] = tuple(clean(name) for name in names if name)
     for column in ("cpu", "memory_mb"):
         if column in row:
             given[column] = parse_number(row[column], column)
@@ -114,19 +130,20 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
     for column, value in given.items():
         if value != getattr(stage, column):
             raise TraceError(
-                f"stage {stage.name!r}: {column} {row[column]} differs from its first row"
+                f"stage {stage.name!r}: {column} {row[column]:.60} differs from its first row"
             )
     return stage
 
 
-def read_json(path: Path) -> Trace:
+def read_json(path: Path, limits: Limits = DEFAULT) -> Trace:
     """Read a JSON trace; its name is the key ``name``, else that of the file.
 
     Raises:
-        TraceError: the file breaks a rule of the format or of `traces.model`; the message names
+        TraceError: the file is larger than `limits.text_bytes`, or breaks a rule of the format or
+            of `traces.model`; the message names
             the file and the job and stage, or the line where the text is no JSON.
     """
-    content = read_json_file(path)
+    content = reading.read_json(path, TraceError, limits.text_bytes)
     _check_keys(content, {"name", "jobs"}, {"jobs"}, str(path))
     name = _text(content.get("name", path.stem), f"{path}: name")
     drafts = [
@@ -204,7 +221,7 @@ def _check_keys(record: Any, known: set[str], required: set[str], where: str) ->
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise TraceError(f"{where}: expected a name, found {value!r:.60}")
-    return value
+    return clean(value)
 
 
 def _whole(value: Any, where: str) -> int:
@@ -222,7 +239,7 @@ def _list(value: Any, where: str) -> list[Any]:
 def _trace(path: Path, name: str, file_format: str, drafts: Iterable[_JobDraft]) -> Trace:
     jobs = tuple(_job(draft) for draft in drafts)
     try:
-        return Trace(name, jobs, {"format": file_format, "source": path.name})
+        return Trace(clean(name), jobs, {"format": file_format, "source": clean(path.name)})
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
 

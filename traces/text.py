@@ -1,22 +1,25 @@
-"""Reading CSV and JSON that a person may have written: every fault names file and line."""
+"""Reading CSV that a person may have written, and numbers: every fault names file and line."""
 
 from __future__ import annotations
 
 import csv
-import json
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from traces.errors import TraceError
+from traces.limits import DEFAULT
 
-MAX_JSON_BYTES = 2**30
-"""JSON is parsed as a whole, so a larger file is refused"""
+MAX_LINE_BYTES = 2**22
 
 
 def read_table(
-    path: Path, required: Sequence[str], optional: Sequence[str] = ()
+    path: Path,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    max_bytes: int = DEFAULT.text_bytes,
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a CSV file as (line number, stripped cell of each column), after its header.
 
@@ -27,7 +30,7 @@ def read_table(
             has another number of cells than the header.
     """
     header: list[str] | None = None
-    for line, cells in _cells(path):
+    for line, cells in _cells(path, max_bytes):
         if header is None:
             header = cells
             _check_header(f"{path}:{line}", header, required, optional)
@@ -39,11 +42,12 @@ def read_table(
         raise TraceError(f"{path}: empty, expected a header with {', '.join(required)}")
 
 
-def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
     line = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True, skipinitialspace=True)
+        with path.open("rb") as stream:
+            lines = _lines(path, stream, max_bytes)
+            reader = csv.reader(lines, strict=True, skipinitialspace=True)
             for row in reader:
                 line = reader.line_num
                 cells = [cell.strip() for cell in row]
@@ -57,6 +61,22 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
+def _lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[str]:
+    """Lines with their ends; a file or a line of any length takes no more than the bounds."""
+    size = 0
+    for number in itertools.count(1):
+        line = stream.readline(MAX_LINE_BYTES + 1)
+        if not line:
+            return
+        size += len(line)
+        if size > max_bytes or len(line) > MAX_LINE_BYTES:
+            rule = f"a file of more than {max_bytes:,} bytes"
+            if len(line) > MAX_LINE_BYTES:
+                rule = f"a line of more than {MAX_LINE_BYTES:,} bytes"
+            raise TraceError(f"{path}:{number}: {rule} is not read (traces.limits.Limits)")
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+
+
 def _check_header(
     where: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]
 ) -> None:
@@ -65,7 +85,7 @@ def _check_header(
         if column not in known:
             raise TraceError(f"{where}: unknown column {column!r:.60}, known: {', '.join(known)}")
         if header.count(column) > 1:
-            raise TraceError(f"{where}: column {column!r} appears twice")
+            raise TraceError(f"{where}: column {column!r:.60} appears twice")
     for column in required:
         if column not in header:
             raise TraceError(f"{where}: column {column!r} is missing")
@@ -88,44 +108,6 @@ def parse_count(text: str, column: str) -> int:
         return int(text)
     except ValueError as error:
         raise TraceError(f"{column} {text!r:.60} is not a whole number") from error
-
-
-def read_json_file(path: Path) -> Any:
-    """The content of a JSON file, without its duplicate keys, NaN and infinities.
-
-    Raises:
-        TraceError: the file cannot be read, is too large, or is no such JSON.
-    """
-    try:
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise TraceError(
-                f"{path}: {path.stat().st_size:,} bytes, at most {MAX_JSON_BYTES:,} are read"
-            )
-        text = path.read_text(encoding="utf-8-sig")
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: not UTF-8 text, at byte {error.start}") from error
-    except RecursionError as error:
-        raise TraceError(f"{path}: JSON nested too deeply") from error
-    except ValueError as error:  # duplicate keys, constants, integers of absurd length
-        raise TraceError(f"{path}: {error}") from error
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise TraceError(f"key {twice!r:.60} appears twice in one object")
-    return record
-
-
-def _no_constant(name: str) -> float:
-    raise TraceError(f"the value {name} is not a number in JSON")
 
 
 def json_number(value: object, where: str) -> float:

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from files.names import clean
+from files.reading import read_json
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
-from traces.text import json_number, read_json_file
+from traces.text import json_number
 
 SCHEMA_VERSIONS = ("1.5", "1.6")
 SHORTEST_MS = 1.0
@@ -54,20 +56,20 @@ def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
     jobs = tuple(_read_job(path, group, adjusted) for path in paths)
     metadata = {
         "format": "wfcommons",
-        "source": [path.name for path in paths],
+        "source": [clean(path.name) for path in paths],
         "grouped": group,
         "adjusted": dict(adjusted),
     }
-    return Trace(paths[0].stem if len(paths) == 1 else "wfcommons", jobs, metadata)
+    return Trace(clean(paths[0].stem) if len(paths) == 1 else "wfcommons", jobs, metadata)
 
 
 def _read_job(path: Path, group: bool, adjusted: Counter[str]) -> Job:
-    content = read_json_file(path)
+    content = read_json(path, TraceError)
     try:
         tasks = _tasks(content, adjusted)
         groups = _interchangeable(tasks) if group else [[task] for task in tasks]
         stage_of = {task.id: index for index, row in enumerate(groups) for task in row}
-        return Job(path.stem, tuple(_stage(row, stage_of) for row in groups))
+        return Job(clean(path.stem), tuple(_stage(row, stage_of) for row in groups))
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
 
@@ -164,7 +166,7 @@ def _stage(tasks: Sequence[_Task], stage_of: dict[str, int]) -> Stage:
     measured = LevelDurations.of(1, fresh_ms=runtimes, first_ms=runtimes, rest_ms=runtimes)
     parents = sorted({stage_of[parent] for parent in tasks[0].parents})
     return Stage(
-        name=tasks[0].id,
+        name=clean(tasks[0].id),
         num_tasks=len(tasks),
         parents=tuple(parents),
         durations=(measured,),

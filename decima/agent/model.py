@@ -7,7 +7,6 @@ two cannot come apart.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,16 +14,29 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.evaluation.config import ConfigError
 from decima.rl.checkpoint import load_tensors, save_tensors
-from traces.atomic import written_whole
+from decima.rl.errors import RunError
+from decima.settings import build
+from files.writing import write_json
 
 FORMAT = "decima-model"
 VERSION = 1
 SUFFIX = ".safetensors"
+
+MAX_LAYERS = 16
+"""hidden layers of one part"""
+MAX_UNITS = 1024
+"""of a layer or an embedding"""
+MAX_PARAMETERS = 4_000_000
+"""of the whole network, which has some thousands as it is shipped"""
+MAX_BYTES = 8 * MAX_PARAMETERS
+"""of a file: twice what the largest network's weights take"""
 
 
 class ModelError(ValueError):
@@ -58,18 +70,20 @@ def save_model(
         "card": dict(card),
     }
     save_tensors(path, weights, header)
-    with written_whole(path.with_suffix(".json")) as partial:
-        partial.write_text(json.dumps(header, indent=2) + "\n")
+    write_json(path.with_suffix(".json"), header, RunError)
 
 
 def load_model(path: Path) -> Model:
     """The model in a file. Nothing in it is executed.
 
+    The network is built only when its sizes are known to be those of the weights in the file.
+
     Raises:
-        ModelError: not a model, one of another version or for other features, or damaged.
-        RunError: the file cannot be read.
+        ModelError: not a model, one of another version or for other features, one that is larger
+            than `MAX_UNITS` and its likes allow, or damaged.
+        RunError: the file cannot be read, or is no safetensors file.
     """
-    weights, header = load_tensors(path)
+    weights, header = load_tensors(path, MAX_BYTES)
     if header.get("format") != FORMAT:
         raise ModelError(f"{path}: not a model of `decima train`")
     if header.get("version") != VERSION:
@@ -79,20 +93,14 @@ def load_model(path: Path) -> Model:
             f"{path}: trained on feature version {header.get('feature_version')!r}, this program "
             f"computes version {FEATURE_VERSION}; train it again"
         )
-    network = PolicyNetwork(_config(path, header.get("network")))
-    expected = {name: value.shape for name, value in network.state_dict().items()}
-    found = {name: value.shape for name, value in weights.items()}
-    if found != expected:
-        name = next(iter(sorted(set(found) ^ set(expected))), None) or next(
-            name for name in expected if expected[name] != found[name]
-        )
-        raise ModelError(f"{path}: weights {name!r} do not fit the network that its header names")
-    for name, value in weights.items():
-        if not math.isfinite(float(value.double().abs().sum())):
-            raise ModelError(f"{path}: weights {name!r} are not all finite")
+    config, card = _config(path, header.get("network")), header.get("card", {})
+    if not isinstance(card, dict):
+        raise ModelError(f"{path}: its header's card is {card!r:.40}, not an object")
+    _check_weights(path, config, weights)
+    network = PolicyNetwork(config)
     network.load_state_dict(weights)
     network.eval()
-    return Model(network, header.get("card", {}))
+    return Model(network, card)
 
 
 @lru_cache(maxsize=8)
@@ -101,13 +109,55 @@ def shared_model(path: Path) -> Model:
     return load_model(path)
 
 
+def check_size(config: NetworkConfig) -> None:
+    """Refuse a network that is too large, before anything of it is allocated.
+
+    Raises:
+        ModelError: it has more layers, units or parameters than are read from a file.
+    """
+    layers = {"hidden": config.hidden, "head_hidden": config.head_hidden}
+    for label, sizes in {**layers, "embedding": (config.embedding,)}.items():
+        if len(sizes) > MAX_LAYERS or max(sizes, default=0) > MAX_UNITS:
+            raise ModelError(
+                f"a network with {label} {sizes!r:.40}: at most {MAX_LAYERS} layers of "
+                f"{MAX_UNITS:,} units are possible"
+            )
+    count = _outline(config).num_parameters
+    if count > MAX_PARAMETERS:
+        raise ModelError(
+            f"a network of {count:,} parameters: at most {MAX_PARAMETERS:,} are possible"
+        )
+
+
+def _outline(config: NetworkConfig) -> PolicyNetwork:
+    """The network with its shapes and without memory."""
+    with torch.device("meta"):
+        return PolicyNetwork(config)
+
+
 def _config(path: Path, stored: object) -> NetworkConfig:
     if not isinstance(stored, dict):
         raise ModelError(f"{path}: its header names no network")
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
-    }
     try:
-        return NetworkConfig(**values)
-    except (TypeError, ValueError) as error:
+        config = build(NetworkConfig, stored)
+        check_size(config)
+    except (ConfigError, ModelError) as error:
         raise ModelError(f"{path}: its header names an impossible network: {error}") from error
+    return config
+
+
+def _check_weights(path: Path, config: NetworkConfig, weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights that are not, one by one, those of the network that the header names."""
+    shapes = _outline(config).state_dict()
+    expected = {name: (value.shape, value.dtype) for name, value in shapes.items()}
+    found = {name: (value.shape, value.dtype) for name, value in weights.items()}
+    if found != expected:
+        name = next(iter(sorted(set(found) ^ set(expected))), None) or next(
+            name for name in expected if expected[name] != found[name]
+        )
+        raise ModelError(
+            f"{path}: weights {name!r:.60} do not fit the network that its header names"
+        )
+    for name, value in weights.items():
+        if not math.isfinite(float(value.double().abs().sum())):
+            raise ModelError(f"{path}: weights {name!r} are not all finite")

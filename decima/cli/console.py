@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,16 +17,31 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
+from files.names import one_line, printable
 from spark_sim.compile import is_compiled
 
 _PIPE_WIDTH = 160
 """columns of a table that goes to a file or a pipe, where there is no terminal to ask"""
 
 
+class CleanConsole(Console):
+    """Shows what is not printable as its escape: names come from files, and terminals obey."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text of a line, a cell or a title."""
+        return super().render_str(printable(text), **options)
+
+
+def say(text: str) -> None:
+    """Print one line that may hold names and paths from outside."""
+    click.echo(one_line(text))
+
+
 def stdout() -> Console:
     """Where results go."""
-    console = Console(highlight=False)
+    console = CleanConsole(highlight=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
     return console

@@ -10,7 +10,9 @@ from typing import IO, Any
 
 import click
 
-OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
+from files.names import one_line
+
+OUR_PACKAGES = ("files", "traces", "spark_sim", "gnn", "decima")
 
 
 class OneLineError(click.ClickException):
@@ -48,18 +50,18 @@ def _one_line() -> Iterator[None]:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise  # not a mistake: click 8.2 and newer show the help text this way
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
-        raise OneLineError(_joined(error.format_message()) + hint) from error
+        raise OneLineError(one_line(error.format_message()) + hint) from error
     except click.ClickException as error:
-        raise OneLineError(_joined(error.format_message())) from error
+        raise OneLineError(one_line(error.format_message())) from error
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of our output has gone; click leaves quietly
             raise
         where = f"{error.filename}: " if error.filename is not None else ""
-        raise OneLineError(f"{where}{error.strerror or error}") from error
+        raise OneLineError(one_line(f"{where}{error.strerror or error}")) from error
     except ValueError as error:
         if not (_is_ours(type(error).__module__) or _is_ours(_raised_in(error.__traceback__))):
             raise
-        raise OneLineError(_joined(str(error))) from error
+        raise OneLineError(one_line(str(error))) from error
 
 
 def _raised_in(trace: TracebackType | None) -> str:
@@ -73,7 +75,3 @@ def _raised_in(trace: TracebackType | None) -> str:
 
 def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in OUR_PACKAGES
-
-
-def _joined(text: str) -> str:
-    return " ".join(text.split())

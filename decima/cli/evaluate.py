@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.timeline import check_timeline_path, write_timeline
 from decima.policies import HEURISTICS, SHIPPED_MODELS, is_learned
-from traces.atomic import written_whole
+from files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
@@ -73,8 +72,7 @@ def evaluate(
         )
     _print(report)
     if json_path is not None:
-        with written_whole(json_path) as partial:
-            partial.write_text(json.dumps(report.to_json(), indent=2) + "\n")
+        write_json(json_path, report.to_json())
     if timeline is not None:
         write_timeline(report, timeline)
 

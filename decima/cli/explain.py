@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_folder, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.policies import SHIPPED_MODELS, is_learned, model_path
-from traces.atomic import written_whole
+from files.writing import write_json
 
 if TYPE_CHECKING:
     from decima.explain.decision import Explanation
@@ -80,8 +79,7 @@ def explain(
             "words": in_words(found),
             **found.to_json(),
         }
-        with written_whole(json_path) as partial:
-            partial.write_text(json.dumps(content, indent=2) + "\n")
+        write_json(json_path, content)
 
 
 # A decision is of one sequence.

@@ -11,7 +11,7 @@ import click
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, check_folder, training_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.evaluation.settings import read_settings
+from decima.evaluation.settings_file import read_settings
 from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, STARTS, RuleFitConfig
 from decima.rule_fit.history import History, read_history
 from decima.tuning import write_tuned

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from decima.cli.console import say
 from traces import TraceError, write_trace
 from traces.spark_log import GroupBy, read_spark_logs
 
@@ -46,5 +47,5 @@ def import_spark(
     )
     write_trace(trace, output)
     for line in summary.lines():
-        click.echo(line)
-    click.echo(f"wrote {output}")
+        say(line)
+    say(f"wrote {output}")

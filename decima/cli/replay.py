@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -11,8 +10,8 @@ from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.replay import ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
 from decima.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
+from files.writing import write_json
 from spark_sim.cluster import MAX_EXECUTORS
-from traces.atomic import written_whole
 from traces.spark_log import GroupBy
 
 LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
@@ -71,8 +70,7 @@ def replay(
         )
     _print(report, worst)
     if json_path is not None:
-        with written_whole(json_path) as partial:
-            partial.write_text(json.dumps(report.to_json(), indent=2) + "\n")
+        write_json(json_path, report.to_json())
 
 
 def _print(report: ReplayReport, worst: int) -> None:

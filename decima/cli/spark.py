@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +12,8 @@ from rich.table import Table
 
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import TUNED, parse_names, read_all_tuned
+from files.writing import write_json
 from traces import load_trace
-from traces.atomic import written_whole
 
 if TYPE_CHECKING:
     from decima.spark.review import Review
@@ -106,8 +105,7 @@ def replay(
             one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
             for one in outcomes
         }
-        with written_whole(json_path) as partial:
-            partial.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(json_path, rows)
 
 
 @spark.command()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from decima.cli.console import CleanConsole, say
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
 from decima.cli.record import record
@@ -71,7 +71,7 @@ def info(trace: str, as_json: bool) -> None:
 def validate(file: Path) -> None:
     """Read FILE, check every rule, and say what it holds in one line."""
     figures = summary(load_trace(file))
-    click.echo(
+    say(
         f"{file}: valid, {figures['jobs']:,} jobs, {figures['stages']:,} stages, "
         f"{figures['tasks']:,} tasks, {figures['work_executor_s']:,.1f} executor-seconds"
     )
@@ -95,7 +95,7 @@ def show(trace: str, job: str, output: Path | None) -> None:
     from traces.draw import draw_job  # matplotlib takes 0.3 s to import
 
     draw_job(found, output)
-    click.echo(f"wrote {output}")
+    say(f"wrote {output}")
 
 
 @traces.group("import")
@@ -169,7 +169,7 @@ def save_imported(trace: Trace, output: Path) -> None:
         raise TraceError(f"{output}: a trace file ends in .parquet")
     write_trace(trace, output)
     _print_figures(summary(trace))
-    click.echo(f"wrote {output}")
+    say(f"wrote {output}")
 
 
 def _merged(files: Sequence[Path], read: Callable[[Path], Trace], output: Path) -> Trace:
@@ -246,7 +246,7 @@ def _print_job(job: Job) -> None:
 
 def _print(table: Table) -> None:
     # Names come from files: they are shown as they are, never read as markup.
-    console = Console(highlight=False, markup=False)
+    console = CleanConsole(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = _WIDTH
     console.print(table)

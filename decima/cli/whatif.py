@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,8 +28,8 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import PROTOCOLS
 from decima.whatif.study import total_runs
+from files.writing import write_json
 from spark_sim.cluster import MAX_EXECUTORS
-from traces.atomic import written_whole
 from traces.spark_log import GroupBy
 
 _COLUMNS = 100
@@ -113,8 +112,7 @@ def whatif(
     _print(found, check)
     if json_path is not None:
         content = {"replay": check.to_json()["fidelity"], **to_json(found)}
-        with written_whole(json_path) as partial:
-            partial.write_text(json.dumps(content, indent=2) + "\n")
+        write_json(json_path, content)
 
 
 def _policies(recording: Recording, names: str | None) -> tuple[str, ...]:

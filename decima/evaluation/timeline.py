@@ -13,7 +13,7 @@ from decima.evaluation.config import ConfigError
 from decima.evaluation.report import Report
 from decima.evaluation.runner import Run
 from decima.evaluation.sequences import draw_sequence
-from traces.atomic import written_whole
+from files.writing import written_whole
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -32,16 +32,16 @@ def write_timeline(report: Report, path: Path) -> None:
         path: the file; its suffix chooses Parquet or CSV.
 
     Raises:
-        TraceError: the file cannot be written.
+        FileError: the file cannot be written.
     """
     check_timeline_path(path)
     tables = [_rows(report, run) for found in report.policies.values() for run in found.runs]
     table = pa.concat_tables(tables)
-    with written_whole(path) as partial:
+    with written_whole(path) as file:
         if path.suffix == ".csv":
-            pa.csv.write_csv(table, partial)
+            pa.csv.write_csv(table, file)
         else:
-            pa.parquet.write_table(table, partial, compression="zstd")
+            pa.parquet.write_table(table, file, compression="zstd")
 
 
 def _rows(report: Report, run: Run) -> pa.Table:

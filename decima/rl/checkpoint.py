@@ -16,8 +16,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from decima.rl.errors import CheckpointError
-from decima.rl.files import read, write_whole
+from decima.rl.errors import CheckpointError, RunError
+from files.reading import parse_json, read_bytes
+from files.writing import write_whole
 
 _METADATA = "__metadata__"  # named by the format; holds text by name
 _FACTS = "json"
@@ -36,25 +37,32 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, 
         RunError: the file cannot be written (say, a full disk); what was there is unchanged.
     """
     text = json.dumps(facts, allow_nan=False)
-    write_whole(path, safetensors.torch.save(snapshot(tensors), {_FACTS: text}))
+    write_whole(path, safetensors.torch.save(snapshot(tensors), {_FACTS: text}), RunError)
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_tensors(
+    path: Path, max_bytes: int | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors, on the CPU, and facts of a file that `save_tensors` wrote.
 
-    Nothing in the file is executed. A safetensors file of another program has no facts: {}.
+    Nothing in the file is executed, and no more memory is taken than the file has bytes: a shape
+    that its bytes do not fill is damage. A safetensors file of another program has no facts: {}.
+
+    Args:
+        path: the file.
+        max_bytes: a larger file is refused; None reads any.
 
     Raises:
-        RunError: the file cannot be read.
+        RunError: the file cannot be read, or is too large.
         CheckpointError: it is cut short, or no safetensors file.
     """
-    data = read(path)
+    data = read_bytes(path, RunError, max_bytes)
     try:
         tensors = safetensors.torch.load(data)
     except (SafetensorError, KeyError) as error:  # KeyError: a type of number torch has not
         raise CheckpointError(f"{path}: not a safetensors file, or damaged: {error}") from error
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
-    header = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
+    header = parse_json(data[_LENGTH_BYTES : _LENGTH_BYTES + length], str(path), CheckpointError)
     return tensors, _facts(path, header.get(_METADATA, {}).get(_FACTS, "{}"))
 
 
@@ -67,10 +75,7 @@ def snapshot(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _facts(path: Path, text: str) -> dict[str, Any]:
-    try:
-        facts = json.loads(text)
-    except ValueError as error:
-        raise CheckpointError(f"{path}: the facts in its header are no JSON: {error}") from error
+    facts = parse_json(text, f"{path}: the facts in its header", CheckpointError)
     if not isinstance(facts, dict):
         raise CheckpointError(f"{path}: the facts in its header are {text:.40}: not an object")
     return facts

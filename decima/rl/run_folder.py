@@ -12,17 +12,19 @@ lock                      held by the process that works here
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from filelock import FileLock, Timeout
+
 from decima.rl.environment import environment
 from decima.rl.errors import RunError
-from decima.rl.files import PARTIAL_SUFFIX, append, read, write_whole
+from files.errors import FileError
+from files.reading import parse_json, read_bytes, read_json
+from files.writing import PARTIAL_SUFFIX, append, write_json, write_whole
 
 _LOCK = "lock"
 
@@ -33,9 +35,9 @@ class RunFolder:
     Made by `create` or `open`; use it in a `with` block.
     """
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
-        self._lock: int | None = lock
+        self._lock = lock
         self.config_file = path / "config.json"
         self.environment_file = path / "environment.json"
         self.metrics_file = path / "metrics.jsonl"
@@ -66,7 +68,7 @@ class RunFolder:
             held = sorted(entry.name for entry in path.iterdir() if entry.name != _LOCK)
             if held:
                 raise RunError(f"{path}: holds {held[0]} and is no run: choose an empty folder")
-            _write_json(folder.config_file, dict(config))
+            write_json(folder.config_file, dict(config), RunError)
             folder._note_environment()
             return folder
 
@@ -92,7 +94,7 @@ class RunFolder:
         Raises:
             RunError: the file is not what was written.
         """
-        config = _read_json(self.config_file)
+        config = read_json(self.config_file, RunError)
         if not isinstance(config, dict):
             raise RunError(f"{self.config_file}: holds no JSON object")
         return config
@@ -104,7 +106,7 @@ class RunFolder:
             RunError: the file cannot be written.
         """
         line = json.dumps({"iteration": iteration, **metrics}, allow_nan=False)
-        append(self.metrics_file, line.encode() + b"\n")
+        append(self.metrics_file, line.encode() + b"\n", RunError)
 
     def metrics(self) -> list[dict[str, float]]:
         """The lines of `metrics.jsonl` so far, up to one that was cut short."""
@@ -113,7 +115,7 @@ class RunFolder:
     def keep_metrics_before(self, iteration: int) -> None:
         """Drop the lines of this iteration and later ones: they will be written again."""
         kept = [line for line, row in self._metric_lines() if row["iteration"] < iteration]
-        write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept))
+        write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept), RunError)
 
     def report_failure(self, report: Mapping[str, object]) -> None:
         """Write `failure/report.json`, and make its folder."""
@@ -121,13 +123,11 @@ class RunFolder:
             self.failure_folder.mkdir(exist_ok=True)
         except OSError as error:
             raise RunError(f"{self.failure_folder}: {error.strerror or error}") from error
-        _write_json(self.failure_folder / "report.json", dict(report))
+        write_json(self.failure_folder / "report.json", dict(report), RunError)
 
     def close(self) -> None:
         """Let other processes use the folder."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -143,10 +143,10 @@ class RunFolder:
     def _metric_lines(self) -> Iterator[tuple[bytes, dict[str, float]]]:
         if not self.metrics_file.exists():
             return
-        for line in read(self.metrics_file).splitlines():
+        for line in read_bytes(self.metrics_file, RunError).splitlines():
             try:
-                row = json.loads(line)
-            except ValueError:  # a process was killed while it wrote this line
+                row = parse_json(line, str(self.metrics_file))
+            except FileError:  # a process was killed while it wrote this line
                 return
             if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
                 raise RunError(f"{self.metrics_file}: {line[:40]!r} is not a line of metrics")
@@ -159,45 +159,31 @@ class RunFolder:
                 partial.unlink()
 
     def _note_environment(self) -> None:
-        sessions = _read_json(self.environment_file) if self.environment_file.exists() else []
+        found = self.environment_file.exists()
+        sessions = read_json(self.environment_file, RunError) if found else []
         if not isinstance(sessions, list):
             raise RunError(f"{self.environment_file}: holds no JSON list")
         now = environment()
         if not sessions or sessions[-1] != now:
-            _write_json(self.environment_file, [*sessions, now])
+            write_json(self.environment_file, [*sessions, now], RunError)
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """The lock of a folder as a file descriptor; it is let go only if the block fails.
+def _locked(path: Path) -> Iterator[FileLock]:
+    """The lock of a folder; it is let go only if the block fails.
 
     The system lets it go when the process ends, however it ends.
     """
+    # Where the file system has no locks, a file that a killed process leaves would lock for ever.
+    lock = FileLock(path / _LOCK, blocking=False, fallback_to_soft=False, thread_local=False)
     try:
-        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock.acquire()
+    except Timeout as error:
+        raise RunError(f"{path}: another process is training in this folder") from error
     except OSError as error:
         raise RunError(f"{path}: cannot lock the folder: {error.strerror or error}") from error
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(f"{path}: another process is training in this folder") from error
-        except OSError as error:
-            raise RunError(f"{path}: cannot lock the folder: {error.strerror or error}") from error
         yield lock
     except BaseException:
-        os.close(lock)
+        lock.release()
         raise
-
-
-def _write_json(path: Path, content: object) -> None:
-    write_whole(path, json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(read(path))
-    except ValueError as error:
-        if isinstance(error, RunError):
-            raise
-        raise RunError(f"{path}: no JSON: {error}") from error

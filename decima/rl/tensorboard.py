@@ -17,8 +17,8 @@ from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
 from decima.rl.errors import RunError
-from decima.rl.files import append
 from decima.rl.learner import IterationReport, LoopSettings, LoopState
+from files.writing import append
 
 _FILE_VERSION = "brain.Event:2"
 
@@ -69,7 +69,7 @@ class TensorBoardLog:
         """Nothing: every record is written when it is made."""
 
     def _write(self, event: Event) -> None:
-        append(self._file, framed(event.SerializeToString()))
+        append(self._file, framed(event.SerializeToString()), RunError)
 
 
 def framed(data: bytes) -> bytes:

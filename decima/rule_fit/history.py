@@ -6,7 +6,6 @@ be stored: telling a new search the same scores brings it to the same point, in 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,8 @@ from typing import Any
 
 from decima.evaluation.config import ConfigError
 from decima.rule_fit.config import RuleFitConfig
-from traces.atomic import written_whole
+from files.reading import read_json
+from files.writing import write_json
 
 FORMAT = "decima-rule-fit"
 VERSION = 1
@@ -56,8 +56,7 @@ class History:
                 [list(row.scores), row.sigma, row.validation] for row in self.generations
             ],
         }
-        with written_whole(path) as partial:
-            partial.write_text(json.dumps(content) + "\n")
+        write_json(path, content, indent=None)
 
 
 def read_history(path: Path, config: RuleFitConfig) -> History:
@@ -66,10 +65,7 @@ def read_history(path: Path, config: RuleFitConfig) -> History:
     Raises:
         ConfigError: not such a file, or a fit with other settings than `config`.
     """
-    try:
-        content = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not JSON: {error}") from error
+    content = read_json(path, ConfigError)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigError(f"{path}: not the state of a `decima fit-rule`")
     if content.get("version") != VERSION:
@@ -83,7 +79,7 @@ def read_history(path: Path, config: RuleFitConfig) -> History:
             generations=[_generation(row, config.population) for row in content["generations"]],
             elapsed_s=_number(content["elapsed_s"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: damaged: {error}") from error
     _check_same(path, history.config, config)
     return history

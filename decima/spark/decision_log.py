@@ -15,6 +15,7 @@ from decima.spark.live_job import LiveJob
 from decima.spark.log_files import Lines, LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import Report, TaskSet
+from files.names import clean
 from traces import Job, Stage
 
 FORMAT = "decima-decisions"
@@ -188,7 +189,7 @@ def read_decision_log(path: Path) -> Decisions:
         parameters = {str(label): float(value) for label, value in head["parameters"].items()}
         mode, policy, ran = str(head["mode"]), str(head["policy"]), str(head["ran"])
         return Decisions(mode, policy, plans, tuple(jobs), parameters, ran)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, AttachError):
             raise
         raise AttachError(f"{path}: damaged: {type(error).__name__}: {error}") from error
@@ -277,5 +278,5 @@ def _job(row: Mapping[str, Any]) -> LoggedJob | None:
     completion_ms, own_ms = (
         None if row[label] is None else int(row[label]) for label in ("completion_ms", "own_ms")
     )
-    job = Job(str(row["name"]), tuple(stages))
+    job = Job(clean(str(row["name"])), tuple(stages))
     return LoggedJob(str(row["job"]), job, int(row["arrival_ms"]), completion_ms, own_ms)

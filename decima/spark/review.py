@@ -21,7 +21,7 @@ from decima.policies import HEURISTICS, Parameters, is_learned
 from decima.spark.decision_log import Decisions
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
-from traces.atomic import written_whole
+from files.writing import written_whole
 
 Floats = NDArray[np.float64]
 
@@ -131,7 +131,7 @@ def draw_decisions(decisions: Decisions, path: Path) -> None:
 
     Raises:
         AttachError: another suffix, or nothing to draw.
-        TraceError: the file cannot be written.
+        FileError: the file cannot be written.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise AttachError(f"{path}: suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}")
@@ -139,7 +139,7 @@ def draw_decisions(decisions: Decisions, path: Path) -> None:
         raise AttachError("this log holds no plan: there is nothing to draw")
     time_s, held = held_slots(decisions)
     settings = rc_context({"svg.fonttype": "none", "svg.hashsalt": "decima", "font.size": 8.5})
-    with settings, written_whole(path) as partial:
+    with settings, written_whole(path) as file:
         figure = Figure(figsize=(10, 4), layout="constrained")
         axes = figure.subplots()
         axes.stackplot(time_s, *held.values(), labels=list(held), step="post", linewidth=0)
@@ -148,7 +148,7 @@ def draw_decisions(decisions: Decisions, path: Path) -> None:
         axes.set_title(f"{decisions.policy}, {decisions.mode}: slots held, by job", loc="left")
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
         date = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(partial, format=path.suffix.lower()[1:], dpi=130, metadata=date)
+        figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
 
 
 def held_slots(decisions: Decisions) -> tuple[Floats, dict[str, Floats]]:

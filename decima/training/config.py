@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tomllib
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
 from decima.evaluation.config import MS_PER_S, ConfigError
 from decima.policies import HEURISTICS, Heuristic, PolicyError
+from decima.settings import Maybe, build
+from files.errors import FileError
+from files.reading import parse_toml, read_toml
 from spark_sim import Cluster, Protocol
 
 Objective = Literal["avg_jct", "tail", "makespan"]
@@ -113,7 +114,7 @@ class CreditConfig:
     """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
     differential: bool = False
     """subtract the average reward (the paper's choice where returns are not discounted)"""
-    horizon_s: float | None = None
+    horizon_s: Maybe[float] = None
     """a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
     critic: bool = False
     """a learned value function, with generalised advantages"""
@@ -145,7 +146,7 @@ class UpdateConfig:
     final_learning_rate: float = 1e-4
     decay_iterations: int = 250
     """iterations over which the rate falls, linearly"""
-    max_norm: float | None = 0.5
+    max_norm: Maybe[float] = 0.5
     """gradients are clipped at this norm"""
     passes: int = 3
     """over the decisions of an iteration; 1 is REINFORCE"""
@@ -153,7 +154,7 @@ class UpdateConfig:
     """of each pass"""
     clip: float = 0.2
     """of the probability ratio (PPO), where there is more than one step"""
-    max_kl: float | None = 0.02
+    max_kl: Maybe[float] = 0.02
     """no further pass once the policy has moved so far from the one that acted"""
     value_weight: float = 0.5
     critic_first: int = 6
@@ -195,7 +196,7 @@ class ImitationConfig:
 
     teacher: str = "es_rule"
     """a heuristic by name"""
-    parameters: Mapping[str, float] | None = None
+    parameters: Maybe[Mapping[str, float]] = None
     """of the teacher, as `decima tune` or `decima fit-rule` found them; None: the shipped ones"""
     iterations: int = 30
     """0 starts from nothing"""
@@ -227,7 +228,7 @@ class ValidationConfig:
     """of each setting"""
     jobs: int = 120
     """in each sequence of continuous arrivals"""
-    patience: int | None = None
+    patience: Maybe[int] = None
     """stop after so many validations without a better one"""
 
     def __post_init__(self) -> None:
@@ -242,7 +243,7 @@ class TrainConfig:
 
     iterations: int = 400
     seed: int = 0
-    initial_model: str | None = None
+    initial_model: Maybe[str] = None
     """a model file to go on from, for another workload or other settings, without `imitation`"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
@@ -255,10 +256,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _require(self.iterations >= 1, f"iterations: {self.iterations} is not at least 1")
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
+        _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
         _require(
             self.credit.baseline != "input" or self.episodes.rollouts >= 2,
             'credit.baseline "input" compares rollouts: episodes.rollouts must be at least 2',
         )
+        try:
+            check_size(self.network)
+        except ModelError as error:
+            raise ConfigError(f"network: {error}") from error
 
     @property
     def imitations(self) -> int:
@@ -282,12 +288,7 @@ def read_config(path: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig
     Raises:
         ConfigError: not TOML, an unknown key, a wrong type or a value that breaks a rule.
     """
-    table: dict[str, Any] = {}
-    if path is not None:
-        try:
-            table = tomllib.loads(path.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: not TOML: {error}") from error
+    table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
     for change in changes:
         _apply(table, change)
     return config_from(table)
@@ -301,72 +302,21 @@ def with_teacher(config: TrainConfig, teacher: str, parameters: Mapping[str, flo
 
 def config_from(table: Mapping[str, Any]) -> TrainConfig:
     """The configuration that `TrainConfig.to_json` or a TOML file describes."""
-    found: TrainConfig = _build(TrainConfig, table, "")
-    return found
+    return build(TrainConfig, table)
 
 
 def _apply(table: dict[str, Any], change: str) -> None:
     label, equals, text = change.partition("=")
     *sections, key = label.strip().split(".")
     if not equals or not key:
-        raise ConfigError(f"--set {change!r}: expected section.key=value")
+        raise ConfigError(f"--set {change!r:.60}: expected section.key=value")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}", "--set")["value"]
+    except FileError:
         value = text.strip()
     for section in sections:
         inner = table.setdefault(section, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"--set {change!r}: {section!r} is no section")
+            raise ConfigError(f"--set {change!r:.60}: {section!r:.60} is no section")
         table = inner
     table[key] = value
-
-
-def _build(kind: Any, table: Mapping[str, Any], where: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    unknown = sorted(set(table) - {entry.name for entry in dataclasses.fields(kind)})
-    if unknown:
-        known = ", ".join(entry.name for entry in dataclasses.fields(kind))
-        raise ConfigError(f"unknown setting {where}{unknown[0]}; there are {known}")
-    values = {key: _value(hints[key], value, f"{where}{key}") for key, value in table.items()}
-    try:
-        return kind(**values)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(f"{where.rstrip('.') or 'configuration'}: {error}") from error
-
-
-def _value(kind: Any, value: Any, where: str) -> Any:
-    """`value` as `kind`; whole numbers serve as numbers, "none" and null as None."""
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{where} is {value!r}: a section is needed")
-        return _build(kind, value, f"{where}.")
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        if value is None or value == "none":
-            return None
-        return _value(next(one for one in inner if one is not type(None)), value, where)
-    if origin in (tuple, Mapping):
-        return _many(origin, inner[-1 if origin is Mapping else 0], value, where)
-    if origin is Literal:
-        if value not in inner:
-            raise ConfigError(f"{where} is {value!r}: it must be one of {', '.join(inner)}")
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{where} is {value!r}: {kind.__name__} is needed")
-    return value
-
-
-def _many(origin: Any, kind: Any, value: Any, where: str) -> Any:
-    """A tuple or a table whose values are each a `kind`."""
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(f"{where} is {value!r}: a list is needed")
-        return tuple(_value(kind, one, where) for one in value)
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} is {value!r}: a table is needed")
-    return {key: _value(kind, one, f"{where}.{key}") for key, one in value.items()}

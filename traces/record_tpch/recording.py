@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from files.reading import read_json
 from traces.errors import TraceError
 from traces.inflation import MODEL, ExecutorModel
 from traces.model import Job, Trace
@@ -93,12 +93,7 @@ def read_recording(
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise TraceError(f"{path}: no facts of a recording: {error}") from error
+    facts = read_json(path, TraceError)
     if not isinstance(facts, dict) or not isinstance(facts.get("slots"), int):
         raise TraceError(f"{path}: no facts of a recording: the number of slots is missing")
     return facts

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from files.writing import write_json
 from traces.errors import TraceError
 from traces.record_tpch.failures import last_line
 from traces.record_tpch.java import Java, driver_command, find_java
@@ -62,7 +63,7 @@ def record_logs(plan: RecordingPlan, folder: Path, progress: Progress) -> None:
         command = driver_command(java, spark.home, settings, os.environ)
         told = _run_worker(_orders(plan, Path(scratch), command), Path(scratch), progress)
     facts = _facts(plan, java, generator_version(generator), told)
-    (folder / FACTS).write_text(json.dumps(facts, indent=1), "utf-8")
+    write_json(folder / FACTS, facts, TraceError)
 
 
 def find_spark() -> Spark:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from files.names import clean
 from traces.errors import TraceError
+from traces.limits import DEFAULT, Limits
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log.codecs import open_codec
 from traces.spark_log.damage import DamageError
@@ -37,6 +39,8 @@ from traces.spark_log.summary import ImportSummary
 MAX_UNKNOWN_TYPES = 100
 MAX_STRANGE_LINES = 1000
 """a file that begins with so many lines without one event is no event log"""
+
+_CHECK_EVERY = 256  # events between two looks at how large the tables are
 
 
 class TaskTable:
@@ -129,6 +133,18 @@ class Application:
             case _:
                 self._add_fact(event)
 
+    def excess(self, limits: Limits) -> str | None:
+        """The bound that the tables exceed, if one."""
+        for label, count, most in (
+            ("tasks", len(self.tasks), limits.values),
+            ("stages", len(self.listed) + len(self.ran), 2 * limits.stages),
+            ("Spark jobs", len(self.jobs) + len(self.sql), 2 * limits.stages),
+            ("executors", len(self.executors), limits.stages),
+        ):
+            if count > most:
+                return f"more than {most:,} {label} (traces.limits.Limits)"
+        return None
+
     def _add_fact(self, event: Event) -> None:
         match event:
             case SqlStart(execution):
@@ -182,8 +198,12 @@ class Application:
         row.speculative.append(event.speculative)
 
 
-def read_application(log: LogFiles, summary: ImportSummary) -> Application:
+def read_application(
+    log: LogFiles, summary: ImportSummary, limits: Limits = DEFAULT
+) -> Application:
     """Read the files of one application; what cannot be kept is counted in `summary`.
+
+    Reading ends where a bound of `limits` is met, as if the log broke off there.
 
     Raises:
         TraceError: a file cannot be opened, or no file holds an event of Spark.
@@ -191,7 +211,7 @@ def read_application(log: LogFiles, summary: ImportSummary) -> Application:
     application = Application(log.path)
     before_first: list[tuple[str, str]] = []  # told only if this is an event log at all
     events = 0
-    for path, number, name, record in _records(log.files, summary):
+    for path, number, name, record in _records(log.files, summary, limits):
         if isinstance(record, DamageError):
             fault = f"{path}:{number}", str(record)
             if events > 0:
@@ -206,6 +226,12 @@ def read_application(log: LogFiles, summary: ImportSummary) -> Application:
             application.add(record)
         elif not is_known(name):
             _count_unknown(name, summary)
+        excess = None
+        if events % _CHECK_EVERY == 0 or isinstance(record, JobStart):
+            excess = application.excess(limits)
+        if excess is not None:
+            summary.skip_line(f"{path}:{number}", f"{excess}, the rest of the log is not read")
+            break
     if events == 0:
         where, reason = before_first[0] if before_first else (log.path, "the file is empty")
         raise TraceError(f"{where}: not a Spark event log: {reason}")
@@ -216,13 +242,14 @@ def read_application(log: LogFiles, summary: ImportSummary) -> Application:
 
 
 def _records(
-    files: Sequence[Path], summary: ImportSummary
+    files: Sequence[Path], summary: ImportSummary, limits: Limits
 ) -> Iterator[tuple[Path, int, str, Event | DamageError | None]]:
     """(file, line, type, event) of each line; None for an event of no use, else what is wrong."""
     for path in files:
         try:
             with path.open("rb") as stream:
-                for number, line in read_lines(_counted(open_codec(stream), summary)):
+                pieces = _counted(open_codec(stream), summary, limits.content_bytes)
+                for number, line in read_lines(pieces):
                     yield path, number, *_record(line)
         except OSError as error:
             raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
@@ -238,15 +265,22 @@ def _record(line: bytes | DamageError) -> tuple[str, Event | DamageError | None]
         return "", error
 
 
-def _counted(pieces: Iterator[bytes], summary: ImportSummary) -> Iterator[bytes]:
+def _counted(pieces: Iterator[bytes], summary: ImportSummary, max_bytes: int) -> Iterator[bytes]:
+    size = 0
     for piece in pieces:
         summary.bytes_read += len(piece)
+        size += len(piece)
+        if size > max_bytes:
+            raise DamageError(
+                f"the file unfolds to more than {max_bytes:,} bytes (traces.limits.Limits), the "
+                "rest is not read"
+            )
         yield piece
 
 
 def _count_unknown(name: str, summary: ImportSummary) -> None:
     known = summary.unknown_events
-    name = "".join(char if char.isprintable() else "?" for char in name)
+    name = clean(name)
     if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
         name = "(other)"
     known[name] += 1

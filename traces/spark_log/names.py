@@ -10,13 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from files.names import clean
 from traces.model import Job, Trace
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, JOB_GROUP, OWN_JOB
 
 FORMAT = "spark-event-log"
 """`Trace.metadata["format"]` of a trace from event logs"""
-MAX_TEXT = 200
-"""longer names are cut"""
 NEXT_RUN_MS = 5_000
 """of a job that the application has named: after so long without a Spark job it is another run"""
 
@@ -36,14 +35,6 @@ class Query(NamedTuple):
     """by a person; else it is a place in a program, which may submit many different queries"""
 
 
-def one_line(text: str) -> str:
-    """`text` on one line, short, without characters that cannot be printed."""
-    if len(text) <= MAX_TEXT and text.isprintable():
-        return text
-    short = " ".join(text[: 4 * MAX_TEXT].split())[:MAX_TEXT]
-    return "".join(char for char in short if char.isprintable())
-
-
 def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
     """What a person has called it: by ``decima.job``, description, job group."""
     own = properties.get(OWN_JOB)
@@ -57,7 +48,7 @@ def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
 def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
     """What a Spark job may be known as, best first; empty where nothing tells it from others."""
     names = (*given_names(properties), properties.get(CALL_SITE))
-    found = (None if name is None else query_of(one_line(name)) for name in names)
+    found = (None if name is None else query_of(clean(name)) for name in names)
     return tuple(query for query in found if query is not None)
 
 

@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from files.names import MAX_NAME, clean
 from traces.spark_log.damage import DamageError
 from traces.spark_log.events import (
     CALL_SITE,
@@ -40,7 +41,6 @@ from traces.spark_log.events import (
     StageSubmitted,
     TaskEnd,
 )
-from traces.spark_log.names import MAX_TEXT, one_line
 
 MAX_TIME_MS = 10**14
 """a later time stamp (year 5138) is damaged"""
@@ -73,7 +73,7 @@ def event_name(line: bytes) -> str:
     """
     # Spark writes no blanks; a log that another tool has rewritten may have some.
     if line.startswith(_PREFIX):
-        end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_TEXT)
+        end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_NAME)
         if end > 0:
             return line[len(_PREFIX) : end].decode(errors="replace")
     match = _EVENT.match(line)
@@ -126,10 +126,10 @@ def _whole_number(value: object, highest: int = MAX_ID) -> int:
 
 
 def _text(value: object) -> str:
-    """A name, on one line and short; lone surrogates, which no file can hold, replaced."""
+    """A name, fit to be stored and told."""
     if not isinstance(value, str):
         raise DamageError(f"expected text, found {value!r:.40}")
-    return one_line(value)
+    return clean(value)
 
 
 def _time(value: object) -> int:

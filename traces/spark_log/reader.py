@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from files.names import clean
 from traces.errors import TraceError
+from traces.limits import DEFAULT, Limits
 from traces.model import Trace
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
@@ -34,6 +36,7 @@ def read_spark_logs(
     group_by: GroupBy = GroupBy.SQL,
     executors: int | None = None,
     name: str | None = None,
+    limits: Limits = DEFAULT,
 ) -> tuple[Trace, ImportSummary]:
     """The jobs of Spark event logs as a trace, in the order of their submission.
 
@@ -48,13 +51,14 @@ def read_spark_logs(
         executors: the executor level under which all durations are filed; None measures it for
             each job: the largest number of its tasks that ran at once.
         name: of the trace; None takes that of the first path.
+        limits: how much is taken in of one log; what lies beyond is not read, which is counted.
 
     Raises:
         TraceError: a path named by the caller cannot be read or is no event log, a folder holds
             none, or no job of all logs ran to its end.
     """
     summary = ImportSummary()
-    applications = list(_read_all(find_logs(paths), group_by, executors, summary))
+    applications = list(_read_all(find_logs(paths), group_by, executors, summary, limits))
     labels = list(_unique(application.label for application in applications))
     rows = [
         (recorded.start_ms, position, recorded)
@@ -73,7 +77,7 @@ def read_spark_logs(
     )
     metadata = {
         "format": FORMAT,
-        "source": [path.name for path in paths],
+        "source": [clean(path.name) for path in paths],
         "group_by": group_by.value,
         "applications": [application.facts for application in applications],
         "recorded": {
@@ -82,7 +86,7 @@ def read_spark_logs(
         },
         "summary": summary.as_metadata(),
     }
-    return Trace(name if name is not None else paths[0].name, jobs, metadata), summary
+    return Trace(clean(paths[0].name if name is None else name), jobs, metadata), summary
 
 
 def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, Any]:
@@ -96,12 +100,16 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
 
 
 def _read_all(
-    logs: Iterable[LogFiles], by: GroupBy, executors: int | None, summary: ImportSummary
+    logs: Iterable[LogFiles],
+    by: GroupBy,
+    executors: int | None,
+    summary: ImportSummary,
+    limits: Limits,
 ) -> Iterator[_Recorded]:
     """The logs that have jobs; one at a time, since the tables of one may be large."""
     for log in logs:
         try:
-            application = read_application(log, summary)
+            application = read_application(log, summary, limits)
         except TraceError as error:
             if log.named:
                 raise
@@ -121,13 +129,13 @@ def _facts(application: Application, slots: int) -> dict[str, Any]:
     for _, spark_job in sorted(application.jobs.items()):
         settings.update(spark_job.start.properties)  # settings of a session change at run time
     return {
-        "name": application.name or application.app_id or application.path.name,
+        "name": application.name or application.app_id or clean(application.path.name),
         "id": application.app_id,
         "spark_version": application.spark_version,
         "slots": slots,
         "task_cpus": task_cpus(application),
         "settings": {key: settings[key] for key in SETTINGS if key in settings},
-        "log": application.path.name,
+        "log": clean(application.path.name),
     }
 
 

@@ -18,14 +18,15 @@ one; names and units are those of `EvaluationConfig`. Instead of `interarrival_s
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
+from decima.settings import build
+from files.reading import read_toml
 from traces import load_trace
 
 _NOT_HERE = ("policies", "parameters", "sequences", "seed")
@@ -39,18 +40,15 @@ def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
         ConfigError: (one line) not TOML, no setting, an unknown key or a value that a setting
             refuses; the message names the file and the setting.
     """
-    try:
-        content = tomllib.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    content = read_toml(path, ConfigError)
     rows = content.pop("setting", None)
-    if not isinstance(rows, list) or not rows:
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(f"{path}: there is no [[setting]]")
     found = []
     for number, row in enumerate(rows, start=1):
         try:
             found.append(_setting({**content, **row}))
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise ConfigError(f"{path}: setting {number}: {error}") from error
     return tuple(found)
 
@@ -58,16 +56,10 @@ def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
 def _setting(values: Mapping[str, Any]) -> EvaluationConfig:
     rest = dict(values)
     load = rest.pop("load", None)
-    known = {one.name: one for one in fields(EvaluationConfig) if one.name not in _NOT_HERE}
-    for key, value in rest.items():
-        if key not in known:
-            raise ConfigError(f"unknown key {key!r}; there are {', '.join((*known, 'load'))}")
-        wanted = type(known[key].default)
-        if isinstance(value, int) and not isinstance(value, bool) and wanted is float:
-            rest[key] = float(value)
-        elif known[key].default is not None and type(value) is not wanted:
-            raise ConfigError(f"{key} must be a {wanted.__name__}, got {value!r}")
-    config = EvaluationConfig(**rest)
+    for key in _NOT_HERE:
+        if key in rest:
+            raise ConfigError(f"{key} is for the command to say, not for a setting")
+    config = build(EvaluationConfig, rest)
     if load is None:
         return config
     if "interarrival_s" in rest:

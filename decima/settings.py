@@ -1,0 +1,83 @@
+"""Frozen settings from what a TOML or JSON file says: known keys, of their types, within the rules.
+
+The rules stand in the settings' own `__post_init__`; types and keys are checked by pydantic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+
+from decima.evaluation.config import ConfigError
+
+T = TypeVar("T")
+
+Maybe = Annotated[T | None, BeforeValidator(lambda value: None if value == "none" else value)]
+"""a setting that may be absent, for which TOML has no word but ours: "none" """
+
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_NEEDED = {
+    "bool_type": "true or false",
+    "dataclass_type": "a section",
+    "dict_type": "a table",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+
+
+def build(kind: type[T], table: Mapping[str, Any]) -> T:
+    """The settings of the dataclass `kind` that `table` holds; what it leaves out has its default.
+
+    Whole numbers serve as numbers; nothing else is taken for another type.
+
+    Raises:
+        ConfigError: an unknown key, a value of a wrong type, or one that breaks a rule.
+    """
+    try:
+        # As JSON, in which a list is what a tuple is written as.
+        text = json.dumps([table], default=str)
+        found: T = _reader(typing.cast(Any, kind)).validate_json(text)[0]
+    except ValidationError as error:
+        raise ConfigError(_words(kind, error)) from error
+    except (RecursionError, ValueError) as error:  # an integer of absurd length
+        raise ConfigError(f"a setting cannot be read: {error}") from error
+    return found
+
+
+@cache
+def _reader(kind: Any) -> TypeAdapter[list[Any]]:
+    # In a list, since the type of a dataclass itself takes no configuration from outside.
+    return TypeAdapter(list[kind], config=_STRICT)
+
+
+def _words(kind: Any, error: ValidationError) -> str:
+    """The first fault: where, the value found, the rule."""
+    fault = error.errors()[0]
+    path = [str(key) for key in fault["loc"][1:]]
+    where = ".".join(path)
+    if fault["type"] == "unexpected_keyword_argument":
+        return f"unknown setting {where:.60}; there are {', '.join(_known(kind, path[:-1]))}"
+    if fault["type"] == "value_error":
+        rule = fault["ctx"]["error"]
+        return str(rule) if isinstance(rule, ConfigError) else f"{where or 'settings'}: {rule}"
+    needed = _NEEDED.get(fault["type"])
+    if fault["type"] == "literal_error":
+        needed = f"one of {fault['ctx']['expected']}"
+    rule = fault["msg"] if needed is None else f"{needed} is needed"
+    return f"{where:.60} is {fault['input']!r:.60}: {rule}"
+
+
+def _known(kind: Any, path: list[str]) -> list[str]:
+    """Names of the settings in the section at `path`."""
+    for key in path:
+        kind = typing.get_type_hints(kind)[key]
+    return [entry.name for entry in dataclasses.fields(kind)]

@@ -1,0 +1,12 @@
+"""The error of this package, and the words of the system's."""
+
+from __future__ import annotations
+
+
+class FileError(ValueError):
+    """A file cannot be read or written, or does not hold what it should; one line."""
+
+
+def reason(error: OSError) -> str:
+    """What the system says, without the number and the path."""
+    return error.strerror or str(error)

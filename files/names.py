@@ -1,0 +1,68 @@
+"""Names and messages that came from outside, made fit to be stored, shown and told.
+
+A name may hold what a terminal obeys (escape sequences, controls), what turns the text around it
+(bidirectional marks), what no file can hold (lone surrogates), or a megabyte. Printable is what
+Unicode and Python call so: none of these is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+MAX_NAME = 200
+"""characters that `clean` leaves of one name"""
+MAX_MESSAGE = 2_000
+"""characters that `one_line` leaves of a message"""
+
+_DIGEST = 8
+
+
+def is_clean(text: str, longest: int) -> bool:
+    """Whether `text` is printable, on one line and not too long."""
+    return len(text) <= longest and text.isprintable()
+
+
+def clean(text: str, longest: int = MAX_NAME) -> str:
+    """`text` as a name: printable, on one line, of at most `longest` characters.
+
+    A name that is so already stays as it is. Blanks and line ends become one blank, what is not
+    printable its escape (``\\x1b``). A longer name is cut and ends in a digest of all of it, so
+    that different names stay different.
+    """
+    if is_clean(text, longest):
+        return text
+    found, is_whole = _visible(text, longest)
+    if is_whole:
+        return found
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{found[: longest - _DIGEST - 1]}…{digest}"[:longest]
+
+
+def one_line(text: str, longest: int = MAX_MESSAGE) -> str:
+    """`text` as a message: printable, on one line, cut where it is longer."""
+    found, is_whole = _visible(text, longest)
+    return found if is_whole else f"{found[: longest - 1]}…"
+
+
+def printable(text: str) -> str:
+    """`text` with the escape of all that is not printable; line ends stay."""
+    return "\n".join(map(_escaped, text.split("\n")))
+
+
+def _visible(text: str, longest: int) -> tuple[str, bool]:
+    """`text` on one line without what is not printable, and whether that is all of it.
+
+    Of a long text only the beginning is looked at; one that was cut may be longer than `longest`.
+    """
+    begin = text[: 4 * longest]
+    found = _escaped(" ".join(begin.split()))
+    return found, len(begin) == len(text) and len(found) <= longest
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
