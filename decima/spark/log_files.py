@@ -56,6 +56,7 @@ class Lines(RotatingFileHandler):
 
     def doRollover(self) -> None:  # noqa: N802 - the library's name
         super().doRollover()
+        assert self.stream is not None  # noqa: S101 - it was opened just now
         self.stream.write(self._header + self.terminator)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name

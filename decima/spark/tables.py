@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from decima.spark.jobs import LiveJob, LiveJobs
+from decima.spark.jobs import LiveJobs
+from decima.spark.live_job import LiveJob
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
