@@ -73,7 +73,7 @@ def test_a_policy_that_never_schedules_holds_nothing_up(session: Any) -> None:
     """It is alive, so no limit lapses; but no job starves beyond the bound."""
     lazy = Faulty(lambda: PASS)
     with decima.spark.attach(session, policy=lazy, guard=Guard(starve_s=0.5)) as scheduler:
-        several(session, jobs=2, tasks=4)
+        several(session, jobs=2, tasks=12)
         assert scheduler.status().starved > 0
 
 
@@ -429,7 +429,9 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
         sleep_tasks(session, "next", 24, 0.1)
 
     guard = Guard(idle_s=60)
-    with decima.spark.attach(session, AtMost(6), decision_log=log, guard=guard) as scheduler:
+    with decima.spark.attach(
+        session, AtMost(6), decision_log=log, guard=guard, hold_s=30.0
+    ) as scheduler:
         together(cancelled, cancel_and_go_on)
     after = [
         (plan, one)
@@ -446,12 +448,15 @@ def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     policy = Faulty(lambda: Action(0, 1))
     guard = Guard(failures=1_000)
-    with decima.spark.attach(session, policy, guard=guard, decision_log=log) as scheduler:
-        sleep_tasks(session, "décompte; 3,5 = 100 %", 6)
+    # As long a hold as is needed for the first plan to come before anything starts.
+    with decima.spark.attach(
+        session, policy, guard=guard, decision_log=log, hold_s=30.0
+    ) as scheduler:
+        sleep_tasks(session, "décompte; 3,5 = 100 %", 10)
         counters = scheduler.status().jvm
     plans = read_decision_log(log).plans
     assert any("job décompte; 3,5 = 100 %" in plan.limits for plan in plans)
-    assert max(one.running for plan in plans for one in plan.sets if one.num_tasks == 6) == 1
+    assert max(one.running for plan in plans for one in plan.sets if one.num_tasks == 10) == 1
     assert counters["launches_over_limit"] == 0
 
 

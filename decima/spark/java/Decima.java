@@ -48,6 +48,8 @@ import scala.collection.mutable.ArrayBuffer;
 public final class Control {
   static final int NO_LIMIT = Integer.MAX_VALUE;
   static final long DRAIN_MS = 500L;
+  /** after this part of its hold a new task set starts within a fair share */
+  static final long SHARE_PART = 5L;
   static final String[] JOB_PROPERTIES = {
     "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
   };
@@ -243,9 +245,9 @@ public final class Control {
       if (now.seen.contains(set.stage)) {
         return false;
       }
-      // No plan knows it yet. Beyond a fair share it waits for its first decision, but not for long.
+      // No plan knows it yet. It waits for its first decision, but not for long.
       boolean isNew = isNew(set, now);
-      if (isNew && !hasFairShare(set)) {
+      if (isNew && !needsNoDecision(set)) {
         return false;
       }
       if (!isNew && !set.isDecided && !set.expired) {
@@ -265,11 +267,11 @@ public final class Control {
   }
 
   /**
-   * Whether a new task set may start before its first decision: its job holds less than a fair share,
-   * or every task that waits has an idle slot, so that there is nothing to decide. Jobs that are
-   * over before a plan could help need not wait for one.
+   * Whether a new task set may start before its first decision: every task that waits has an idle
+   * slot, so that there is nothing to decide; or the decision is late, and its job holds less than a
+   * fair share. Jobs that are over before a plan could help do not wait for one.
    */
-  private boolean hasFairShare(Watched set) {
+  private boolean needsNoDecision(Watched set) {
     int waiting = 0;
     HashSet jobs = new HashSet();
     for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
@@ -280,8 +282,9 @@ public final class Control {
         jobs.add(one.job);
       }
     }
+    boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
     return waiting <= news.slots - sparkPool.runningTasks()
-        || heldBy(set.job) < Math.max(1, news.slots / Math.max(1, jobs.size()));
+        || (isLate && heldBy(set.job) < Math.max(1, news.slots / Math.max(1, jobs.size())));
   }
 
   int heldBy(String job) {
@@ -988,7 +991,9 @@ final class Watchdog extends Thread {
     boolean found = false;
     for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {
       Watched set = (Watched) all.next();
-      if (!set.expired && set.waiting() > 0 && now - set.bornNs > control.holdNs) {
+      if (!set.expired
+          && set.waiting() > 0
+          && now - set.bornNs > control.holdNs / Control.SHARE_PART) {
         found = control.mayStart(set) || found;
       }
     }
