@@ -17,7 +17,6 @@ import heapq
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
@@ -25,21 +24,20 @@ from decima.policies import Heuristic
 from spark_sim import Cluster, Simulator
 from spark_sim.metrics import measure
 from traces.arrays import TraceArrays
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 LIMITS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 35, 40, 50)
 DRAWS = 5
 """task durations that a job alone is measured with"""
 
 
-def least_work_s(trace: TraceArrays) -> Floats:
+def least_work_s(trace: TraceArrays) -> Float64:
     """(J,) executor-seconds of each job at the least mean duration of each stage's tasks."""
     least_ms = np.minimum.reduceat(trace.wave_mean_ms.min(axis=1), trace.first_level[:-1])
     return np.add.reduceat(trace.num_tasks * least_ms, trace.first_stage[:-1]) / 1000
 
 
-def alone_s(trace: TraceArrays, executors: int) -> Floats:
+def alone_s(trace: TraceArrays, executors: int) -> Float64:
     """(J,) JCT of each job alone, at the best of several numbers of executors."""
     best = np.full(trace.num_jobs, np.inf)
     for limit in (one for one in LIMITS if one <= executors):
@@ -56,7 +54,7 @@ def alone_s(trace: TraceArrays, executors: int) -> Floats:
     return best
 
 
-def pooled_s(arrival_s: Floats, work_s: Floats, executors: int) -> float:
+def pooled_s(arrival_s: Float64, work_s: Float64, executors: int) -> float:
     """Average JCT by shortest remaining processing time on one machine, `executors` times fast."""
     waiting: list[tuple[float, float]] = []
     now = total = 0.0

@@ -19,8 +19,9 @@ import numpy as np
 
 from traces import Job, LevelDurations, Stage, Trace, load_trace
 from traces.catalog import DATA_FOLDER
-from traces.graph import MS_PER_S, depth, layers
+from traces.graph import depth, layers
 from traces.inflation import with_model
+from traces.numbers import MS_PER_S
 from traces.parquet import read_trace
 
 LARGEST_SHARE = 0.23

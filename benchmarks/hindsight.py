@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import cma
 import numpy as np
-from numpy.typing import NDArray
 
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
@@ -24,8 +23,6 @@ from decima.evaluation.statistics import difference_percent
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Heuristic
 from spark_sim.metrics import measure
-
-Floats = NDArray[np.float64]
 
 POPULATION = 20
 SIGMA = 0.15

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -36,8 +35,8 @@ from decima.spark.trial import (
 )
 from files.writing import write_json
 from traces import load_trace
+from traces.numbers import Float64
 
-Floats = NDArray[np.float64]
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
 
 
@@ -54,12 +53,12 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def means(stored: dict[str, Any], policy: str) -> Floats:
+def means(stored: dict[str, Any], policy: str) -> Float64:
     """(R,) average JCT in seconds of each run."""
     return np.array([np.mean(run[policy]["jct_s"]) for run in stored.values()])
 
 
-def simulated(stored: dict[str, Any], configs: dict[str, TrialConfig], policy: str) -> Floats:
+def simulated(stored: dict[str, Any], configs: dict[str, TrialConfig], policy: str) -> Float64:
     """(R x K,) JCT of all runs of a policy in the simulator."""
     trace = load_trace("tpch")
     overhead_ms = float(

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.descent import Progress, descend
 from decima.evaluation.config import ConfigError, EvaluationConfig
@@ -29,8 +28,7 @@ from decima.policies import HEURISTICS, Heuristic, Parameters
 from files.reading import read_json
 from files.writing import write_json
 from spark_sim.metrics import measure
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 FIRST_TRAINING_SEQUENCE = 1_000_000
 """training sequences are numbered from here, evaluations from 0 (and have at most this many)"""
@@ -58,9 +56,9 @@ class Tuned:
     """geometric mean of their average JCT over the reference's on the training sequences"""
     shipped_ratio: float
     """the same with the shipped parameters"""
-    found_s: Floats
+    found_s: Float64
     """(H,) average JCT on each of the sequences held back"""
-    shipped_s: Floats
+    shipped_s: Float64
     """(H,) with the shipped parameters"""
     trials: int
     config: EvaluationConfig
@@ -188,7 +186,7 @@ class _Sequences:
 
     def averages_s(
         self, numbers: range, policy: str, parameters: Parameters | None = None
-    ) -> Floats:
+    ) -> Float64:
         """(S,) average JCT on each sequence; unfinished jobs count with their age."""
         found: list[float] = []
         for number in numbers:
@@ -198,7 +196,7 @@ class _Sequences:
         return np.array(found)
 
 
-def _geometric_mean(ratios: Floats) -> float:
+def _geometric_mean(ratios: Float64) -> float:
     return float(np.exp(np.log(ratios).mean()))
 
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from spark_sim.kernels import batch as kernels
 from spark_sim.tables import JOB, NONE, STAGE, State, Table
-
-Rows = NDArray[np.int32]
+from traces.numbers import Int32
 
 
 class ObservationBatch(NamedTuple):
@@ -30,18 +29,18 @@ class ObservationBatch(NamedTuple):
     stage_ptr: NDArray[np.int64]  # (B + 1,)
     edge_ptr: NDArray[np.int64]  # (B + 1,)
     time_ms: NDArray[np.float64]  # (B,)
-    num_executors: Rows  # (B,)
-    on_offer: Rows  # (B,) executors to give away now; 0 where no decision is due
-    source_job: Rows  # (B,) row of the job whose stage freed them; NONE: no single one in sight
+    num_executors: Int32  # (B,)
+    on_offer: Int32  # (B,) executors to give away now; 0 where no decision is due
+    source_job: Int32  # (B,) row of the job whose stage freed them; NONE: no single one in sight
     alive: NDArray[np.bool_]  # (B,) a decision is due
-    job_row: Rows  # (J,) which row of the simulation's own `State.jobs` it is
-    stage_row: Rows  # (V,) which row of the simulation's own `State.stages` it is
+    job_row: Int32  # (J,) which row of the simulation's own `State.jobs` it is
+    stage_row: Int32  # (V,) which row of the simulation's own `State.stages` it is
 
     def open_stages(self) -> NDArray[np.intp]:
         """Rows of the stages that may be chosen, ascending."""
         return np.flatnonzero(self.stages["open"])
 
-    def first_open_stages(self) -> Rows:
+    def first_open_stages(self) -> Int32:
         """(B,) row of each simulation's first open stage; NONE where there is none."""
         rows = self.open_stages()
         first = np.searchsorted(rows, self.stage_ptr)
@@ -50,7 +49,7 @@ class ObservationBatch(NamedTuple):
         chosen[found] = rows[first[:-1][found]]
         return chosen
 
-    def own_stages(self, stages: Rows) -> Rows:
+    def own_stages(self, stages: Int32) -> Int32:
         """(B,) the rows `stages`, or NONE, in the simulations' own numbering."""
         own = np.full(len(stages), NONE, np.int32)
         chosen = stages != NONE

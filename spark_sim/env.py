@@ -17,7 +17,7 @@ from gymnasium.error import InvalidAction, ResetNeeded
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
-from spark_sim.env_view import MS_PER_S, Padded, View
+from spark_sim.env_view import Padded, View
 from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.metrics import measure
 from spark_sim.observation import PASS
@@ -25,6 +25,7 @@ from spark_sim.seeding import Streams
 from spark_sim.simulator import Simulator, Status
 from spark_sim.tables import State
 from traces import ARRIVALS, Arrivals, Trace, load_trace, to_arrays
+from traces.numbers import MS_PER_S
 
 ENV_ID = "decima/Spark-v0"
 

@@ -18,8 +18,7 @@ from spark_sim.observation import PASS, Action
 from spark_sim.simulator import Simulator, Status
 from spark_sim.tables import NONE, State, Table
 from traces.model import MAX_TASKS_PER_STAGE, Job, Trace
-
-MS_PER_S = 1000.0
+from traces.numbers import MS_PER_S
 
 Padded = dict[str, Any]
 """arrays by name, of the same shapes in every step; typed as Gymnasium types its `Dict` space"""

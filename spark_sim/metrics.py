@@ -13,18 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.tables import State
-
-Floats = NDArray[np.float64]
-MS_PER_S = 1000.0
+from traces.numbers import MS_PER_S, Float64
 
 
 @dataclass(frozen=True, eq=False)
 class RunMetrics:
     """What one run gave on N executors. A jobs arrived, which are the first A of all K."""
 
-    jct_s: Floats
+    jct_s: Float64
     """(A,) job completion time; for a job that was not complete, its age when the run ended"""
-    slowdown: Floats
+    slowdown: Float64
     """(A,) `jct_s` divided by the least that the job could need alone on the cluster: of an
     unfinished job so far"""
     unfinished: int
@@ -80,7 +78,7 @@ class RunMetrics:
         return jain_index(self.slowdown) if len(self.slowdown) else math.nan
 
 
-def jain_index(values: Floats) -> float:
+def jain_index(values: Float64) -> float:
     r"""Jain's fairness index.
 
     .. math:: (\\sum_i x_i)^2 / (K \\sum_i x_i^2)
@@ -122,7 +120,7 @@ def measure(state: State) -> RunMetrics:
     )
 
 
-def least_jct_s(state: State) -> Floats:
+def least_jct_s(state: State) -> Float64:
     """(K,) for each job its critical path, or its work spread over all executors if that is longer.
 
     Both from mean durations, so a lucky job may do better.
@@ -130,11 +128,11 @@ def least_jct_s(state: State) -> Floats:
     jobs, stages = state.jobs, state.stages
     path_ms = np.maximum.reduceat(stages["critical_path_ms"], jobs["first_stage"])
     spread_ms = jobs["work_ms"] / int(state.clock[0]["num_executors"])
-    longest: Floats = np.maximum(path_ms, spread_ms) / MS_PER_S
+    longest: Float64 = np.maximum(path_ms, spread_ms) / MS_PER_S
     return longest
 
 
-def jobs_in_system(state: State) -> tuple[Floats, NDArray[np.int64]]:
+def jobs_in_system(state: State) -> tuple[Float64, NDArray[np.int64]]:
     """The number of jobs in the system over time, as steps.
 
     Returns:

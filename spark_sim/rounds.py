@@ -12,13 +12,14 @@ from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import IllegalActionError
 from spark_sim.kernels import session
 from spark_sim.observation import PASS, Action, Observation, observe
-from spark_sim.setup import Floats, build_state
+from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import DECIDE, ILLEGAL, State
 from traces.arrays import TraceArrays
+from traces.numbers import Float64
 
 
-def session_tables(trace: TraceArrays, slots: int, arrival_ms: Floats) -> State:
+def session_tables(trace: TraceArrays, slots: int, arrival_ms: Float64) -> State:
     """Tables of a session in which every job of `trace` is there, once, and nothing has started.
 
     Args:

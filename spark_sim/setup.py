@@ -21,12 +21,10 @@ from spark_sim.tables import (
     Table,
 )
 from traces.arrays import TraceArrays
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+from traces.numbers import Float64, Int32
 
 
-def check_arrivals(arrival_ms: Floats, job: Ints, num_templates: int) -> None:
+def check_arrivals(arrival_ms: Float64, job: Int32, num_templates: int) -> None:
     """Refuse what the event loop relies on not to meet.
 
     Args:
@@ -86,8 +84,8 @@ def check_demands(trace: TraceArrays, cluster: Cluster) -> None:
 def build_state(
     trace: TraceArrays,
     cluster: Cluster,
-    arrival_ms: Floats,
-    job: Ints,
+    arrival_ms: Float64,
+    job: Int32,
     duration_key: int,
     *,
     timeline: bool,
@@ -141,7 +139,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int) -> Table:
 
 
 def _job_table(
-    arrival_ms: Floats, template: Ints, first_stage: Ints, sizes: Ints, stages: Table
+    arrival_ms: Float64, template: Int32, first_stage: Int32, sizes: Int32, stages: Table
 ) -> Table:
     jobs = np.zeros(len(template), JOB)
     jobs["arrival_ms"] = arrival_ms

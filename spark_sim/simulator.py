@@ -11,9 +11,10 @@ from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import dispatch
 from spark_sim.observation import Action, Observation, observe
-from spark_sim.setup import Floats, Ints, build_state
+from spark_sim.setup import build_state
 from spark_sim.tables import NONE, State
 from traces.arrays import TraceArrays
+from traces.numbers import Float64, Int32
 
 
 class Status(IntEnum):
@@ -41,8 +42,8 @@ class Simulator:
         self,
         trace: TraceArrays,
         cluster: Cluster,
-        arrival_ms: Floats,
-        job: Ints,
+        arrival_ms: Float64,
+        job: Int32,
         *,
         duration_key: int = 0,
         timeline: bool = False,

@@ -10,26 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim import tables
-from spark_sim.batch import BatchBuilder, ObservationBatch, Rows
+from spark_sim.batch import BatchBuilder, ObservationBatch
 from spark_sim.cluster import Cluster
 from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
 from spark_sim.kernels.batch import Actions, Progress
 from spark_sim.observation import Action, observe
-from spark_sim.setup import Floats, Ints, build_state
+from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import NONE, State, Table
 from traces.arrays import TraceArrays
+from traces.numbers import Float64, Int32
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """What one simulation of a `VectorSimulator` plays."""
 
-    arrival_ms: Floats
+    arrival_ms: Float64
     """(K,) when each job is submitted, not decreasing"""
-    job: Ints
+    job: Int32
     """(K,) which row of the trace it is"""
     duration_key: int = 0
     """decides every task's duration (`Streams.duration_key`)"""
@@ -125,7 +126,7 @@ class VectorSimulator:
             self._seen = self._builder.of_stacked(self._stacked)
         return self._seen
 
-    def step(self, stages: Rows, limits: Rows) -> StepResult:
+    def step(self, stages: Int32, limits: Int32) -> StepResult:
         """Apply an action to each simulation and run each to its next decision or its end.
 
         Args:

@@ -17,7 +17,7 @@ from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, roll_out
 from decima.agent.scoring import Scorer, segment_log_softmax
-from decima.rl.optimiser import flat_gradient
+from rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (
     ARRAYS,

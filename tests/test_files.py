@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from decima.agent.model import save_model
 from decima.agent.network import NetworkConfig, PolicyNetwork
-from decima.rl.checkpoint import save_tensors
-from decima.rl.errors import RunError
-from decima.rl.run_folder import RunFolder
 from files import writing
 from files.errors import FileError
 from files.names import MAX_MESSAGE, MAX_NAME, clean, is_clean, one_line, printable
 from files.reading import parse_json, parse_toml, read_bytes, read_json
 from files.writing import PARTIAL_SUFFIX, append, write_json, write_whole, written_whole
+from rl.checkpoint import save_tensors
+from rl.errors import RunError
+from rl.run_folder import RunFolder
 from traces import Arrivals, Job, Stage, Trace, TraceError, write_arrivals, write_trace
 from traces.draw import draw_job
 

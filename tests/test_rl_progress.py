@@ -14,10 +14,10 @@ from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
-from decima.rl.errors import RunError
-from decima.rl.learner import IterationReport, LoopSettings, LoopState
-from decima.rl.progress import Reference, RichProgress, duration_text, time_left_s
-from decima.rl.tensorboard import TensorBoardLog, framed
+from rl.errors import RunError
+from rl.learner import IterationReport, LoopSettings, LoopState
+from rl.progress import Reference, RichProgress, duration_text, time_left_s
+from rl.tensorboard import TensorBoardLog, framed
 
 PACKAGE = Path(__file__).parents[1] / "decima" / "rl"
 SETTINGS = LoopSettings(iterations=100, validate_every=5)
@@ -217,6 +217,6 @@ def test_the_package_rests_on_nothing_else_of_ours() -> None:
         f"{path.name} imports {name}"
         for path in sources
         for name in modules_imported(ast.parse(path.read_text()))
-        if name.partition(".")[0] in ours and not name.startswith("decima.rl.")
+        if name.partition(".")[0] in ours and not name.startswith("rl.")
     ]
     assert wrong == []

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from decima.rl.errors import NotFiniteError
-from decima.rl.objectives import (
+from rl.errors import NotFiniteError
+from rl.objectives import (
     clipped_ratio_loss,
     entropy_loss,
     normalised,
     policy_gradient_loss,
     value_loss,
 )
-from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
-from decima.rl.schedules import Curriculum, EntropySchedule, gap_weights
+from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from rl.schedules import Curriculum, EntropySchedule, gap_weights
 
 
 def small_network(seed: int = 3) -> nn.Module:

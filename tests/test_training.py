@@ -22,15 +22,15 @@ from decima.agent.model import ModelError, load_model
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.cli.main import main
 from decima.evaluation.config import ConfigError
-from decima.rl.checkpoint import load_tensors, save_tensors
-from decima.rl.errors import RunError
-from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.episodes import EpisodeSource
 from decima.training.learner import DecimaLearner
 from decima.training.session import MODEL, run_training
 from decima.training.shard import Collected, Part
 from decima.tuning import parameters_json
+from rl.checkpoint import load_tensors, save_tensors
+from rl.errors import RunError
+from rl.run_folder import RunFolder
 from tests.commands import refused
 from traces import load_trace
 

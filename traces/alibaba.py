@@ -27,6 +27,7 @@ from files.names import clean
 from traces.errors import TraceError
 from traces.limits import DEFAULT, Limits
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
+from traces.numbers import MS_PER_S
 
 SKIPPED = {
     "malformed": "a row without nine columns, or with a count or time that is no number",
@@ -50,7 +51,6 @@ ADJUSTED = {
 SUB_SECOND_MS = 500.0
 """duration of a task that starts and ends in the same second: the middle of that second"""
 
-MS_PER_S = 1000.0
 _MAX_LINE = 10_000
 _MAX_TIME_S = 10**9
 _NAME = re.compile(r"[^_]*[A-Z]([0-9]{1,6})(_[0-9_]+)?(?:_Stg[0-9]+)?")

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.model import LevelDurations, Trace
+from traces.numbers import Int64
 
 Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 FRESH, FIRST, REST = range(3)
 """columns of `wave_start`, `wave_count` and `wave_mean_ms`: the order of `traces.model.WAVES`"""

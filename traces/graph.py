@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from traces.model import Job, Trace
+from traces.numbers import MS_PER_S
 
 if TYPE_CHECKING:
     import networkx as nx
-
-MS_PER_S = 1000.0
 
 
 def to_networkx(job: Job) -> nx.DiGraph:

@@ -18,13 +18,13 @@ from files.names import clean
 from files.reading import read_json
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
+from traces.numbers import MS_PER_S
 from traces.text import json_number
 
 SCHEMA_VERSIONS = ("1.5", "1.6")
 SHORTEST_MS = 1.0
 """duration of a task whose recorded runtime is 0: less than its clock could tell"""
 
-MS_PER_S = 1000.0
 BYTES_PER_MB = 2**20
 
 

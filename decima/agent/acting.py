@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from decima.agent import columns, kernels
 from decima.agent.memory import Seen
 from decima.agent.network import LimitInputs, PolicyNetwork
-from decima.agent.scene import Int64
 from spark_sim.tables import NONE
-
-Float64 = NDArray[np.float64]
+from traces.numbers import Float64, Int64
 
 
 class Choices(NamedTuple):

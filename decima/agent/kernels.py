@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from decima.agent.scene import Scene
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.tables import NONE
-
-Int64 = NDArray[np.int64]
-Float32 = NDArray[np.float32]
+from traces.numbers import Float32, Int64
 
 
 class Graphs(NamedTuple):

@@ -13,9 +13,10 @@ from decima.agent import columns, kernels
 from decima.agent.kernels import Graphs, LevelArrays, SceneFeatures
 from decima.agent.network import Embeddings, HeadInputs, PolicyNetwork
 from decima.agent.scales import Scales
-from decima.agent.scene import Int64, Scene
+from decima.agent.scene import Scene
 from gnn.levels import Levels
 from traces.arrays import TraceArrays
+from traces.numbers import Int64
 
 Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.float64])
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.evaluation.config import ConfigError
-from decima.rl.checkpoint import load_tensors, save_tensors
-from decima.rl.errors import RunError
 from decima.settings import build
 from files.writing import write_json
+from rl.checkpoint import load_tensors, save_tensors
+from rl.errors import RunError
 
 FORMAT = "decima-model"
 VERSION = 1

@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 from decima.agent.acting import Choices
 from decima.agent.kernels import SceneFeatures
 from decima.agent.memory import Seen
-from decima.agent.scene import Int64
-
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
+from traces.numbers import Float32, Float64, Int64
 
 
 class Decisions(NamedTuple):

@@ -20,8 +20,7 @@ from spark_sim.cluster import Cluster
 from spark_sim.tables import State
 from spark_sim.vector import Run, VectorSimulator
 from traces.arrays import TraceArrays
-
-Float64 = NDArray[np.float64]
+from traces.numbers import Float64
 
 
 class Act(NamedTuple):

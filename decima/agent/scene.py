@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from spark_sim.batch import ObservationBatch
 from spark_sim.observation import Observation
 from spark_sim.tables import Table
-
-Int64 = NDArray[np.int64]
+from traces.numbers import Int64
 
 
 class Scene(NamedTuple):

@@ -16,7 +16,7 @@ from decima.agent.acting import limits_of
 from decima.agent.memory import GraphSorter, as_levels, cluster_embedding
 from decima.agent.network import Embeddings, HeadInputs, LimitInputs, PolicyNetwork
 from decima.agent.recording import Recording
-from decima.agent.scene import Int64
+from traces.numbers import Int64
 
 
 class Scores(NamedTuple):

@@ -12,9 +12,10 @@ from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, check_folder, training_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import read_settings
-from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, STARTS, RuleFitConfig
+from decima.rule_fit.config import POLICY, REFERENCE, STARTS, RuleFitConfig
 from decima.rule_fit.history import History, read_history
 from decima.tuning import write_tuned
+from traces.numbers import S_PER_MINUTE
 
 _DEFAULT_MINUTES = 30.0
 _FILE = click.Path(dir_okay=False, path_type=Path)

@@ -27,7 +27,8 @@ from traces import (
     read_wfcommons,
     write_trace,
 )
-from traces.graph import MS_PER_S, depth, summary
+from traces.graph import depth, summary
+from traces.numbers import MS_PER_S
 
 EXISTING = click.Path(exists=True, path_type=Path)
 OUTPUT = click.option(

@@ -15,7 +15,7 @@ from spark_sim.compile import cache_folder
 from traces import load_trace
 
 if TYPE_CHECKING:
-    from decima.rl.learner import IterationReport, LoopSettings, LoopState
+    from rl.learner import IterationReport, LoopSettings, LoopState
 
 
 _COMPILED_LAST = "agent"
@@ -64,10 +64,10 @@ def train(
     to the same result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.rl.progress import RichProgress, duration_text
-    from decima.rl.run_folder import RunFolder
     from decima.training.config import read_config, with_teacher
     from decima.training.session import MODEL, run_training
+    from rl.progress import RichProgress, duration_text
+    from rl.run_folder import RunFolder
 
     if workers < 1:
         raise ConfigError(f"workers must be 1 or more, got {workers}")

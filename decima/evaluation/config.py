@@ -11,8 +11,7 @@ from typing import Any
 from decima.policies import Heuristic, is_learned
 from spark_sim import Cluster, Protocol
 from traces.estimates import KINDS, Estimates
-
-MS_PER_S = 1000.0
+from traces.numbers import MS_PER_S
 
 ARRIVALS = ("poisson", "batch", "bursty", "diurnal", "recorded", "decima-sim")
 """arrival patterns by name; anything else is the path of a CSV file (`arrival_ms,job`)"""

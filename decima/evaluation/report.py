@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
 from traces import Trace
+from traces.numbers import Float64
 
 if TYPE_CHECKING:
     from decima.evaluation.runner import Run
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +25,14 @@ class PolicyReport:
 
     runs: tuple[Run, ...]
     """by number of the sequence"""
-    avg_jct_s: Floats
-    median_jct_s: Floats
-    p95_jct_s: Floats
-    p99_jct_s: Floats
-    avg_slowdown: Floats
-    makespan_s: Floats
-    utilisation: Floats
-    fairness: Floats
+    avg_jct_s: Float64
+    median_jct_s: Float64
+    p95_jct_s: Float64
+    p99_jct_s: Float64
+    avg_slowdown: Float64
+    makespan_s: Float64
+    utilisation: Float64
+    fairness: Float64
     """Jain's index of the slowdowns"""
 
     @classmethod
@@ -156,7 +154,7 @@ class Report:
         ]
 
 
-def _figure_json(values: Floats) -> dict[str, Any]:
+def _figure_json(values: Float64) -> dict[str, Any]:
     estimate = mean_of(values)
     return {"mean": estimate.mean, "ci95": estimate.ci95, "per_sequence": values.tolist()}
 

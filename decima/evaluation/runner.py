@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
+from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.policies import Heuristic, is_learned, policy_named
@@ -24,6 +24,7 @@ from spark_sim.vector import Run as VectorRun
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
 from traces.estimates import with_estimates
+from traces.numbers import MS_PER_S
 
 LANES = 16
 """sequences that a learned policy plays side by side"""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from decima.evaluation.config import ARRIVALS, MS_PER_S, EvaluationConfig
+from decima.evaluation.config import ARRIVALS, EvaluationConfig
 from spark_sim import Streams
 from traces import Trace
 from traces import arrivals as patterns
 from traces.arrivals import Arrivals
+from traces.numbers import MS_PER_S
 
 
 def draw_sequence(config: EvaluationConfig, trace: Trace, number: int) -> Arrivals:

@@ -24,10 +24,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
+from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.settings import build
 from files.reading import read_toml
 from traces import load_trace
+from traces.numbers import MS_PER_S
 
 _NOT_HERE = ("policies", "parameters", "sequences", "seed")
 """what the command that reads the file decides"""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 RESAMPLES = 10_000
 _SEED = 20_190_819
@@ -26,14 +26,14 @@ class Estimate:
     ci95: tuple[float, float] | None
 
 
-def mean_of(values: Floats) -> Estimate:
+def mean_of(values: Float64) -> Estimate:
     """Mean of (S,) values, one for each sequence, with its percentile bootstrap interval."""
     if len(values) < 2:
         return Estimate(float(values.mean()), None)
     return Estimate(float(values.mean()), _interval(values[_resample(len(values))].mean(axis=1)))
 
 
-def difference_percent(values: Floats, reference: Floats) -> Estimate:
+def difference_percent(values: Float64, reference: Float64) -> Estimate:
     """By how many percent the mean of `values` lies above that of `reference`, paired.
 
     Args:
@@ -53,6 +53,6 @@ def _resample(count: int) -> NDArray[np.int64]:
     return np.random.default_rng(_SEED).integers(count, size=(RESAMPLES, count))
 
 
-def _interval(means: Floats) -> tuple[float, float]:
+def _interval(means: Float64) -> tuple[float, float]:
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)

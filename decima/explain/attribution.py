@@ -29,8 +29,7 @@ from decima.agent import columns
 from decima.agent.acting import pass_logits
 from decima.agent.memory import GraphSorter, Seen, as_levels, cluster_embedding
 from decima.agent.network import Embeddings, HeadInputs, PolicyNetwork
-
-Float32 = NDArray[np.float32]
+from traces.numbers import Float32
 
 STEPS = 128
 """points at which the integral is evaluated, by the midpoint rule"""

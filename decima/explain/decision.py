@@ -13,11 +13,11 @@ from decima.agent.memory import GraphSorter, Memory, Seen
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
-from decima.evaluation.config import MS_PER_S
 from decima.evaluation.runner import Workload
 from decima.explain.attribution import Attributed, Attribution, DecisionFunction, attribute
 from decima.explain.moments import Moment
 from spark_sim import PASS, Observation
+from traces.numbers import MS_PER_S
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent import columns
-from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
+from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.learned import learned_policy
 from spark_sim import Action, Observation, Protocol, Simulator, Status, Streams
+from traces.numbers import MS_PER_S
 
 SEARCHED = 500
 """decisions among which `busiest` looks"""

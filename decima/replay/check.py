@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from decima.policies import check_name
 from decima.replay.driver import Recording
-from decima.replay.workload import MS_PER_S, ReplayWorkload
+from decima.replay.workload import ReplayWorkload
 from spark_sim import Cluster, Protocol, Streams
-
-Floats = NDArray[np.float64]
+from traces.numbers import MS_PER_S, Float64
 
 _FAIR = "FAIR"
 _SHORTEST_S = 1e-3
@@ -59,7 +58,7 @@ class Fidelity:
     """mean over jobs of (simulated - recorded) / recorded"""
 
     @classmethod
-    def of(cls, error: Floats) -> Fidelity | None:
+    def of(cls, error: Float64) -> Fidelity | None:
         """From (jobs,) relative errors; None without jobs."""
         if len(error) == 0:
             return None
@@ -75,18 +74,18 @@ class ReplayReport:
     """of each application"""
     slots: tuple[int, ...]
     """of each application"""
-    recorded_s: Floats
-    simulated_s: Floats
+    recorded_s: Float64
+    simulated_s: Float64
     """mean over the draws"""
-    spread_s: Floats
+    spread_s: Float64
     """standard deviation over the draws"""
-    tasks_only_s: Floats
+    tasks_only_s: Float64
     """as `simulated_s` if the driver took no time"""
     overlapped: NDArray[np.bool_]
     """whether another job of the application ran at the same time"""
 
     @property
-    def error(self) -> Floats:
+    def error(self) -> Float64:
         """Relative errors of `simulated_s`."""
         return relative_error(self.simulated_s, self.recorded_s)
 
@@ -140,9 +139,9 @@ Progress = Callable[[int, int], None]
 """called with (runs finished, runs in all)"""
 
 
-def relative_error(simulated: Floats, recorded: Floats) -> Floats:
+def relative_error(simulated: Float64, recorded: Float64) -> Float64:
     """(simulated - recorded) / recorded."""
-    found: Floats = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
+    found: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
     return found
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces import Job, Stage, Trace, TraceError
+from traces.numbers import Float64
 from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.events import Outcome
@@ -29,8 +30,6 @@ SHORTEST_WAIT_MS = 1.0
 """the clock's step; shorter waits are not modelled"""
 _STAGE = "stage "
 # How the importer names stages: by Spark's number.
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,18 +66,18 @@ class Recording:
     """for each job of the trace"""
 
     @property
-    def recorded_ms(self) -> Floats:
+    def recorded_ms(self) -> Float64:
         """(J,) how long each job took."""
         rows = self._rows()
         return np.array([row["end_ms"] - row["start_ms"] for row in rows], np.float64)
 
     @property
-    def end_ms(self) -> Floats:
+    def end_ms(self) -> Float64:
         """(J,) when each job ended, on the clock of the arrivals."""
         return np.array([row["end_ms"] for row in self._rows()], np.float64)
 
     @property
-    def arrival_ms(self) -> Floats:
+    def arrival_ms(self) -> Float64:
         """(J,) when each job was submitted."""
         return np.array([row["start_ms"] for row in self._rows()], np.float64)
 
@@ -211,14 +210,14 @@ class _StageTimes:
     def _rows(self, job: Job) -> NDArray[np.int64]:
         return np.searchsorted(self._stages, _numbers(job))
 
-    def _submitted_ms(self, job: Job) -> Floats:
+    def _submitted_ms(self, job: Job) -> Float64:
         """(stages,) submission of the Spark job that lists each stage first."""
         spark_jobs = self._application.jobs
         return np.array(
             [spark_jobs[number].start.time_ms for number in self._spark_jobs(job)], np.float64
         )
 
-    def _ready_ms(self, job: Job, rows: NDArray[np.int64], start_ms: float) -> Floats:
+    def _ready_ms(self, job: Job, rows: NDArray[np.int64], start_ms: float) -> Float64:
         """(stages,) the end of the last parent, for a stage without parents the job's start."""
         return np.array(
             [
@@ -230,8 +229,8 @@ class _StageTimes:
     def _typical_launch_ms(
         self,
         rows: Sequence[NDArray[np.int64]],
-        ready: Sequence[Floats],
-        submitted: Sequence[Floats],
+        ready: Sequence[Float64],
+        submitted: Sequence[Float64],
     ) -> float:
         """Median time from submission to first task over the stages that found a free slot."""
         if not rows:
@@ -242,15 +241,15 @@ class _StageTimes:
         return float(np.median((first - since)[free])) if free.any() else 0.0
 
     def _launch_ms(
-        self, rows: NDArray[np.int64], ready: Floats, submitted: Floats, typical_ms: float
-    ) -> Floats:
+        self, rows: NDArray[np.int64], ready: Float64, submitted: Float64, typical_ms: float
+    ) -> Float64:
         since = np.maximum(ready, submitted)
         first = self._first_ms[rows]
         seen = np.maximum(first - since, 0.0)
-        known: Floats = np.where(self._was_full(since, first), np.minimum(seen, typical_ms), seen)
+        known: Float64 = np.where(self._was_full(since, first), np.minimum(seen, typical_ms), seen)
         return known
 
-    def _was_full(self, begin_ms: Floats, end_ms: Floats) -> NDArray[np.bool_]:
+    def _was_full(self, begin_ms: Float64, end_ms: Float64) -> NDArray[np.bool_]:
         """Whether every slot was busy at some time between."""
         times, total = self._full
         spent = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
@@ -263,7 +262,7 @@ def _numbers(job: Job) -> list[int]:
     return [int(stage.name.removeprefix(_STAGE)) for stage in job.stages]
 
 
-def _split(job: Job, wait_ms: Floats, after_ms: float, spark_job: tuple[int, ...]) -> DriverRecord:
+def _split(job: Job, wait_ms: Float64, after_ms: float, spark_job: tuple[int, ...]) -> DriverRecord:
     """Take what all first stages wait for out of their waits."""
     roots = [index for index, stage in enumerate(job.stages) if not stage.parents]
     before_ms = float(wait_ms[roots].min())
@@ -276,7 +275,7 @@ def _full_time(
     launch_ms: NDArray[np.int64],
     finish_ms: NDArray[np.int64],
     slots: int,
-) -> tuple[Floats, Floats]:
+) -> tuple[Float64, Float64]:
     """(M,) times and (M,) for how long until then every slot was busy."""
     free_changes = [
         (launch_ms, np.full(len(launch_ms), -1)),

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.heuristics.spark_fair import water_level
 from decima.replay.driver import SHORTEST_WAIT_MS, DriverRecord
@@ -21,9 +20,7 @@ from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, NONE, State
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from traces.numbers import Bool, Int64
 
 FIFO, FAIR = "fifo", "spark_fair"
 ORDERS = (FIFO, FAIR)
@@ -36,9 +33,9 @@ _NOT_SUBMITTED = np.iinfo(np.int64).max
 class SparkJobs:
     """Which Spark job each stage of a recorded job belongs to."""
 
-    of_stage: Ints
+    of_stage: Int64
     """(stages,) counted from 0 in the order of Spark's numbers; waits belong to what waits"""
-    is_wait: Flags
+    is_wait: Bool
     """(stages,) whether it is no stage but a wait for the driver (`driver.with_waits`)"""
 
     @classmethod
@@ -75,7 +72,7 @@ def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> 
 
 
 @kernel
-def _run(state: State, fair: bool, spark_job: Ints, is_wait: Flags, submitted: Ints) -> int:
+def _run(state: State, fair: bool, spark_job: Int64, is_wait: Bool, submitted: Int64) -> int:
     status = DECIDE
     while status == DECIDE:
         seen = observed(state)
@@ -92,7 +89,7 @@ def _run(state: State, fair: bool, spark_job: Ints, is_wait: Flags, submitted: I
 
 
 @kernel
-def _submit(seen: Observation, spark_job: Ints, is_wait: Flags, submitted: Ints) -> int:
+def _submit(seen: Observation, spark_job: Int64, is_wait: Bool, submitted: Int64) -> int:
     """Note when Spark jobs are submitted; returns an open wait, which queues nowhere, or NONE.
 
     A Spark job is submitted when the first of its stages may run: its rank is that stage's.
@@ -112,7 +109,7 @@ def _submit(seen: Observation, spark_job: Ints, is_wait: Flags, submitted: Ints)
 
 
 @kernel
-def _first_of(seen: Observation, job: int, spark_job: Ints, submitted: Ints) -> int:
+def _first_of(seen: Observation, job: int, spark_job: Int64, submitted: Int64) -> int:
     """The open stage of `job` whose Spark job was submitted first, then by number; else NONE."""
     best = NONE
     row = seen.jobs[job]
@@ -127,7 +124,7 @@ def _first_of(seen: Observation, job: int, spark_job: Ints, submitted: Ints) -> 
 
 
 @kernel
-def _first(seen: Observation, spark_job: Ints, submitted: Ints) -> int:
+def _first(seen: Observation, spark_job: Int64, submitted: Int64) -> int:
     """As `_first_of`, over all jobs."""
     best = NONE
     for job in seen.active:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.evaluation.runner import play
 from decima.policies import Parameters, policy_named
@@ -16,10 +15,7 @@ from spark_sim import Cluster, Protocol, Simulator
 from traces import Trace, to_arrays
 from traces.arrays import TraceArrays
 from traces.arrivals import Arrivals
-
-MS_PER_S = 1000.0
-
-Floats = NDArray[np.float64]
+from traces.numbers import MS_PER_S, Float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +26,9 @@ class ReplayWorkload:
     arrays: TraceArrays
     recorded: Arrivals
     """each job once, when it was submitted"""
-    before_ms: Floats
+    before_ms: Float64
     """(J,) from a job's submission until the simulator sees it"""
-    after_ms: Floats
+    after_ms: Float64
     """(J,) from its last task to its end"""
     spark_jobs: tuple[SparkJobs, ...]
     """for each job"""
@@ -66,7 +62,7 @@ class ReplayWorkload:
         arrivals: Arrivals,
         duration_key: int,
         parameters: Parameters | None = None,
-    ) -> Floats:
+    ) -> Float64:
         """(K,) completion times of one run, in the order of `arrivals`.
 
         Args:
@@ -88,5 +84,5 @@ class ReplayWorkload:
                                          parameters=parameters, key=duration_key))  # fmt: skip
         end_ms = np.empty(len(order))
         end_ms[order] = simulator.completion_ms()
-        jct_ms: Floats = end_ms + self.after_ms[arrivals.job] - arrivals.arrival_ms
+        jct_ms: Float64 = end_ms + self.after_ms[arrivals.job] - arrivals.arrival_ms
         return jct_ms / MS_PER_S

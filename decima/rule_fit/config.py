@@ -15,7 +15,6 @@ REFERENCE = "strict_fair"
 STARTS = ("tuned_srw", "shipped")
 """weights that resemble this heuristic, or those in the package"""
 
-S_PER_MINUTE = 60.0
 _MAX_SIGMA = 10.0
 
 

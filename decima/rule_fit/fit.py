@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.evaluation.config import ConfigError
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Parameters
-from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
+from decima.rule_fit.config import POLICY, REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import Scorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
-
-Floats = NDArray[np.float64]
+from traces.numbers import S_PER_MINUTE, Float64
 
 _SAME = 1e-6
 # Relative; rounding differs between machines, another search differs at once.
@@ -54,7 +52,7 @@ class Budget:
 class _Best:
     """The best mean so far."""
 
-    weights: Floats
+    weights: Float64
     score: float
     generation: int
 
@@ -207,7 +205,7 @@ class _Fit:
             config=self._config,
         )
 
-    def _validated(self, weights: Floats) -> float:
+    def _validated(self, weights: Float64) -> float:
         return float(self._scorer.scores([weights], self._config.validation_numbers())[0])
 
     def _compare(self, validation: float | None, generation: int) -> None:

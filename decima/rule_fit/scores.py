@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
@@ -18,10 +17,9 @@ from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import Heuristic
 from decima.rule_fit.config import POLICY, REFERENCE, RuleFitConfig
 from spark_sim.metrics import measure
+from traces.numbers import Float64
 
-Floats = NDArray[np.float64]
-
-_Work = tuple[Floats | None, range]
+_Work = tuple[Float64 | None, range]
 """weights (None: the reference), numbers of the sequences"""
 
 
@@ -55,7 +53,7 @@ class Scorer:
     ) -> None:
         self._stack.close()
 
-    def scores(self, candidates: Sequence[Floats], numbers: range) -> Floats:
+    def scores(self, candidates: Sequence[Float64], numbers: range) -> Float64:
         """(C,) average JCT of each candidate over that of the reference, geometric mean.
 
         Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
@@ -81,7 +79,7 @@ class _Player:
         told = {_told(one): one for one in self._settings}
         self._workloads = {key: Workload.of(one) for key, one in told.items()}
 
-    def play(self, work: _Work) -> Floats:
+    def play(self, work: _Work) -> Float64:
         """(settings x sequences,) average JCT in s."""
         weights, numbers = work
         name = REFERENCE if weights is None else POLICY
@@ -109,5 +107,5 @@ def _start_worker(config: RuleFitConfig) -> None:
     _worker = _Player(config)
 
 
-def _play(work: _Work) -> Floats:
+def _play(work: _Work) -> Float64:
     return _worker.play(work)

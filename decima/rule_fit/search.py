@@ -11,26 +11,24 @@ from collections.abc import Sequence
 
 import cma
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS
 from decima.rule_fit.config import POLICY
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 _SEARCH = 1_000_000_007
 # Spawn key of the search's own stream: no sequence has this number.
 
 
-def start(kind: str) -> Floats:
+def start(kind: str) -> Float64:
     """The weights that a search begins with, a `config.STARTS`."""
     if kind == "shipped":
         return np.array([HEURISTICS[POLICY].defaults[name] for name in PARAMETERS])
     return _like_tuned_srw()
 
 
-def _like_tuned_srw() -> Floats:
+def _like_tuned_srw() -> Float64:
     """Weights near `tuned_srw`: the shortest job first, under a limit that grows with its work.
 
     One hidden unit is the gate: open while the job holds less than 1.5 fair shares times its
@@ -48,7 +46,7 @@ def _like_tuned_srw() -> Floats:
 class Search:
     """A CMA-ES run: a pure function of its settings and of the scores that it was told."""
 
-    def __init__(self, begin: Floats, sigma: float, population: int, seed: int) -> None:
+    def __init__(self, begin: Float64, sigma: float, population: int, seed: int) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SEARCH,)))
         options = {
             "popsize": population,
@@ -59,10 +57,10 @@ class Search:
             "verb_log": 0,
         }
         self._strategy = cma.CMAEvolutionStrategy(begin, sigma, options)
-        self._asked: Sequence[Floats] = ()
+        self._asked: Sequence[Float64] = ()
 
     @property
-    def mean(self) -> Floats:
+    def mean(self) -> Float64:
         """(P,) centre of the distribution."""
         return np.array(self._strategy.mean, np.float64)
 
@@ -71,7 +69,7 @@ class Search:
         """Overall width of the distribution."""
         return float(self._strategy.sigma)
 
-    def ask(self) -> Sequence[Floats]:
+    def ask(self) -> Sequence[Float64]:
         """The candidates of the next generation, (P,) weights each."""
         self._asked = self._strategy.ask()
         return self._asked

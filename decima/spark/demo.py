@@ -16,11 +16,10 @@ from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, graph_text, submit_all
 from decima.spark.trial import PLAIN, local_session
 from traces import Job, load_trace
+from traces.numbers import Float64
 from traces.record_tpch.plan import LAYOUTS, Variant
 from traces.record_tpch.sql import query_text
 from traces.record_tpch.tables import find_generator, generate_tables
-
-Floats = NDArray[np.float64]
 
 QUERIES = (1, 3, 4, 5, 6, 10, 12, 14, 19)
 SCALE_FACTOR = 0.05
@@ -43,7 +42,7 @@ class DemoOutcome:
     """One policy's run."""
 
     policy: str
-    jct_s: Floats
+    jct_s: Float64
     """(K,)"""
     is_query: NDArray[np.bool_]
     """(K,) a TPC-H query; else a replayed job"""
@@ -76,7 +75,7 @@ def run_demo(
 
 
 def _run(
-    policy: str, config: DemoConfig, tables: Path, work: Sequence[int | Job], arrival_s: Floats
+    policy: str, config: DemoConfig, tables: Path, work: Sequence[int | Job], arrival_s: Float64
 ) -> DemoOutcome:
     spark = local_session(config.slots, fair=policy == "spark-fair")
     try:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.evaluation.runner import play
 from decima.policies import Parameters, policy_named
@@ -22,8 +21,7 @@ from decima.spark.errors import AttachError
 from spark_sim import Cluster, Protocol, Simulator
 from traces import Job, LevelDurations, Trace
 from traces.arrays import to_arrays
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 POOL = "spark.scheduler.pool"
 JOB = "decima.job"
@@ -114,7 +112,7 @@ class Replayer:
         self.run_one("overhead", ":" + ",".join([str(_MEASURED_MS)] * slots * waves))
         return time.monotonic() - began
 
-    def run(self, jobs: Sequence[Job], arrival_s: Floats) -> Floats:
+    def run(self, jobs: Sequence[Job], arrival_s: Float64) -> Float64:
         """(K,) JCT in seconds of jobs that are submitted at the given times.
 
         Raises:
@@ -128,8 +126,8 @@ class Replayer:
 
 
 def submit_all(
-    context: Any, names: Sequence[str], arrival_s: Floats, run: Callable[[int], None]
-) -> Floats:
+    context: Any, names: Sequence[str], arrival_s: Float64, run: Callable[[int], None]
+) -> Float64:
     """(K,) JCT in seconds of jobs that `run(k)` runs, each at its time in a thread of its own.
 
     Raises:
@@ -164,11 +162,11 @@ def submit_all(
 
 def simulated_s(
     jobs: Sequence[Job],
-    arrival_s: Floats,
+    arrival_s: Float64,
     slots: int,
     policy: str,
     parameters: Parameters | None = None,
-) -> Floats:
+) -> Float64:
     """(K,) JCT of the same jobs in the simulator's shared session."""
     distinct = {job.name: job for job in jobs}
     place = {name: row for row, name in enumerate(distinct)}
@@ -182,5 +180,5 @@ def simulated_s(
         simulator,
         policy_named(policy, arrays, protocol=Protocol.SESSION, parameters=parameters),
     )
-    found: Floats = simulator.completion_ms() / 1000 - arrival_s
+    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
     return found

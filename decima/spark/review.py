@@ -15,15 +15,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from decima.policies import HEURISTICS, Parameters, is_learned
 from decima.spark.decision_log import Decisions
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
 from files.writing import written_whole
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 SUFFIXES = (".svg", ".png")
 _OTHERS = "others"
@@ -39,11 +37,11 @@ class Review:
     names: tuple[str, ...]
     """K jobs, by arrival"""
     slots: int
-    jct_s: Floats
+    jct_s: Float64
     """(K,) as they ran; NaN where a job had not ended"""
-    own_s: Floats
+    own_s: Float64
     """(K,) of that what Spark itself took; NaN where that is not known"""
-    simulated_s: dict[str, Floats]
+    simulated_s: dict[str, Float64]
     """by policy: (K,), Spark's own time included"""
     ran: str
     """the policy that really decided"""
@@ -89,7 +87,7 @@ def review(
     own_ms = [np.nan if one.own_ms is None else one.own_ms for one in decisions.jobs]
     own_s = np.array(own_ms) / 1000
 
-    def played_s(name: str, values: Parameters | None) -> Floats:
+    def played_s(name: str, values: Parameters | None) -> Float64:
         return simulated_s(jobs, arrival_s, slots, name, values) + np.nan_to_num(own_s)
 
     simulated = {name: played_s(name, known.get(name)) for name in policies}
@@ -109,13 +107,13 @@ def review(
     )
 
 
-def _jct_s(decisions: Decisions) -> Floats:
+def _jct_s(decisions: Decisions) -> Float64:
     """(K,) NaN where a job had not ended."""
     ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
     return np.array([np.nan if end is None else (end - arrival) / 1000 for arrival, end in ends])
 
 
-def _error(simulated_s: Floats | None, jct_s: Floats) -> float | None:
+def _error(simulated_s: Float64 | None, jct_s: Float64) -> float | None:
     ended = ~np.isnan(jct_s)
     if simulated_s is None or not ended.any() or not jct_s[ended].any():
         return None
@@ -151,11 +149,11 @@ def draw_decisions(decisions: Decisions, path: Path) -> None:
         figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
 
 
-def held_slots(decisions: Decisions) -> tuple[Floats, dict[str, Floats]]:
+def held_slots(decisions: Decisions) -> tuple[Float64, dict[str, Float64]]:
     """(P,) seconds since the first plan, and by job (P,) slots held; small jobs are one."""
     begin_ms = decisions.plans[0].time_ms
     time_s = np.array([(plan.time_ms - begin_ms) / 1000 for plan in decisions.plans])
-    held: dict[str, Floats] = {}
+    held: dict[str, Float64] = {}
     for index, plan in enumerate(decisions.plans):
         for one in plan.sets:
             row = held.setdefault(one.job, np.zeros(len(decisions.plans)))

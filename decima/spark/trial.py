@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.policies import HEURISTICS, Heuristic, Parameters, is_learned
 from decima.spark.attaching import attach
@@ -19,9 +18,8 @@ from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.scheduler import Status
 from traces import Job, Trace
 from traces.loopback import LOOPBACK
+from traces.numbers import Float64
 from traces.spark_log import read_spark_logs
-
-Floats = NDArray[np.float64]
 
 PLAIN = ("spark-fifo", "spark-fair")
 """Spark's own schedulers, with nothing of ours attached"""
@@ -64,9 +62,9 @@ class Outcome:
     """One policy's run of the jobs."""
 
     policy: str
-    jct_s: Floats
+    jct_s: Float64
     """(K,) on Spark"""
-    simulated_s: Floats
+    simulated_s: Float64
     """(K,) in the simulator, whose tasks take `overhead_ms` more than they sleep"""
     overhead_ms: float
     """what Spark adds to a task, measured before the jobs came"""
@@ -84,14 +82,14 @@ class Outcome:
         return float(self.jct_s.mean() / self.simulated_s.mean() - 1)
 
 
-def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Floats]:
+def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Float64]:
     """The jobs and when each arrives, in real seconds; the first at once."""
     rng = np.random.default_rng(config.seed)
     scaled = at_scale(trace, config.time_scale)
     rows = rng.integers(len(scaled.jobs), size=config.jobs)
     gaps_s = rng.exponential(config.interarrival_s, config.jobs)
     gaps_s[0] = 0.0
-    arrival_s: Floats = np.cumsum(gaps_s)
+    arrival_s: Float64 = np.cumsum(gaps_s)
     return [scaled.jobs[row] for row in rows], arrival_s
 
 
@@ -143,7 +141,7 @@ def _on_spark(
     policy: str,
     config: TrialConfig,
     jobs: Sequence[Job],
-    arrival_s: Floats,
+    arrival_s: Float64,
     priors: Trace | None,
 ) -> Outcome:
     spark = local_session(config.slots, fair=policy == "spark-fair")
@@ -166,8 +164,8 @@ def _on_spark(
 
 
 def expected_s(
-    policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Floats, overhead_ms: float
-) -> Floats:
+    policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Float64, overhead_ms: float
+) -> Float64:
     """(K,) JCT in the simulator where Spark adds `overhead_ms` to each task."""
     longer = [with_overhead(job, overhead_ms) for job in jobs]
     name, parameters = _SIMULATED_AS.get(policy, policy), config.parameters.get(policy)

@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
-from decima.evaluation.config import MS_PER_S, ConfigError
+from decima.evaluation.config import ConfigError
 from decima.policies import HEURISTICS, Heuristic, PolicyError
 from decima.settings import Maybe, build
 from files.errors import FileError
 from files.reading import parse_toml, read_toml
 from spark_sim import Cluster, Protocol
+from traces.numbers import MS_PER_S
 
 Objective = Literal["avg_jct", "tail", "makespan"]
 

@@ -14,14 +14,11 @@ are not complete count as long as they are in the system: leaving them undone ne
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.training.config import Objective
 from spark_sim.tables import State
+from traces.numbers import MS_PER_S, Float64
 
-Float64 = NDArray[np.float64]
-
-MS_PER_S = 1000.0
 TAIL_UNIT_S = 100.0
 """U: a job of this age costs as much per second as two under "avg_jct\""""
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent.rollout import Rollouts
-from decima.agent.scene import Int64
-from decima.rl import baselines, returns
-from decima.rl.baselines import TimedReturns
 from decima.training.config import CreditConfig
 from decima.training.costs import Float64, cost_at
+from rl import baselines, returns
+from rl.baselines import TimedReturns
+from traces.numbers import Int64
 
 UNBOUNDED_UNIT_S = 1_000.0
 """unit of undiscounted returns"""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.evaluation.config import MS_PER_S
-from decima.rl.returns import Floats
-from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig, WorkloadConfig
+from rl.returns import Floats
+from rl.schedules import Curriculum
 from spark_sim import Streams
 from spark_sim.vector import Run
 from traces import Trace
 from traces import arrivals as patterns
+from traces.numbers import MS_PER_S
 
 FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_EPISODE = 3_000_000

@@ -1,4 +1,4 @@
-"""`DecimaLearner`: one training, as the loop of `decima.rl` runs it."""
+"""`DecimaLearner`: one training, as the loop of `rl` runs it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.evaluation.config import ConfigError
-from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
-from decima.rl.returns import AverageRate
-from decima.rl.schedules import EntropySchedule, gap_weights
 from decima.training.config import TrainConfig
 from decima.training.crew import make_crew
 from decima.training.episodes import EpisodeSource, settings_of
 from decima.training.shard import Collected, Part, Request, reference_jct_s
+from rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
+from rl.returns import AverageRate
+from rl.schedules import EntropySchedule, gap_weights
 from traces import load_trace
 from traces.arrays import to_arrays
 

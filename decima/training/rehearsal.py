@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from decima.agent.network import PolicyNetwork
-from decima.rl.optimiser import flat_parameters
 from decima.training.config import TrainConfig, UpdateConfig, ValidationConfig
 from decima.training.shard import Request, Shard
+from rl.optimiser import flat_parameters
 
 _TRACE = "random-dag"
 """generated, so nothing is read; machine code depends on the types of a trace, not on its jobs"""

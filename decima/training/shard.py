@@ -18,22 +18,22 @@ from decima.agent.memory import GraphSorter
 from decima.agent.network import PolicyNetwork
 from decima.agent.rollout import Lanes, Rollouts, roll_out
 from decima.agent.scales import Scales
-from decima.agent.scene import Int64
 from decima.agent.scoring import Scorer, Scores
 from decima.evaluation.config import ConfigError
 from decima.policies import Heuristic
-from decima.rl import objectives
-from decima.rl.optimiser import flat_gradient, set_flat_parameters
-from decima.rl.returns import Floats
 from decima.training.config import TrainConfig
 from decima.training.credit import Credit, assign_credit
 from decima.training.episodes import Episode, EpisodeSource
 from decima.training.teacher import Teacher
+from rl import objectives
+from rl.optimiser import flat_gradient, set_flat_parameters
+from rl.returns import Floats
 from spark_sim import Cluster, Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run
 from traces import load_trace
 from traces.arrays import TraceArrays, to_arrays
+from traces.numbers import Int64
 
 REFERENCE = "strict_fair"
 """the heuristic that scores are relative to"""

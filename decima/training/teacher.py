@@ -8,10 +8,10 @@ from decima.agent.acting import Choices
 from decima.agent.memory import Seen
 from decima.agent.rollout import Act
 from decima.policies import Heuristic
-from spark_sim.batch import Rows
 from spark_sim.observation import PASS, Action, observe
 from spark_sim.tables import NONE
 from spark_sim.vector import VectorSimulator
+from traces.numbers import Int32
 
 
 class Teacher:
@@ -39,7 +39,7 @@ class Teacher:
         return Act(done, advice)
 
     @staticmethod
-    def _note(seen: Seen, advice: Choices, own_stage: Rows, lane: int, action: Action) -> None:
+    def _note(seen: Seen, advice: Choices, own_stage: Int32, lane: int, action: Action) -> None:
         """Write an action of the heuristic into row `lane`, as the network would have taken it."""
         features = seen.features
         first, last = int(features.open_ptr[lane]), int(features.open_ptr[lane + 1])

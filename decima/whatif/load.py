@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from decima.replay import Recording
 from decima.replay.check import recorded_policy
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 _SOON_MS = 1000.0
 """a driver that submits within this time after an end seems to have waited for that end"""
@@ -62,7 +61,7 @@ def chained_share(recording: Recording) -> float:
     return chained / others if others else 0.0
 
 
-def by_length(alone_s: Floats) -> dict[str, NDArray[np.int64]]:
+def by_length(alone_s: Float64) -> dict[str, NDArray[np.int64]]:
     """The jobs in three groups of about equal number, by how long they take alone."""
     order = np.argsort(alone_s, kind="stable")
     if len(order) < 3:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.study import PolicyResult, WhatIf
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 
 def seconds(value_s: float) -> str:
@@ -74,7 +71,7 @@ def policies_table(found: WhatIf, arrivals: str) -> Table:
     return table
 
 
-def _averages(result: PolicyResult, arrivals: str) -> tuple[Floats, Floats]:
+def _averages(result: PolicyResult, arrivals: str) -> tuple[Float64, Float64]:
     """Average and 95th percentile, one for each draw or sequence."""
     if arrivals == "recorded":
         return result.avg_s, result.p95_s

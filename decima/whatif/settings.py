@@ -8,8 +8,7 @@ from decima.policies import HEURISTICS, check_name
 from decima.replay.check import session_cluster
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
-
-MS_PER_S = 1000.0
+from traces.numbers import MS_PER_S
 
 PROTOCOLS = (Protocol.SESSION.label, Protocol.EXECUTORS.label)
 """one session that shares its slots, or one application for each job"""

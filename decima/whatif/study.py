@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.descent import descend, max_scores
 from decima.policies import Parameters
@@ -15,8 +14,7 @@ from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from spark_sim import Streams
 from traces.arrivals import Arrivals
-
-Floats = NDArray[np.float64]
+from traces.numbers import Float64
 
 _RECORDED = 0
 _FIRST_EVALUATION = 1
@@ -33,23 +31,23 @@ _ALONE = "strict_fair"
 class PolicyResult:
     """One policy on one number of executors."""
 
-    recorded_jct_s: Floats
+    recorded_jct_s: Float64
     """(draws, J) with the recorded arrivals, jobs as in the trace"""
-    resampled_avg_s: Floats
+    resampled_avg_s: Float64
     """(sequences,) average JCT with resampled arrivals; empty where only the mean is of interest"""
-    resampled_p95_s: Floats
+    resampled_p95_s: Float64
     """(sequences,) 95th percentile"""
 
     @property
-    def avg_s(self) -> Floats:
+    def avg_s(self) -> Float64:
         """(draws,) average JCT with the recorded arrivals."""
-        found: Floats = self.recorded_jct_s.mean(axis=1)
+        found: Float64 = self.recorded_jct_s.mean(axis=1)
         return found
 
     @property
-    def p95_s(self) -> Floats:
+    def p95_s(self) -> Float64:
         """(draws,) 95th percentile of JCT with the recorded arrivals."""
-        found: Floats = np.percentile(self.recorded_jct_s, 95, axis=1)
+        found: Float64 = np.percentile(self.recorded_jct_s, 95, axis=1)
         return found
 
 
@@ -58,7 +56,7 @@ class SizeResult:
     """All policies on one number of executors."""
 
     executors: int
-    alone_s: Floats
+    alone_s: Float64
     """(J,) mean JCT of each job if it never met another: no policy can do better"""
     tuned: Mapping[str, Parameters]
     policies: Mapping[str, PolicyResult]
@@ -164,7 +162,7 @@ class _Study:
         parameters: Parameters | None,
         arrivals: Arrivals,
         draws: int,
-    ) -> Floats:
+    ) -> Float64:
         """(draws, J) completion times of each job once, as in the trace."""
         found = np.empty((draws, len(arrivals)))
         for draw in range(draws):
@@ -192,7 +190,7 @@ class _Study:
         parameters: Parameters | None,
         arrivals: Arrivals,
         duration_key: int,
-    ) -> Floats:
+    ) -> Float64:
         cluster = self._settings.cluster(size)
         found = self._workload.jct_s(cluster, name, arrivals, duration_key, parameters)
         self._progress(f"{name}, {size} slots", 1)

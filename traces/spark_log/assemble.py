@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from traces.arrays import FIRST, FRESH, REST
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage
+from traces.numbers import Int64
 from traces.spark_log.application import Application
 from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, group_jobs
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, Outcome
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
 from traces.spark_log.summary import ImportSummary
 
-Rows = NDArray[np.int64]
 """rows of `Application.tasks`"""
 
 NO_STAGE = "none of its tasks succeeded"
@@ -63,19 +63,19 @@ class _Work:
         """Stages with at least one success."""
         return set(np.unique(self.stage[self.outcome == Outcome.SUCCESS]).tolist())
 
-    def attempts(self, stages: Iterable[int]) -> Rows:
+    def attempts(self, stages: Iterable[int]) -> Int64:
         """All attempts in `stages`, in the order of their ends."""
         found = [self._rows[stage] for stage in stages if stage in self._rows]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
-    def first_successes(self, attempts: Rows) -> Rows:
+    def first_successes(self, attempts: Int64) -> Int64:
         """Of `attempts` the first success of each partition."""
         successes = attempts[self.outcome[attempts] == Outcome.SUCCESS]
         _, first = np.unique(self.partition[successes], return_index=True)
-        counted: Rows = successes[np.sort(first)]
+        counted: Int64 = successes[np.sort(first)]
         return counted
 
-    def level(self, executors: int, rows: Rows) -> LevelDurations:
+    def level(self, executors: int, rows: Int64) -> LevelDurations:
         """The durations of `rows` by wave."""
         wave = self.placement.wave[rows]
         duration_ms = np.maximum(self.held_ms[rows], SHORTEST_MS)
@@ -170,7 +170,9 @@ class JobAssembler:
         work.in_trace[every] = True
         return self._recorded(job, numbers)
 
-    def _stages(self, graph: StageGraph, counted: dict[int, Rows], level: int) -> tuple[Stage, ...]:
+    def _stages(
+        self, graph: StageGraph, counted: dict[int, Int64], level: int
+    ) -> tuple[Stage, ...]:
         index = {node: position for position, node in enumerate(graph.parents)}
         stages: list[Stage] = []
         for node, parents in graph.parents.items():

@@ -22,11 +22,11 @@ from enum import Enum
 
 from torch import Tensor
 
-from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
-from decima.rl.errors import NotFiniteError, RunError
-from decima.rl.learner import IterationReport, Learner, LoopSettings, LoopState, Observer
-from decima.rl.run_folder import RunFolder
-from decima.rl.stopping import stop_signals
+from rl.checkpoint import load_tensors, save_tensors, snapshot
+from rl.errors import NotFiniteError, RunError
+from rl.learner import IterationReport, Learner, LoopSettings, LoopState, Observer
+from rl.run_folder import RunFolder
+from rl.stopping import stop_signals
 
 SAVING_SHARE = 0.02
 """share of the time that saving after each iteration may take"""

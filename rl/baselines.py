@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decima.rl.returns import Floats
+from rl.returns import Floats
 
 
 @dataclass(frozen=True)

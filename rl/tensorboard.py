@@ -16,9 +16,9 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
-from decima.rl.errors import RunError
-from decima.rl.learner import IterationReport, LoopSettings, LoopState
 from files.writing import append
+from rl.errors import RunError
+from rl.learner import IterationReport, LoopSettings, LoopState
 
 _FILE_VERSION = "brain.Event:2"
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-from decima.rl.errors import NotFiniteError
+from rl.errors import NotFiniteError
 
 
 def flat_parameters(module: nn.Module) -> Tensor:

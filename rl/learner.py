@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from decima.rl.errors import CheckpointError
+from rl.errors import CheckpointError
 
 
 class Learner(Protocol):

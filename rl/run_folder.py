@@ -20,11 +20,11 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from decima.rl.environment import environment
-from decima.rl.errors import RunError
 from files.errors import FileError
 from files.reading import parse_json, read_bytes, read_json
 from files.writing import PARTIAL_SUFFIX, append, write_json, write_whole
+from rl.environment import environment
+from rl.errors import RunError
 
 _LOCK = "lock"
 

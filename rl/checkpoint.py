@@ -16,9 +16,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from decima.rl.errors import CheckpointError, RunError
 from files.reading import parse_json, read_bytes
 from files.writing import write_whole
+from rl.errors import CheckpointError, RunError
 
 _METADATA = "__metadata__"  # named by the format; holds text by name
 _FACTS = "json"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from decima.rl.learner import IterationReport, LoopSettings, LoopState
-from decima.rl.loop import SCORE, Clock
+from rl.learner import IterationReport, LoopSettings, LoopState
+from rl.loop import SCORE, Clock
 
 _REFRESHES_PER_S = 2.0
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from decima.rl.returns import Floats
+from rl.returns import Floats
 
 
 @dataclass(frozen=True)
