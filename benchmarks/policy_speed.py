@@ -29,7 +29,7 @@ from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, Rollouts, roll_out
 from decima.agent.scales import Scales
 from decima.agent.scoring import Scorer
-from decima.learned import model_path
+from decima.policies import model_path
 from decima.training.shard import BLOCK, CHUNK
 from spark_sim import Cluster, Simulator, Status, Streams
 from spark_sim.vector import Run

@@ -30,6 +30,7 @@ from rich.table import Table
 
 from decima.replay import ReplaySettings, read_recording, replay
 from decima.replay.report import TARGET_PERCENT
+from traces.loopback import LOOPBACK
 
 SEED = 7
 WARM_UP_JOBS = 3
@@ -59,8 +60,7 @@ RECORDINGS = {
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "localhost",
-    "spark.driver.bindAddress": "127.0.0.1",
+    **LOOPBACK,
     "spark.driver.memory": "1g",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",

@@ -28,6 +28,7 @@ from decima.spark.decision_log import LoggedPlan, read_decision_log
 from decima.spark.replay import Replayer, at_scale
 from decima.spark.reports import job_of
 from spark_sim import Action, Observation
+from traces.loopback import LOOPBACK
 from traces.spark_log.events import JobStart, TaskEnd
 from traces.spark_log.parse import event_name, parse_event
 from traces.synthetic import LayeredShape, layered_trace
@@ -78,6 +79,7 @@ def logging_session(folder: Path) -> Iterator[Any]:
 
     spark = (
         SparkSession.builder.master(f"local[{SLOTS}]")
+        .config(map=dict(LOOPBACK))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.eventLog.enabled", "true")

@@ -5,27 +5,20 @@ Here and not in `decima.policies`, so that heuristics run without loading torch.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from decima.agent.model import SHIPPED_FOLDER, SUFFIX, shared_model
+from decima.agent.model import shared_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
-from decima.policies import SAMPLED_SUFFIX, SHIPPED_MODELS
-from spark_sim import Protocol
+from decima.agent.rollout import Lanes, Played, play_out
+from decima.agent.scales import Scales
+from decima.policies import SAMPLED_SUFFIX, model_path
+from spark_sim import Cluster, Protocol
+from spark_sim.vector import Run
 from traces.arrays import TraceArrays
-
-_SHARED = {"decima": "decima-session"}
-
-
-def model_path(name: str, protocol: Protocol = Protocol.EXECUTORS) -> Path:
-    """The file behind the name of a learned policy, for a cluster that offers executors so."""
-    plain = name.removesuffix(SAMPLED_SUFFIX)
-    if protocol is Protocol.SESSION:
-        plain = _SHARED.get(plain, plain)
-    return SHIPPED_FOLDER / f"{plain}{SUFFIX}" if plain in SHIPPED_MODELS else Path(plain)
 
 
 def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:
@@ -37,6 +30,30 @@ def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:
     # Matrices are small: further threads only get in each other's way.
     torch.set_num_threads(1)
     return shared_model(model_path(name, protocol)).network
+
+
+def play_in_lockstep(
+    name: str,
+    arrays: TraceArrays,
+    cluster: Cluster,
+    runs: Sequence[Run],
+    keys: Sequence[int],
+) -> Played:
+    """Several runs under the policy called `name` side by side: a tenth of the time of one by one.
+
+    Args:
+        name: as for `learned_policy`.
+        arrays: the jobs of all runs.
+        cluster: of each run.
+        runs: arrivals and durations.
+        keys: of each run, seed of its draws.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    generators = [np.random.default_rng(key) for key in keys]
+    lanes = Lanes(arrays, cluster, runs, generators if name.endswith(SAMPLED_SUFFIX) else None)
+    return play_out(load(name, cluster.protocol), Scales.of(arrays), lanes)
 
 
 def learned_policy(

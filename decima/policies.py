@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -96,6 +97,9 @@ LEARNED_SUFFIX = ".safetensors"
 SAMPLED_SUFFIX = ":sampled"
 """behind a learned policy's name: draw actions instead of taking the likeliest"""
 
+_SHIPPED_FOLDER = Path(__file__).parent / "data"
+_SHARED = {"decima": "decima-session"}
+
 Parameters = Mapping[str, float]
 
 _MOST_LISTED = 8
@@ -113,6 +117,16 @@ def is_learned(name: str) -> bool:
     """Whether `name` is that of a learned policy (`decima.learned`), whatever its file holds."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
     return plain in SHIPPED_MODELS or plain.endswith(LEARNED_SUFFIX)
+
+
+def model_path(name: str, protocol: Protocol = Protocol.EXECUTORS) -> Path:
+    """The file behind the name of a learned policy, for a cluster that offers executors so."""
+    plain = name.removesuffix(SAMPLED_SUFFIX)
+    if protocol is Protocol.SESSION:
+        plain = _SHARED.get(plain, plain)
+    if plain in SHIPPED_MODELS:
+        return _SHIPPED_FOLDER / f"{plain}{LEARNED_SUFFIX}"
+    return Path(plain)
 
 
 def policy_named(

@@ -1,54 +1,117 @@
 """`decima tune`: fit the parameters of a heuristic to a workload.
 
-Coordinate descent over the listed values of each parameter, on training sequences that no
-evaluation draws (with arrivals from a file or a recording, only task durations differ from those
-of an evaluation). All candidates meet the same sequences and the same task durations.
+Candidates are compared on training sequences that no evaluation draws (with arrivals from a file or
+a recording, only task durations differ from those of an evaluation); all meet the same sequences
+and the same task durations. What counts is the average JCT relative to strict fair's on the same
+sequence, as a geometric mean: where a few jobs are huge, the plain mean over sequences is decided
+by the sequence that drew them.
+
+The best is then compared with the shipped parameters on sequences held back from the search, and is
+kept only if it is better there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from decima.descent import Progress, descend
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.evaluation.runner import Workload, simulate
+from decima.evaluation.runner import Workload, prepare
+from decima.evaluation.statistics import Estimate, mean_of
 from decima.policies import HEURISTICS, Heuristic, Parameters
+from spark_sim.metrics import measure
 from traces.atomic import written_whole
+
+Floats = NDArray[np.float64]
 
 FIRST_TRAINING_SEQUENCE = 1_000_000
 """training sequences are numbered from here, evaluations from 0 (and have at most this many)"""
 
 FORMAT = "decima-tuned"
 VERSION = 1
+HELD_BACK = 40
+"""sequences on which the parameters found are compared with the shipped ones"""
+REFERENCE = "strict_fair"
+"""candidates are worth their average JCT divided by that of this heuristic"""
+
 _MAX_ROUNDS = 4
+_MAX_HELD_BACK = 100_000
 _MAX_PARAMETER = 1e6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tuned:
-    """The parameters found, and what they gave on the training sequences."""
+    """What a search found, and whether it holds on sequences that the search did not see."""
 
     policy: str
-    parameters: Parameters
-    avg_jct_s: float
-    default_avg_jct_s: float
-    """with the parameters that the package ships"""
+    found: Parameters
+    """the best on the training sequences"""
+    ratio: float
+    """geometric mean of their average JCT over the reference's on the training sequences"""
+    shipped_ratio: float
+    """the same with the shipped parameters"""
+    found_s: Floats
+    """(H,) average JCT on each of the sequences held back"""
+    shipped_s: Floats
+    """(H,) with the shipped parameters"""
     trials: int
     config: EvaluationConfig
+
+    @property
+    def held_back(self) -> Estimate:
+        """Found against shipped on the sequences held back: geometric mean, percent, paired."""
+        logs = mean_of(np.log(self.found_s / self.shipped_s))
+        low, high = (logs.mean, logs.mean) if logs.ci95 is None else logs.ci95
+        interval = None if logs.ci95 is None else (100 * math.expm1(low), 100 * math.expm1(high))
+        return Estimate(100 * math.expm1(logs.mean), interval)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether what was found is better on the sequences held back."""
+        return self.held_back.mean < 0
+
+    @property
+    def shipped(self) -> Parameters:
+        """The parameters of the package."""
+        return HEURISTICS[self.policy].defaults
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those to use: the shipped ones, unless what was found is better."""
+        return self.found if self.is_better else self.shipped
+
+    @property
+    def avg_jct_s(self) -> float:
+        """Average JCT with `parameters`, mean over the sequences held back."""
+        return float((self.found_s if self.is_better else self.shipped_s).mean())
 
     def to_json(self) -> dict[str, Any]:
         return {
             **parameters_json(self.policy, self.parameters),
             "training": {
-                "avg_jct_s": self.avg_jct_s,
-                "default_avg_jct_s": self.default_avg_jct_s,
+                "relative_to": REFERENCE,
+                "avg_jct_ratio": self.ratio,
+                "shipped_avg_jct_ratio": self.shipped_ratio,
+                "found": dict(self.found),
                 "trials": self.trials,
                 "first_sequence": FIRST_TRAINING_SEQUENCE,
+                "sequences": self.config.sequences,
+            },
+            "held_back": {
+                "first_sequence": FIRST_TRAINING_SEQUENCE + self.config.sequences,
+                "sequences": len(self.found_s),
+                "percent_against_shipped": self.held_back.mean,
+                "ci95_percent": self.held_back.ci95,
+                "avg_jct_s": self.avg_jct_s,
+                "kept": "found" if self.is_better else "shipped",
             },
             "config": self.config.to_json(),
         }
@@ -68,17 +131,19 @@ def tune(
     policy: str,
     config: EvaluationConfig,
     *,
-    progress: Callable[[int, Parameters, float], None] | None = None,
+    held_back: int = HELD_BACK,
+    progress: Progress | None = None,
 ) -> Tuned:
     """Search the parameters of `policy` for the least average JCT under `config`.
 
     Args:
         policy: a heuristic with parameters to search.
         config: the workload and the cluster; its policies and parameters are not used.
-        progress: told the number of trials, the best parameters and their average JCT in s.
+        held_back: sequences, beside those of `config`, that decide whether the result is kept.
+        progress: told the number of trials, the best parameters and their ratio to the reference.
 
     Raises:
-        ConfigError: the policy has nothing to tune.
+        ConfigError: the policy has nothing to tune, or nothing ever waits.
     """
     if policy not in HEURISTICS or not HEURISTICS[policy].search:
         tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
@@ -86,40 +151,55 @@ def tune(
             f"policy {policy!r} has nothing to tune; these have: {tunable} (es_rule: see "
             "`decima fit-rule`)"
         )
+    if not 1 <= held_back <= _MAX_HELD_BACK:
+        raise ConfigError(f"held-back sequences must lie in 1..{_MAX_HELD_BACK:,}, got {held_back}")
     config = replace(config, policies=(policy,), parameters={})
-    workload = Workload.of(config)
-    known: dict[tuple[float, ...], float] = {}
+    sequences = _Sequences(config, Workload.of(config))
+    first = FIRST_TRAINING_SEQUENCE
+    training = range(first, first + config.sequences)
+    kept_back = range(training.stop, training.stop + held_back)
+    reference_s = sequences.averages_s(training, REFERENCE)
+    if not reference_s.all():
+        raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to tune")
 
     def score(parameters: Parameters) -> float:
-        key = tuple(parameters.values())
-        if key not in known:
-            known[key] = _average_jct_s(workload, config, policy, parameters)
-        return known[key]
+        return _geometric_mean(sequences.averages_s(training, policy, parameters) / reference_s)
 
-    best: dict[str, float] = dict(HEURISTICS[policy].defaults)
-    best_s = default_s = score(best)
-    for _ in range(_MAX_ROUNDS):
-        before = best
-        for label, values in HEURISTICS[policy].search.items():
-            for value in values:
-                candidate = {**best, label: value}
-                if score(candidate) < best_s:
-                    best, best_s = candidate, score(candidate)
-                if progress is not None:
-                    progress(len(known), best, best_s)
-        if best == before:
-            break
-    return Tuned(policy, best, best_s, default_s, len(known), config)
-
-
-def _average_jct_s(
-    workload: Workload, config: EvaluationConfig, policy: str, parameters: Parameters
-) -> float:
-    runs = (
-        simulate(workload, config, Heuristic(policy, parameters), FIRST_TRAINING_SEQUENCE + number)
-        for number in range(config.sequences)
+    shipped = HEURISTICS[policy].defaults
+    best = descend(policy, score, rounds=_MAX_ROUNDS, progress=progress)
+    return Tuned(
+        policy=policy,
+        found=best.parameters,
+        ratio=best.score,
+        shipped_ratio=score(shipped),
+        found_s=sequences.averages_s(kept_back, policy, best.parameters),
+        shipped_s=sequences.averages_s(kept_back, policy, shipped),
+        trials=best.scores,
+        config=config,
     )
-    return float(np.mean([run.metrics.avg_jct_s for run in runs]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sequences:
+    """The numbered sequences of one workload."""
+
+    config: EvaluationConfig
+    workload: Workload
+
+    def averages_s(
+        self, numbers: range, policy: str, parameters: Parameters | None = None
+    ) -> Floats:
+        """(S,) average JCT on each sequence; unfinished jobs count with their age."""
+        found: list[float] = []
+        for number in numbers:
+            simulator = prepare(self.workload, self.config, number)
+            Heuristic(policy, parameters).play(simulator)
+            found.append(measure(simulator.state).avg_jct_s)
+        return np.array(found)
+
+
+def _geometric_mean(ratios: Floats) -> float:
+    return float(np.exp(np.log(ratios).mean()))
 
 
 class HasJson(Protocol):

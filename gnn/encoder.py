@@ -5,6 +5,9 @@ r"""Node, job and cluster embeddings of DAG jobs (Decima, section 5.1).
     y_i = g_2\Big(\sum_{v \in job\ i} f_2([x_v, e_v])\Big), \qquad
     z = g_3\Big(\sum_i f_3(y_i)\Big)
 
+These are the paper's three sums. The policy calls `cluster_of_sum` with the *mean* of f_3(y_i)
+instead of the sum (`decima.agent.memory.cluster_embedding`).
+
 Letters: V nodes (stages), E edges, L levels, J jobs, B observations, F features of a node, D size
 of an embedding. Each of the six transforms is a multilayer perceptron of its own; A lifts the
 features to D. `gnn.reference` holds the same equations as textbook message passing.

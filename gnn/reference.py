@@ -1,5 +1,8 @@
 """The encoder as textbook message passing: slow, and plainly the equations of `gnn.encoder`.
 
+They are the equations of the paper, with a sum over jobs in z; the policy takes their mean
+(`decima.agent.memory.cluster_embedding`).
+
 Every sum is one PyTorch Geometric `MessagePassing` step, from children to parents, from nodes to
 the summary node of their job, from jobs to that of their observation. Node embeddings take as many
 steps over the *whole* graph as it has levels: after step k all nodes of height k are right, and no

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spark_sim.cluster import Cluster
 from spark_sim.env_view import MS_PER_S, Padded, View
 from spark_sim.errors import IllegalActionError, SimulationError
+from spark_sim.metrics import measure
 from spark_sim.observation import PASS
 from spark_sim.seeding import Streams
 from spark_sim.simulator import Simulator, Status
@@ -130,9 +131,9 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     ## Episode end
     Terminated when every job is complete; truncated at the time limit of the cluster (or, only
     under decima-sim's rules, when the agent left everything idle for ever). The info of the last
-    step then holds `avg_jct_s` (over the jobs that have arrived; unfinished ones with their age),
-    `jobs_arrived`, `jobs_completed`, `decisions`, `task_events` (tasks finished) and
-    `illegal_actions`.
+    step then holds the figures of `spark_sim.metrics` under their names: `avg_jct_s` (over the jobs
+    that have arrived, unfinished ones with their age; NaN if none has), `decisions`, `task_events`
+    (tasks finished); and `jobs_arrived`, `jobs_completed` and `illegal_actions`.
 
     ## Arguments
     See `__init__`.
@@ -157,7 +158,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         """Describe the episodes; the first begins with `reset`.
 
         Args:
-            trace: the jobs; None for the built-in ``tpch-like``.
+            trace: the jobs; None for the built-in ``tpch``.
             cluster: what they run on; its `time_limit_ms` truncates an episode.
             arrivals: draws the jobs of an episode, an `ArrivalSettings` or a function.
             max_jobs: job slots of an observation.
@@ -167,7 +168,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         Raises:
             SimulationError: a bound is too small or `illegal` is neither of its values.
         """
-        self._trace = load_trace("tpch-like") if trace is None else trace
+        self._trace = load_trace("tpch") if trace is None else trace
         largest = max(self._trace.jobs, key=lambda job: len(job.stages))
         if max_jobs < 1 or max_stages < len(largest.stages):
             raise SimulationError(
@@ -259,14 +260,13 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
 
     def _summary(self, state: State) -> dict[str, Any]:
         """What the info of the last step holds besides."""
-        clock = state.clock[0]
-        arrived = int(clock["next_arrival"])
+        found = measure(state)
         return {
-            "avg_jct_s": float(clock["job_time_ms"]) / MS_PER_S / arrived if arrived else 0.0,
-            "jobs_arrived": arrived,
-            "jobs_completed": arrived - int(clock["num_active"]),
-            "decisions": int(clock["decisions"]),
-            "task_events": int(clock["task_events"]),
+            "avg_jct_s": found.avg_jct_s,
+            "jobs_arrived": len(found.jct_s),
+            "jobs_completed": len(found.jct_s) - found.unfinished,
+            "decisions": found.decisions,
+            "task_events": found.task_events,
             "illegal_actions": self._illegal_actions,
         }
 

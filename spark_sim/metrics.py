@@ -1,7 +1,12 @@
-"""Figures of one finished (or truncated) run. Jobs that are not complete always count."""
+"""Figures of one finished (or truncated) run.
+
+Every job that arrived counts, the unfinished ones with their age when the run ended; a job that a
+time limit kept from arriving counts nowhere.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +20,17 @@ MS_PER_S = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class RunMetrics:
-    """What one run of K jobs on N executors gave."""
+    """What one run gave on N executors. A jobs arrived, which are the first A of all K."""
 
     jct_s: Floats
-    """(K,) job completion time; for a job that was not complete, its age when the run ended"""
+    """(A,) job completion time; for a job that was not complete, its age when the run ended"""
     slowdown: Floats
-    """(K,) `jct_s` divided by the least that the job could need alone on the cluster"""
+    """(A,) `jct_s` divided by the least that the job could need alone on the cluster: of an
+    unfinished job so far"""
     unfinished: int
-    """jobs that were not complete at the time limit (or had not arrived: these have age 0)"""
+    """jobs that arrived and were not complete at the time limit"""
+    not_arrived: int
+    """jobs that were to arrive after the time limit, K - A"""
     makespan_s: float
     """from time 0 to the last completion, or to the time limit"""
     busy_executor_s: float
@@ -43,12 +51,22 @@ class RunMetrics:
     """actions that the simulator took because the policy left everything idle for ever"""
 
     @property
+    def num_jobs(self) -> int:
+        """K, with those that never arrived."""
+        return len(self.jct_s) + self.not_arrived
+
+    @property
     def avg_jct_s(self) -> float:
-        return float(self.jct_s.mean())
+        """NaN where no job arrived, as for all averages over jobs."""
+        return float(self.jct_s.mean()) if len(self.jct_s) else math.nan
 
     def jct_percentile_s(self, percent: float) -> float:
         """The JCT that `percent` of the jobs do not exceed (linear interpolation)."""
-        return float(np.percentile(self.jct_s, percent))
+        return float(np.percentile(self.jct_s, percent)) if len(self.jct_s) else math.nan
+
+    @property
+    def avg_slowdown(self) -> float:
+        return float(self.slowdown.mean()) if len(self.slowdown) else math.nan
 
     @property
     def utilisation(self) -> float:
@@ -58,8 +76,8 @@ class RunMetrics:
 
     @property
     def fairness(self) -> float:
-        """Jain's index of the slowdowns: 1 if all jobs are slowed alike, 1 / K at worst."""
-        return jain_index(self.slowdown)
+        """Jain's index of the slowdowns: 1 if all jobs are slowed alike, 1 / A at worst."""
+        return jain_index(self.slowdown) if len(self.slowdown) else math.nan
 
 
 def jain_index(values: Floats) -> float:
@@ -68,27 +86,30 @@ def jain_index(values: Floats) -> float:
     .. math:: (\\sum_i x_i)^2 / (K \\sum_i x_i^2)
 
     Args:
-        values: (K,) not negative, not all zero.
+        values: (K,) not negative, K >= 1.
 
     Returns:
-        between 1 / K (one has all) and 1 (all have the same).
+        between 1 / K (one has all) and 1 (all have the same, be it 0).
     """
-    return float(values.sum() ** 2 / (len(values) * np.square(values).sum()))
+    squares = float(np.square(values).sum())
+    return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else 1.0
 
 
 def measure(state: State) -> RunMetrics:
     """The figures of the run in `state`, up to where its clock stands."""
-    clock, jobs = state.clock[0], state.jobs
+    clock = state.clock[0]
+    num_arrived = int(clock["next_arrival"])
+    jobs = state.jobs[:num_arrived]
     end_ms = float(clock["time_ms"])
     complete = ~np.isnan(jobs["completion_ms"])
-    leaves_ms = np.where(complete, jobs["completion_ms"], np.maximum(end_ms, jobs["arrival_ms"]))
-    jct_s = (leaves_ms - jobs["arrival_ms"]) / MS_PER_S
+    jct_s = (np.where(complete, jobs["completion_ms"], end_ms) - jobs["arrival_ms"]) / MS_PER_S
     executor_s = int(clock["num_executors"]) * end_ms / MS_PER_S
     busy_s, moving_s = float(clock["busy_ms"]) / MS_PER_S, float(clock["moving_ms"]) / MS_PER_S
     return RunMetrics(
         jct_s=jct_s,
-        slowdown=jct_s / least_jct_s(state),
+        slowdown=jct_s / least_jct_s(state)[:num_arrived],
         unfinished=int((~complete).sum()),
+        not_arrived=len(state.jobs) - num_arrived,
         makespan_s=end_ms / MS_PER_S,
         busy_executor_s=busy_s,
         moving_executor_s=moving_s,

@@ -35,6 +35,9 @@ class Observation(NamedTuple):
     num_executors: int
     on_offer: int  # executors to give away now, >= 1
     source_job: int  # the job whose stage freed them, NONE if no single one
+    protocol: int  # who is offered when, a `spark_sim.Protocol`
+    moving_delay_ms: float  # to start an executor in another job; 0 in a session
+    last_arrival_ms: float  # when a job last arrived
     active: NDArray[np.int32]  # (J,) rows of `jobs`, in the order of arrival
     jobs: Table  # JOB
     stages: Table  # STAGE; the stages of job j are first_stage .. first_stage + num_stages - 1
@@ -69,6 +72,9 @@ def observe(state: State) -> Observation:
         num_executors=int(clock["num_executors"]),
         on_offer=int(clock["on_offer"]),
         source_job=int(clock["source_job"]),
+        protocol=int(clock["protocol"]),
+        moving_delay_ms=float(clock["moving_delay_ms"]),
+        last_arrival_ms=float(clock["last_arrival_ms"]),
         active=state.active[: clock["num_active"]],
         jobs=state.jobs,
         stages=state.stages,

@@ -34,6 +34,7 @@ def session_tables(trace: TraceArrays, slots: int, arrival_ms: Floats) -> State:
     state = build_state(trace, cluster, arrival_ms, jobs, 0, timeline=False)
     state.active[:] = jobs
     state.clock["num_active"] = state.clock["next_arrival"] = len(jobs)
+    state.clock["last_arrival_ms"] = arrival_ms[-1]
     state.clock["unattached"] = 0  # closing a round must not start anything here
     return state
 

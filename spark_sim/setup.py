@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.cluster import Cluster
+from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import SimulationError
 from spark_sim.tables import (
     CLOCK,
@@ -119,7 +119,8 @@ def build_state(
 def _clock(cluster: Cluster, num_jobs: int, duration_key: int) -> Table:
     clock = np.zeros(1, CLOCK)
     clock["time_limit_ms"] = np.inf if cluster.time_limit_ms is None else cluster.time_limit_ms
-    clock["moving_delay_ms"] = cluster.moving_delay_ms
+    moves = cluster.protocol is not Protocol.SESSION
+    clock["moving_delay_ms"] = cluster.moving_delay_ms if moves else 0.0
     clock["warmup_delay_ms"] = cluster.warmup_delay_ms
     clock["duration_key"] = np.uint64(duration_key)
     clock["protocol"] = int(cluster.protocol)

@@ -133,6 +133,7 @@ CLOCK = np.dtype(
         ("num_jobs", "i8"),
         ("num_active", "i8"),
         ("next_arrival", "i8"),  # row of the next job to arrive
+        ("last_arrival_ms", "f8"),  # when a job last arrived
         # event queue
         ("taken", "i8"),  # executor whose event was taken and has not been replaced
         ("sequence", "i8"),  # events pushed so far

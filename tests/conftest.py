@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,29 @@ from click.testing import CliRunner, Result
 from decima.cli import console
 from decima.cli.main import main
 from tests.commands import SMALL, Command
+from tests.real_spark import missing_for_spark, skip_without
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 from traces.synthetic import chain, fork_join
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What is marked `real_spark` needs pyspark and Java; its fixtures start after this."""
+    if item.get_closest_marker("real_spark") is not None:
+        skip_without(missing_for_spark(os.environ), os.environ)
+
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 @pytest.fixture(scope="session")
+def golden_file() -> Path:
+    """Eleven runs of decima-sim on five jobs made by hand: all its policies, and a deadlock."""
+    return Path(__file__).parent / "data" / "golden" / "stream.json"
+
+
+@pytest.fixture(scope="session")
 def golden_folder() -> Path:
-    """Recorded runs of decima-sim, which do not come with the project."""
+    """All recorded runs of decima-sim, which do not come with the project."""
     folder = SHARED / "data" / "golden"
     if not folder.is_dir():
         pytest.skip(f"recorded runs of decima-sim are not at {folder}")

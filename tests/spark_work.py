@@ -11,6 +11,7 @@ from typing import Any
 
 from decima.spark import Scheduler
 from spark_sim import Action, Observation
+from traces.loopback import LOOPBACK
 
 SLOTS = 8
 
@@ -25,6 +26,7 @@ def local_spark() -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
+        .config(map=dict(LOOPBACK))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -32,9 +34,12 @@ def local_spark() -> Iterator[Any]:
     spark.stop()
 
 
-def sleep_tasks(spark: Any, job: str, tasks: int, task_s: float = 0.1) -> None:
+def sleep_tasks(
+    spark: Any, job: str | None, tasks: int, task_s: float = 0.1, description: str | None = None
+) -> None:
     """One stage of tasks that sleep inside the JVM, then a small one."""
     spark.sparkContext.setLocalProperty("decima.job", job)
+    spark.sparkContext.setJobDescription(description)
     nap = f"java_method('java.lang.Thread', 'sleep', {round(1000 * task_s)}L)"
     numbers = spark.range(0, tasks, 1, tasks).selectExpr("id % 3 AS part", f"{nap} AS slept")
     counted = numbers.groupBy("part").agg({"slept": "max"})  # an unused column would be left out

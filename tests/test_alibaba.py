@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from traces import Trace, TraceError, read_alibaba
+from traces import Job, Trace, TraceError, load_trace, read_alibaba
 from traces.alibaba import ADJUSTED, SKIPPED
 
 
@@ -146,6 +148,32 @@ def test_waiting_for_parents_is_not_run_time(tmp_path: Path) -> None:
     raw = read_alibaba(tmp_path / "batch_task.csv", registered_starts=False)
     assert [stage.mean_ms for stage in raw.jobs[0].stages] == [30_000.0, 50_000.0]
     assert raw.metadata["adjusted"] == {}
+
+
+def registered_rows(job: Job, start_s: int) -> Iterator[str]:
+    """As that cluster registers a job: all tasks at its start; a task ends after its parents."""
+    ends_s: list[int] = []
+    for number, stage in enumerate(job.stages, start=1):
+        begin_s = max((ends_s[parent] for parent in stage.parents), default=start_s)
+        ends_s.append(begin_s + math.ceil(stage.mean_ms / 1000))
+        name = "_".join(["J" + str(number), *(str(parent + 1) for parent in stage.parents)])
+        yield row(name, job.name, count=stage.num_tasks, start=start_s, end=ends_s[-1])
+
+
+def test_queries_of_a_real_spark_keep_graph_and_durations(tmp_path: Path) -> None:
+    """The 110 recorded TPC-H queries in this form: up to 18 stages, joins, whole seconds."""
+    recorded = load_trace("tpch").jobs
+    rows = (
+        line for number, job in enumerate(recorded) for line in registered_rows(job, 100 + number)
+    )
+    trace = read(tmp_path, *rows)
+    assert trace.metadata["skipped"] == {}
+    assert [job.arrival_ms for job in trace.jobs] == [1000.0 * n for n in range(110)]
+    for found, job in zip(trace.jobs, recorded, strict=True):
+        assert found.name == job.name
+        for one, other in zip(found.stages, job.stages, strict=True):
+            assert (one.num_tasks, one.parents) == (other.num_tasks, other.parents)
+            assert one.mean_ms == 1000 * math.ceil(other.mean_ms / 1000)
 
 
 def test_other_adjustments_are_counted(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from traces import TraceError, read_decima_sim
+from traces import Stage, TraceError, read_decima_sim
 from traces.decima_sim import clean_first_wave
 from traces.graph import summary
+from traces.spark_log import read_spark_logs
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "decima-sim-tpch"
 
@@ -272,6 +273,40 @@ def test_damage_never_escapes_as_another_error(
         read_decima_sim(tmp_path)
     except TraceError as error:
         assert "\n" not in str(error)  # noqa: PT017 -- some damage goes unnoticed
+
+
+RECORDED = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
+
+
+def raw_waves(stage: Stage) -> Waves:
+    """As decima-sim keeps a stage: fresh tasks stand in the first wave too."""
+    (level,) = stage.durations
+    fresh, first = level.fresh_ms.tolist(), level.first_ms.tolist()
+    executors = level.executors
+    return waves(
+        {executors: fresh + first}, {executors: level.rest_ms.tolist()}, {executors: fresh}
+    )
+
+
+def test_queries_of_a_real_spark_keep_graph_and_durations(tmp_path: Path) -> None:
+    """Four jobs of a recorded log, written in this form: joins, all waves, every measurement."""
+    recorded, _ = read_spark_logs([RECORDED])
+    for number, job in enumerate(recorded.jobs, start=1):
+        adjacency = np.zeros((len(job.stages), len(job.stages)))
+        for child, stage in enumerate(job.stages):
+            adjacency[list(stage.parents), child] = 1
+        table = {index: raw_waves(stage) for index, stage in enumerate(job.stages)}
+        write_query(tmp_path / "1g", number, adjacency, table)
+    trace = read_decima_sim(tmp_path)
+    assert [job.name for job in trace.jobs] == ["1g/q1", "1g/q2", "1g/q3", "1g/q4"]
+    assert max(len(stage.parents) for job in trace.jobs for stage in job.stages) == 2
+    for found, job in zip(trace.jobs, recorded.jobs, strict=True):
+        for one, other in zip(found.stages, job.stages, strict=True):
+            assert (one.num_tasks, one.parents) == (other.num_tasks, other.parents)
+            (level,), (measured,) = one.durations, other.durations
+            for wave in ("fresh_ms", "first_ms", "rest_ms"):
+                expected = sorted(getattr(measured, wave).tolist())
+                assert sorted(getattr(level, wave).tolist()) == expected, (job.name, wave)
 
 
 @pytest.fixture(scope="module")

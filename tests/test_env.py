@@ -14,6 +14,7 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+from decima import EvaluationConfig
 from spark_sim import (
     Cluster,
     IllegalActionError,
@@ -24,8 +25,9 @@ from spark_sim import (
     Streams,
 )
 from spark_sim.env import ENV_ID, ArrivalSettings, SparkEnv
+from spark_sim.metrics import measure
 from spark_sim.observation import Action
-from traces import Arrivals, Job, Stage, Trace, to_arrays, tpch_like
+from traces import Arrivals, Job, Stage, Trace, load_trace, to_arrays, tpch_like
 from traces.arrivals import poisson
 
 TRACE = tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6)
@@ -81,11 +83,13 @@ def test_the_environment_checker_finds_nothing(cluster: Cluster) -> None:
 
 
 def test_the_id_makes_an_environment_without_arguments() -> None:
-    """The built-in trace on the default cluster, found by the module's name too."""
+    """The trace that everything defaults to, on the default cluster; found by module name too."""
     made = gymnasium.make("spark_sim.env:decima/Spark-v0")
     shown, _ = made.reset(seed=0)
     assert isinstance(made.unwrapped, SparkEnv)
     assert shown["on_offer"].tolist() == [50]
+    default = SparkEnv(load_trace(EvaluationConfig().trace))
+    np.testing.assert_equal(shown, default.reset(seed=0)[0])
 
 
 @each_protocol
@@ -207,6 +211,23 @@ def test_a_time_limit_before_the_first_arrival_ends_the_first_step() -> None:
     _, reward_s, done, truncated, info = env.step(act(0, 1))
     assert (reward_s, done, truncated) == (0.0, False, True)
     assert (info["jobs_arrived"], info["illegal_action"]) == (0, False)
+    assert np.isnan(info["avg_jct_s"])
+
+
+def test_the_summary_is_that_of_the_metrics() -> None:
+    """By name and value: one job arrived, is 4 s old and unfinished, the other comes too late."""
+    drawn = Arrivals(np.array([0.0, 60_000.0]), np.array([0, 1], np.int32))
+    cluster = Cluster(1, moving_delay_ms=0.0, warmup_delay_ms=0.0, time_limit_ms=4_000.0)
+    env = SparkEnv(PAIR, cluster, lambda trace, rng: drawn)
+    env.reset()
+    *_, truncated, info = env.step(act(0, 1))
+    simulator = Simulator(to_arrays(PAIR), cluster, drawn.arrival_ms, drawn.job)
+    simulator.step(Action(0, 1))
+    found = measure(simulator.state)
+    assert truncated
+    assert info["avg_jct_s"] == found.avg_jct_s == 4.0
+    assert info["jobs_arrived"] == len(found.jct_s) == 1
+    assert info["jobs_completed"] == len(found.jct_s) - found.unfinished == 0
 
 
 def test_steps_belong_to_an_episode() -> None:

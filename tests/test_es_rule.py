@@ -12,9 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic, PolicyError
-from decima.heuristics.es_rule import HIDDEN, INPUTS, PARAMETERS, Features, describe, judge
+from decima.heuristics.es_rule import (
+    HIDDEN,
+    INPUTS,
+    PARAMETERS,
+    Features,
+    Surroundings,
+    describe,
+    judge,
+    surroundings,
+)
 from decima.tuning import read_tuned
-from spark_sim import PASS, Cluster, Observation, Simulator, Status
+from spark_sim import PASS, Cluster, Protocol, Simulator, Status
 from spark_sim.tables import NONE
 from tests.commands import Command
 from tests.stories import build, job, stage, tell
@@ -159,15 +168,15 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
     jobs = [job("a", stage("x", 8, 2000)), job("b", stage("x", 4, 500), stage("y", 2, 1000, [0]))]
     simulator = build(jobs, Cluster(num_executors=8))
     seen = simulator.observation()
-    mean_ms = 10_000.0
+    around = surroundings(seen)
 
-    found = describe(seen, 1, mean_ms, 1)
+    found = describe(seen, 1, around, 1)
 
     assert simulator.status is Status.DECIDE
     assert seen.source_job == NONE
     assert found == pytest.approx(
         Features(
-            work=0.5 * np.log(4_000 / mean_ms),
+            work=0.5 * np.log(4_000 / 10_000),
             rank=-1.0,  # nobody has less
             share=np.log(2 / 4),  # would hold two, the fair share is four
             cluster=2 / 8,
@@ -177,9 +186,13 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
             jobs=1 + 0.5 * np.log(2 / 8),
             width=0.5 * np.log(4_000 / 1_500 / 4),
             runnable=1.0,
+            session=0.0,
+            moving=0.5 * np.log(2_000 / 500),
+            executors=0.5 * np.log(8 / 50),
+            quiet=0.25 * np.log(0.01),  # both have arrived just now: the least that counts
         )
     )
-    assert describe(seen, 0, mean_ms, 0).rank == pytest.approx(2 * 1 / 2 - 1)
+    assert describe(seen, 0, around, 0).rank == pytest.approx(2 * 1 / 2 - 1)
 
 
 def test_features_know_where_the_executors_come_from() -> None:
@@ -193,9 +206,34 @@ def test_features_know_where_the_executors_come_from() -> None:
     seen = simulator.observation()
 
     assert seen.source_job == 0
-    own, other = describe(seen, 1, 1.0, 0), describe(seen, 2, 1.0, 0)
+    around = Surroundings(1.0, 0.0, 0.0, 0.0, 0.0)
+    own, other = describe(seen, 1, around, 0), describe(seen, 2, around, 0)
     assert (own.local, own.source) == (1.0, 1.0)
     assert (other.local, other.source) == (0.0, 0.0)
+
+
+def test_quiet_is_the_time_since_the_last_arrival() -> None:
+    """At 4 s, after the way there, a's first stage ends; b came 2.5 s ago; 40 s of work wait."""
+    a = job("a", stage("x", 2, 2000), stage("y", 4, 1000, [0]))
+    b = job("b", stage("z", 4, 9000))
+    simulator = build([a, b], Cluster(num_executors=2), arrival_ms=[0, 1500])
+    policy = rule(**OPEN)
+    while simulator.time_ms < 4000:
+        simulator.step(policy.decide(simulator.observation()))
+
+    around = surroundings(simulator.observation())
+
+    assert around.mean_ms == pytest.approx(20_000)
+    assert around.quiet == pytest.approx(0.25 * np.log(2_500 * 2 / 20_000))
+
+
+def test_a_session_moves_nothing() -> None:
+    """Whatever delay the cluster is given: the least that counts."""
+    cluster = Cluster(num_executors=2, protocol=Protocol.SESSION, moving_delay_ms=5000)
+    seen = build([job("a", stage("x", 2, 1000))], cluster).observation()
+    found = describe(seen, 0, surroundings(seen), 0)
+    assert found.session == 1.0
+    assert found.moving == pytest.approx(0.5 * np.log(0.01))
 
 
 @given(seed=st.integers(0, 2**32))
@@ -216,8 +254,8 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
 
 
 def test_parameters_are_named_unit_by_unit() -> None:
-    """105 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 105
+    """205 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 205
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"
@@ -259,10 +297,10 @@ def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> No
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
-    """A missing weight is refused; so is one that the rule does not have, without a list of 105."""
-    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 105 parameters"):
+    """A missing weight is refused; so is one that the rule does not have, without a list of 205."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 205 parameters"):
         Heuristic("es_rule", {"work_0": 1.0})
-    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 105, from 'work_0' to "):
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 205, from 'work_0' to "):
         Heuristic("es_rule", {"x": 1.0})
 
 
@@ -270,5 +308,5 @@ def test_the_rule_sees_no_job_when_there_is_none() -> None:
     """decima-sim's rules ask even with no job in the system: the rule passes."""
     simulator = build([job("a", stage("x", 1, 1000))], Cluster(num_executors=1))
     seen = simulator.observation()
-    empty = Observation(*seen[:4], seen.active[:0], seen.jobs, seen.stages)
+    empty = seen._replace(active=seen.active[:0])
     assert Heuristic("es_rule").decide(empty) == PASS

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from decima import Policy, Report, evaluate
-from decima.evaluation import simulate
+from decima.evaluation import runner, simulate
 from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
@@ -133,6 +133,26 @@ def test_figures_agree_with_the_timeline(trace_file: Path) -> None:
         assert played.metrics.jct_s == pytest.approx((ends_ms - arrivals.arrival_ms) / 1000)
 
 
+def test_a_learned_policy_is_told_in_a_sentence_whether_it_reached_its_target(
+    run: Command, tmp_path: Path
+) -> None:
+    """At the end, with the figures of the table; heuristics have the table alone."""
+    out = tmp_path / "out.json"
+    result = run("--policies", "strict_fair,fifo,decima", "--json", out)
+
+    found = json.loads(out.read_text())["policies"]
+    own, reference = (
+        found[name]["avg_jct_s"]["per_sequence"] for name in ("decima", "strict_fair")
+    )
+    wins = sum(a < b for a, b in zip(own, reference, strict=True))
+    percent = found["decima"]["difference_to_first"]["mean_percent"]
+    assert result.stdout.splitlines()[-1] == (
+        f"decima: average JCT {percent:+.1f} % against strict_fair (the target is below 0), "
+        f"lower in {wins} of 3 sequences"
+    )
+    assert "fifo: average JCT" not in result.stdout
+
+
 def test_one_sequence_has_no_interval(run: Command, tmp_path: Path) -> None:
     """With nothing to resample the interval is absent, not of width zero."""
     path = tmp_path / "out.json"
@@ -215,6 +235,25 @@ def test_arrivals_are_replayed_from_a_file(run: Command, trace_file: Path, tmp_p
     assert [float(row["finish_ms"]) for row in rows[:2]] == [3500.0, 12000.0]
 
 
+def test_jobs_that_a_time_limit_keeps_away_count_nowhere(
+    run: Command, trace_file: Path, tmp_path: Path
+) -> None:
+    """The story above ended at 5 s: the first job took 3 s, the second did not arrive."""
+    arrivals = write_csv(tmp_path / "arrivals.csv", "500,one", "9000,one")
+    out = tmp_path / "out.json"
+    limited = ("--time-limit", 5, "--json", out)
+    result = run("--policies", "fifo", "--arrivals", arrivals, *limited)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(out.read_text())["policies"]["fifo"]
+    for figure in ("avg_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s"):
+        assert figures[figure]["per_sequence"] == [3.0, 3.0, 3.0], figure
+    assert figures["fairness"]["per_sequence"] == pytest.approx([1.0, 1.0, 1.0])
+    assert figures["makespan_s"]["per_sequence"] == [5.0, 5.0, 5.0]
+    assert (figures["jobs"], figures["unfinished"], figures["not_arrived"]) == (3, 0, 3)
+    assert "3 sequences of 2 jobs" in result.stdout
+    assert "(3 not arrived)" in result.stdout
+
+
 def test_batch_brings_all_jobs_at_0(run: Command, trace_file: Path, tmp_path: Path) -> None:
     """The flag is the arrival pattern `batch`, and contradicts any other."""
     settings = small_config(trace_file, arrivals="batch")
@@ -278,6 +317,25 @@ def test_progress_is_told_after_every_run(trace_file: Path) -> None:
         progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(done, 6) for done in range(7)]
+
+
+# --- learned policies ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["executors", "session"])
+@pytest.mark.parametrize("policy", ["decima", "decima:sampled"])
+def test_side_by_side_a_sequence_goes_as_it_would_alone(
+    trace_file: Path, policy: str, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lockstep is a matter of speed: with timelines, sequences are played one by one."""
+    monkeypatch.setattr(runner, "LANES", 2)  # so that three sequences are two parts
+    settings = small_config(trace_file, policies=("strict_fair", policy), protocol=protocol)
+    together = evaluate(settings).policies[policy]
+    alone = evaluate(settings, timelines=True).policies[policy]
+    assert [run.sequence for run in together.runs] == [0, 1, 2]
+    for one, other in zip(together.runs, alone.runs, strict=True):
+        np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
+        assert one.metrics.decisions == other.metrics.decisions
 
 
 # --- policies of one's own -----------------------------------------------------------------------

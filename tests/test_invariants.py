@@ -264,11 +264,12 @@ def test_a_truncated_run_is_the_beginning_of_the_whole_one(
     assert metrics.busy_executor_s == pytest.approx(busy_ms.sum() / 1000)
     assert metrics.moving_executor_s >= 0
     assert metrics.idle_executor_s >= -1e-9
-    completion = whole.completion_ms()
-    ends_ms = np.where(completion <= limit_ms, completion, limit_ms)
-    ages_ms = np.maximum(0, ends_ms - np.array(workload.arrival_ms))
-    assert metrics.jct_s == pytest.approx(ages_ms / 1000)
-    assert metrics.unfinished == np.count_nonzero(completion > limit_ms)
+    completion, arrival_ms = whole.completion_ms(), np.array(workload.arrival_ms)
+    arrived = arrival_ms <= limit_ms
+    ends_ms = np.minimum(completion, limit_ms)
+    assert metrics.jct_s == pytest.approx((ends_ms - arrival_ms)[arrived] / 1000)
+    assert metrics.unfinished == np.count_nonzero(arrived & (completion > limit_ms))
+    assert metrics.not_arrived == np.count_nonzero(~arrived)
 
 
 @given(workloads(), st.integers(0, 9))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,14 +13,14 @@ from tests.stories import Story, greedy, job, stage, tell
 from traces import LevelDurations, Stage
 
 
-def two_jobs() -> Story:
+def two_jobs(**settings: Any) -> Story:
     """Two executors; a (x: 2 s twice, then y: 1 s) at 0, b (z: 3 s) at 1 s; strict fair.
 
     e0 and e1 move to a (0-2), run x (2-4); e0 runs y (4-5) warm; e1 moves to b (4-6), runs z (6-9).
     """
     a = job("a", stage("x", 2, 2000), stage("y", 1, 1000, [0]))
     b = job("b", stage("z", 1, 3000))
-    return tell([a, b], "strict_fair", executors=2, arrival_ms=[0, 1000])
+    return tell([a, b], "strict_fair", executors=2, arrival_ms=[0, 1000], **settings)
 
 
 def test_a_run_of_two_jobs_by_hand() -> None:
@@ -35,8 +37,43 @@ def test_a_run_of_two_jobs_by_hand() -> None:
     assert found.idle_executor_s == 2 * 9 - 8 - 6
     assert found.utilisation == pytest.approx(8 / 18)
     assert found.task_events == 4
-    assert (found.unfinished, found.forced) == (0, 0)
+    assert (found.unfinished, found.not_arrived, found.forced) == (0, 0, 0)
     assert found.decisions == len(story.decisions) == 3
+
+
+def test_jobs_that_never_arrived_count_nowhere() -> None:
+    """At 6 s a is 6 s old, a third of its least 18 s; b and c were to come at 20 and 30 s."""
+    jobs = [job(name, stage("x", 1, 18_000)) for name in "abc"]
+    found = tell(jobs, "fifo", arrival_ms=[0, 20_000, 30_000], time_limit_ms=6_000).metrics
+    assert (found.unfinished, found.not_arrived, found.num_jobs) == (1, 2, 3)
+    assert found.jct_s.tolist() == [6.0]
+    assert found.avg_jct_s == 6.0
+    assert [found.jct_percentile_s(percent) for percent in (50, 95)] == [6.0, 6.0]
+    assert found.slowdown.tolist() == [pytest.approx(1 / 3)]
+    assert found.avg_slowdown == pytest.approx(1 / 3)
+    assert found.fairness == pytest.approx(1.0)
+    assert found.makespan_s == 6.0
+
+
+def test_a_limit_cuts_the_story_of_two_jobs() -> None:
+    """The story above ended at 7 s: a took 5 s of its least 3, b is 6 s old, its least 3 too."""
+    found = two_jobs(time_limit_ms=7_000).metrics
+    assert (found.unfinished, found.not_arrived) == (1, 0)
+    assert found.jct_s.tolist() == [5.0, 6.0]
+    assert (found.avg_jct_s, found.jct_percentile_s(50)) == (5.5, 5.5)
+    assert found.jct_percentile_s(95) == pytest.approx(5.95)
+    assert found.avg_slowdown == pytest.approx((5 / 3 + 6 / 3) / 2)
+    assert found.fairness == pytest.approx(121 / 122)
+    assert found.makespan_s == 7.0
+
+
+def test_a_run_that_nobody_came_to_has_no_averages() -> None:
+    """NaN, not 0, which would be the best of all runs."""
+    found = tell([job("a", stage("x", 1, 1000))], "fifo", arrival_ms=[9_000], time_limit_ms=6_000)
+    metrics = found.metrics
+    assert (metrics.unfinished, metrics.not_arrived) == (0, 1)
+    figures = (metrics.avg_jct_s, metrics.jct_percentile_s(95), metrics.avg_slowdown)
+    assert np.isnan([*figures, metrics.fairness]).all()
 
 
 def test_slowdown_is_against_the_path_or_the_spread_work() -> None:
@@ -109,6 +146,7 @@ def test_fairness_is_jains_index_of_the_slowdowns() -> None:
     assert metrics(slowdown=np.full(4, 2.5)).fairness == pytest.approx(1.0)
     assert metrics(slowdown=np.array([1.0, 1.0, 4.0])).fairness == pytest.approx(36 / 54)
     assert jain_index(np.array([0.0, 0.0, 0.0, 7.0])) == pytest.approx(1 / 4)
+    assert jain_index(np.zeros(3)) == 1.0, "all arrived at the time limit: all alike"
 
 
 def metrics(
@@ -119,6 +157,7 @@ def metrics(
         jct_s=np.ones(1) if jct_s is None else jct_s,
         slowdown=np.ones(1) if slowdown is None else slowdown,
         unfinished=0,
+        not_arrived=0,
         makespan_s=10.0,
         busy_executor_s=5.0,
         moving_executor_s=2.0,

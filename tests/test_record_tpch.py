@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.cli.record import record
+from tests.real_spark import skip_without
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
 from traces.catalog import DATA_FOLDER
 from traces.graph import depth
@@ -452,7 +454,7 @@ def missing_for_recording() -> str | None:
         return "needs the extra [spark]"
     try:
         find_generator()
-        find_java(4, {"PATH": "/usr/bin:/usr/local/bin"})
+        find_java(4, os.environ)
     except TraceError as error:
         return str(error)
     return None
@@ -460,9 +462,7 @@ def missing_for_recording() -> str | None:
 
 def test_two_queries_on_real_spark_become_two_jobs(tmp_path: Path) -> None:
     """Query 6 scans and adds up; query 4 joins two scans, groups, and sorts by sampling first."""
-    missing = missing_for_recording()
-    if missing is not None:
-        pytest.skip(missing)
+    skip_without(missing_for_recording(), os.environ)
     output = tmp_path / "small.parquet"
     arguments = ["tpch", "-o", str(output), "--scale-factors", "0.01", "--queries", "4,6"]
     done = CliRunner().invoke(

@@ -110,17 +110,18 @@ def test_in_a_terminal_there_is_a_bar() -> None:
 
 
 def test_time_left_follows_the_pace_of_the_session() -> None:
-    """Ten iterations in 30 s leave 90 more in 270 s, if the limit does not come first."""
+    """Ten iterations in 30 s leave 90 more in 270 s, unless the session ends before."""
     begin = LoopState(next_iteration=0, elapsed_s=500.0)
     now = LoopState(next_iteration=10, elapsed_s=530.0)
 
     assert time_left_s(begin, now, SETTINGS) == pytest.approx(270.0)
-    limited = LoopSettings(iterations=100, validate_every=5, time_limit_s=600.0)
+    limited = LoopSettings(iterations=100, validate_every=5, time_limit_s=100.0)
     assert time_left_s(begin, now, limited) == pytest.approx(70.0)
     assert time_left_s(begin, begin, SETTINGS) == math.inf
     assert time_left_s(begin, begin, limited) == pytest.approx(100.0)
-    over = LoopState(next_iteration=100, elapsed_s=900.0)
-    assert time_left_s(over, over, limited) == 0.0
+    over = LoopState(next_iteration=90, elapsed_s=601.0)
+    assert time_left_s(begin, over, limited) == 0.0
+    assert time_left_s(LoopState(100), LoopState(100), SETTINGS) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_measured_at_its_own_rate_an_episode_earns_nothing(rows: Steps) -> None:
     """The differential return of the first decision is 0."""
     reward, elapsed, _ = columns([*rows, (1.0, 1.0, 0.0)])
     average = AverageRate()
-    average.add(reward, elapsed)
+    average.add(len(reward), float(reward.sum()), float(elapsed.sum()))
 
     assert differential(reward, elapsed, average.rate)[0] == pytest.approx(0.0, abs=1e-8)
 
@@ -159,7 +159,8 @@ def test_average_rate_is_a_ratio_of_sums() -> None:
     average = AverageRate()
     assert average.rate == 0.0
 
-    average.add(np.array([-1.0, -30.0]), np.array([1.0, 9.0]))
+    average.add(1, -1.0, 1.0)
+    average.add(1, -30.0, 9.0)
 
     assert average.rate == pytest.approx(-3.1)
 
@@ -167,11 +168,11 @@ def test_average_rate_is_a_ratio_of_sums() -> None:
 def test_average_rate_forgets_what_lies_before_its_window() -> None:
     """Whole batches go, once the newer ones fill the window by themselves."""
     average = AverageRate(window=3)
-    average.add(np.full(2, -9.0), np.ones(2))
-    average.add(np.full(2, -1.0), np.ones(2))
+    average.add(2, -18.0, 2.0)
+    average.add(2, -2.0, 2.0)
     assert average.rate == -5.0
 
-    average.add(np.full(1, -4.0), np.ones(1))
+    average.add(1, -4.0, 1.0)
 
     assert average.rate == -2.0
 
@@ -182,10 +183,11 @@ def test_average_rate_goes_on_from_its_state(batches: list[Steps], window: int) 
     straight, broken = AverageRate(window), AverageRate(window)
     for batch in batches:
         reward, elapsed, _ = columns(batch)
-        straight.add(reward, elapsed)
+        sums = len(reward), float(reward.sum()), float(elapsed.sum())
+        straight.add(*sums)
         resumed = AverageRate(window)
         resumed.load(broken.state())
-        resumed.add(reward, elapsed)
+        resumed.add(*sums)
         broken = resumed
 
     assert broken.rate == straight.rate
@@ -198,3 +200,5 @@ def test_average_rate_refuses_a_state_of_another_kind() -> None:
         AverageRate(window=0)
     with pytest.raises(ValueError, match=r"shape \(2, 2\)"):
         AverageRate().load(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="-1 steps"):
+        AverageRate().add(-1, 0.0, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 
 from decima.evaluation.config import ConfigError
+from decima.policies import HEURISTICS
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
+from decima.rule_fit.scores import Scorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from tests.commands import Command, refused, small_config
@@ -25,8 +28,8 @@ Json = dict[str, Any]
 @pytest.fixture
 def config(trace_file: Path) -> RuleFitConfig:
     """Batches of 20 small jobs on eight executors, compared every second generation."""
-    workload = small_config(trace_file, arrivals="batch", jobs=20, executors=8, sequences=2)
-    return RuleFitConfig(workload, (25.0,), population=8, validation=4, validate_every=2)
+    setting = small_config(trace_file, arrivals="batch", jobs=20, executors=8)
+    return RuleFitConfig((setting,), sequences=2, population=8, validation=4, validate_every=2)
 
 
 def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
@@ -35,10 +38,25 @@ def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
 
 def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
     """By more than 1 % in a dozen generations, on the sequences that choose the result."""
-    more = replace(config, population=16, workload=replace(config.workload, sequences=4))
+    more = replace(config, population=16, sequences=4)
     found = fitted(more, 12)
     assert found.score < found.start_score - 0.01
     assert found.best_generation > 0
+
+
+def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitConfig) -> None:
+    """On its validation sequences, where the shipped weights are compared as well."""
+    fit = fitted(config, 1)
+    shipped = HEURISTICS["es_rule"].defaults
+    better = replace(fit, shipped_score=fit.score + 0.01)
+    assert (better.parameters, better.to_json()["training"]["kept"]) == (fit.found, "found")
+    worse = replace(fit, shipped_score=fit.score - 0.01)
+    assert (worse.parameters, worse.to_json()["training"]["kept"]) == (shipped, "shipped")
+    assert worse.to_json()["parameters"] == shipped
+    with Scorer(config, 1) as scorer:
+        numbers = config.validation_numbers()
+        expected = scorer.scores([np.array(list(shipped.values()))], numbers)[0]
+    assert fit.shipped_score == expected
 
 
 def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:
@@ -48,7 +66,7 @@ def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:
     assert str(np.random.get_state()) == str(global_state)  # noqa: NPY002
 
     assert scores_of(config, workers=2) == first
-    assert scores_of(replace(config, workload=replace(config.workload, seed=1))) != first
+    assert scores_of(replace(config, seed=1)) != first
 
 
 def scores_of(config: RuleFitConfig, **more: Any) -> list[tuple[float, ...]]:
@@ -67,7 +85,7 @@ def test_a_stopped_fit_goes_on_to_the_same_result(config: RuleFitConfig, tmp_pat
 
     straight = fitted(config, 8)
 
-    assert resumed.parameters == straight.parameters
+    assert resumed.found == straight.found
     assert resumed.score == straight.score
     assert len(read_history(path, config).generations) == 8
 
@@ -86,7 +104,7 @@ def test_a_kill_loses_the_present_generation_alone(config: RuleFitConfig, tmp_pa
 
     assert len(history.generations) == 3
     resumed = fitted(config, 6, history=history)
-    assert resumed.parameters == fitted(config, 6).parameters
+    assert resumed.found == fitted(config, 6).found
 
 
 def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:
@@ -97,22 +115,24 @@ def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:
     assert min(numbers) == FIRST_TRAINING_SEQUENCE
 
 
-def test_every_mean_gap_counts(config: RuleFitConfig) -> None:
-    """A fit to two loads is neither of the two."""
-    stream = replace(config.workload, arrivals="poisson")
+def test_every_setting_counts_the_same(config: RuleFitConfig) -> None:
+    """The score of two settings is the geometric mean of their scores."""
+    (batch,) = config.settings
+    stream = replace(batch, arrivals="poisson", protocol="session", interarrival_s=1.0)
     results = [
-        fitted(replace(config, workload=stream, interarrival_s=gaps), 1)
-        for gaps in ((1.0,), (4.0,), (1.0, 4.0))
+        fitted(replace(config, settings=settings), 1)
+        for settings in ((batch,), (stream,), (batch, stream))
     ]
     starts = [found.start_score for found in results]
-    assert starts[2] == pytest.approx((starts[0] + starts[1]) / 2)
+    assert starts[2] == pytest.approx(math.sqrt(starts[0] * starts[1]))
     assert starts[0] != starts[1]
 
 
 def test_a_search_finds_a_hidden_point() -> None:
     """A bowl in the first three weights: the mean moves to its bottom."""
-    goal = start()[:3] + np.array([0.5, -0.5, 0.3])
-    search = Search(0.3, population=12, seed=0)
+    begin = start("tuned_srw")
+    goal = begin[:3] + np.array([0.5, -0.5, 0.3])
+    search = Search(begin, 0.3, population=12, seed=0)
     for _ in range(40):
         search.tell([float(np.square(point[:3] - goal).sum()) for point in search.ask()])
     assert search.mean[:3] == pytest.approx(goal, abs=0.1)
@@ -132,10 +152,10 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     assert "es_rule: average JCT" in result.stdout
     content = json.loads(out.read_text())
     assert content["training"]["generations"] == 2
-    assert content["config"]["interarrival_s"] == [3.0]
+    assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]
     policy, parameters = read_tuned(out)
     assert policy == "es_rule"
-    assert len(parameters) == 105
+    assert len(parameters) == 205
     assert run("--policies", "strict_fair,es_rule", "--tuned", out).exit_code == 0
     state = tmp_path / "rule.state.json"
     refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")
@@ -151,6 +171,7 @@ def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
         (("--population", 3), "population must lie in 4..10,000, got 3"),
         (("--sigma", 0), "sigma must lie in"),
         (("--sigma", "nan"), "sigma must lie in"),
+        (("--start", "zero"), "is not one of 'tuned_srw', 'shipped'"),
         (("--validation", 0), "validation must lie in 1..100,000, got 0"),
         (("--generations", 0), "generations must be 1 or more, got 0"),
         (("--minutes", -1), "minutes must be positive"),
@@ -162,6 +183,29 @@ def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
         refused(run("-o", out, *arguments, command="fit-rule"), part)
     refused(run("-o", tmp_path / "no" / "rule.json", command="fit-rule"), "there is no folder")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: Path) -> None:
+    """A batch and a session, fitted to together; the result names both."""
+    file, out = tmp_path / "both.toml", tmp_path / "rule.json"
+    file.write_text(
+        """
+        trace = "random-dag"
+        executors = 8
+        jobs = 4
+        [[setting]]
+        arrivals = "batch"
+        [[setting]]
+        protocol = "session"
+        load = 0.8
+        """
+    )
+    options = ("--settings", file, "--generations", 1, "--population", 4, "--validation", 1)
+    result = run(*options, "--start", "shipped", "-o", out, command="fit-rule")
+    assert result.exit_code == 0, result.output
+    content = json.loads(out.read_text())["config"]
+    assert [one["protocol"] for one in content["settings"]] == ["executors", "session"]
+    assert content["start"] == "shipped"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.spark_work import (
     together,
 )
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,26 @@ def test_a_job_that_is_first_starts_first(session: Any) -> None:
         assert lead_s() > plain_s + 1.0
 
 
+def test_a_new_stage_starts_within_a_fair_share_before_any_plan(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody ever plans, and a stage could wait for half a minute: it gets its share at once."""
+    ended_s: dict[str, float] = {}
+
+    def timed(job: str, tasks: int, after_s: float) -> None:
+        time.sleep(after_s)
+        sleep_tasks(session, job, tasks, 0.2)
+        ended_s[job] = time.monotonic()
+
+    with decima.spark.attach(session, policy="strict_fair", hold_s=30.0) as scheduler:
+        monkeypatch.setattr(scheduler._planner, "plan", lambda live: None)
+        together(lambda: timed("large", 120, 0.0), lambda: timed("small", 3, 1.0))
+        counters = scheduler.status().jvm
+    assert ended_s["small"] < ended_s["large"] - 1.0
+    assert counters["early_launches"] >= 123
+    assert (counters["expired_holds"], counters["faults"]) == (0, 0)
+
+
 def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
     """It decides and logs; Spark keeps its own objects all the time."""
     before = spark_objects(session)
@@ -94,7 +114,7 @@ def test_a_model_for_another_size_says_so(
 ) -> None:
     """Once; one for about as many slots says nothing."""
     from decima.agent.model import load_model, save_model
-    from decima.learned import model_path
+    from decima.policies import model_path
 
     model = load_model(model_path("decima-session"))
     card = json.loads(json.dumps(model.card))

@@ -21,10 +21,7 @@ import decima.spark
 from decima.spark.decision_log import read_decision_log
 from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytestmark = pytest.mark.slow
-
-HOME = Path(pyspark.__file__).parent
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 
 @contextmanager
@@ -116,11 +113,14 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[str]:
     """URL of a Spark master with one worker of four cores."""
+    import pyspark
+
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
-    environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_WORKER_DIR": str(tmp_path)}
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_WORKER_DIR": str(tmp_path)}
     deploy = "org.apache.spark.deploy"
     commands = (
         ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
@@ -133,7 +133,7 @@ def standalone(tmp_path: Path) -> Iterator[str]:
             with (tmp_path / f"{name}.log").open("w") as log:
                 running.append(
                     subprocess.Popen(  # noqa: S603 - Spark's own launcher
-                        [str(HOME / "bin" / "spark-class"), f"{deploy}.{name}", *arguments],
+                        [str(home / "bin" / "spark-class"), f"{deploy}.{name}", *arguments],
                         env=environment,
                         stdout=log,
                         stderr=log,

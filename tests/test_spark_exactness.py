@@ -15,9 +15,8 @@ from benchmarks.spark_exactness import (
 )
 from decima.spark.decision_log import LoggedPlan, read_decision_log
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-
+@pytest.mark.real_spark
 def test_no_launch_breaks_the_plan_in_force(tmp_path: Path) -> None:
     """Random plans that change all the time; and the check sees plans that were not kept."""
     log = tmp_path / "plans.jsonl"

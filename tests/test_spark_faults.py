@@ -31,7 +31,7 @@ from tests.spark_work import (
     together,
 )
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from decima.policies import Heuristic
-from decima.spark import AttachError
+from decima.spark import AttachError, live_job
 from decima.spark.attaching import Guest
 from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
@@ -188,6 +188,85 @@ def test_jobs_of_one_execution_are_one_job_that_grows() -> None:
     assert job.stages[1].parents == {0}
 
 
+def test_two_shuffles_of_one_rdd_are_two_stages() -> None:
+    """In one Spark job; a later one that lists the last of them again means the stage that ran."""
+    live = LiveJobs()
+    sql: Any = {"spark_sql_execution_id": "7"}
+    stages = (info(0, 4, rdds="a"), info(1, 4, rdds="a"), info(2, 2, (0, 1)))
+    sets = (task_set(0, 4, 1, 3), task_set(1, 4, 0, 1))
+    live.update(report(started(0, *stages, **sql), sets=sets))
+    (job,) = live.active()
+    assert [(stage.num_tasks, stage.launched) for stage in job.stages] == [(4, 4), (4, 1), (2, 0)]
+    assert job.stages[2].parents == {0, 1}
+    live.update(report(StageDone(0, 0, True), StageDone(1, 0, True), JobDone(0, EPOCH_MS)))
+    again = (info(3, 4, rdds="a"), info(4, 4, rdds="a"), info(5, 3, (3, 4)))
+    live.update(report(started(1, *again, **sql), sets=(task_set(5, 3, 0, 1, "sql 7"),)))
+    (job,) = live.active()
+    assert [stage.num_tasks for stage in job.stages] == [4, 4, 2, 3]
+    assert job.stages[3].parents == {0, 1}
+    live.update(report(started(2, info(6, 4, rdds="a"), info(7, 1, (6,)), **sql)))
+    assert job.stages[4].parents == {1}
+    assert [stage.is_done for stage in job.stages] == [True, True, False, False, False]
+
+
+def endless(live: LiveJobs, tables: LiveTables, spark_jobs: int) -> list[int]:
+    """Rows of the tables at each plan of a job group whose Spark jobs follow each other at once."""
+    rows = []
+    for number in range(spark_jobs):
+        first = 2 * number
+        begun = started(number, info(first, 4), info(first + 1, 2, (first,)), time_ms=20 * number,
+                        spark_jobGroup_id="night")  # fmt: skip
+        sets = (task_set(first, 4, 0, 1, "group night"),)
+        live.update(report(begun, sets=sets, time_ms=20 * number))
+        round_ = tables.fill(live)
+        assert round_ is not None
+        rows.append(len(round_.observation().stages))
+        ends = (StageDone(first, 0, True), StageDone(first + 1, 0, True),
+                JobDone(number, EPOCH_MS + 20 * number + 10))  # fmt: skip
+        live.update(report(*ends, time_ms=20 * number + 10))
+    return rows
+
+
+def test_finished_stages_leave_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job group that never pauses costs a plan the same after any number of Spark jobs; of its
+    past so much is kept that memory does not grow either.
+    """
+    monkeypatch.setattr(live_job, "KEPT_FINISHED", 150)
+    live, tables = LiveJobs(), LiveTables()
+    rows = endless(live, tables, 400)
+    assert rows[:50] == [2 * number + 2 for number in range(50)]
+    assert set(rows[50:]) == {live_job.SHOWN_FINISHED + 2}
+    (job,) = live.known()
+    assert len(job.stages) <= 2 * 150 + 2
+    assert len(live._place) == len(job.stages) == len(job.rows_of)
+    assert [sorted(stage.parents) for stage in job.stages[-4:]] == [
+        [], [len(job.stages) - 4], [], [len(job.stages) - 2]]  # fmt: skip
+    assert job.measured == 0
+
+
+def test_a_job_s_time_is_its_tasks_its_waiting_or_spark_s_own() -> None:
+    """Arrives at 0; first tasks run from 30 to 130 and the second stage waits for slots of others
+    from 140 on, to run from 500 to 700; Spark is done at 720: 30 + 10 + 20 ms are its own.
+    """
+    live = LiveJobs()
+    other = started(0, info(9, 100))
+    mine = started(1, info(0, 2), info(1, 2, (0,)), time_ms=0, decima_job="mine")
+    live.update(report(other, mine, sets=(task_set(9, 100, 0, 4), task_set(0, 2, job="job mine"))))
+    full = task_set(9, 100, 0, SLOTS)
+    measured = (Measured(0, 2, 200.0, EPOCH_MS + 30, EPOCH_MS + 130),)
+    sets = (full, task_set(1, 2, job="job mine"))
+    live.update(report(StageDone(0, 0, True), sets=sets, measured=measured, time_ms=140))
+    job = next(one for one in live.known() if one.key == "job mine")
+    assert job.own_ms() is None
+    measured = (Measured(1, 1, 100.0, EPOCH_MS + 500, EPOCH_MS + 600),
+                Measured(1, 1, 200.0, EPOCH_MS + 500, EPOCH_MS + 700))  # fmt: skip
+    ends = (StageDone(1, 0, True), JobDone(1, EPOCH_MS + 720))
+    live.update(report(*ends, sets=(full,), measured=measured, time_ms=725))
+    assert job.own_ms() == 60
+    job.stages[0].last_finish_ms = None
+    assert job.own_ms() is None
+
+
 def test_a_skipped_stage_counts_as_done() -> None:
     """It is never submitted; that a stage above it runs says that its output is there."""
     live = LiveJobs()
@@ -341,6 +420,17 @@ def test_a_name_that_comes_again_is_another_job_unless_it_goes_on() -> None:
         live.update(report(started(number, info(number, 1), time_ms=time_ms, **sql)))
         live.update(report(JobDone(number, EPOCH_MS + time_ms + 100), time_ms=time_ms + 100))
     assert [len(job.stages) for job in live.known() if job.key == "sql 7"] == [2]
+
+
+def test_a_named_sql_execution_may_take_its_time() -> None:
+    """The driver plans for six seconds between two stages of one execution: one job."""
+    live = LiveJobs()
+    for number, (execution, time_ms) in enumerate((("7", 0), ("7", 6_000), ("8", 12_000))):
+        named: Any = {"decima_job": "night", "spark_sql_execution_id": execution}
+        live.update(report(started(number, info(number, 1), time_ms=time_ms, **named)))
+        live.update(report(JobDone(number, EPOCH_MS + time_ms + 100), time_ms=time_ms + 100))
+        (job,) = live.known()
+        assert len(job.stages) == (2 if number == 1 else 1)
 
 
 def test_a_job_seen_before_its_name_is_known_gets_it() -> None:

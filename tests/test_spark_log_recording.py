@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,11 +33,9 @@ spark.stop()
 """
 
 
+@pytest.mark.real_spark
 def test_a_query_on_real_spark_becomes_a_job(tmp_path: Path) -> None:
     """Four tasks that scan, three that add up, in whatever format this Spark writes by default."""
-    pytest.importorskip("pyspark", reason="needs the extra [spark]")
-    if shutil.which("java") is None:
-        pytest.skip("needs Java on the path")
     command = [sys.executable, "-c", QUERY, tmp_path.as_uri()]
     subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
     trace, summary = read_spark_logs([tmp_path])

@@ -450,6 +450,28 @@ def test_what_makes_a_job_is_chosen(read: Read, by: GroupBy, names: list[str]) -
     assert [job.name for job in trace.jobs] == [f"shop/{name}" for name in names]
 
 
+def test_what_an_application_names_itself_is_one_job_until_it_pauses(read: Read) -> None:
+    """As a live scheduler has it: SQL executions too, and five seconds without one end the run."""
+    own = {"decima_job": "night #1"}
+    events = [
+        query(0, "a query"),
+        *one_task_job(0, 0, 100, spark_sql_execution_id="0", **own),
+        query_end(0),
+        *one_task_job(1, 3_000, 3_100, **own),
+        *one_task_job(2, 8_200, 8_300, spark_sql_execution_id="1", **own),
+        *one_task_job(4, 15_000, 15_100, spark_sql_execution_id="1", **own),
+        *one_task_job(3, 8_200, 8_300, spark_job_description="by day"),
+    ]
+    for by in (GroupBy.SQL, GroupBy.JOB_GROUP):
+        trace, _ = read(executor(cores=4), *events, by=by)
+        assert [(found.name, len(found.stages)) for found in trace.jobs] == [
+            ("shop/night #1", 2),
+            ("shop/night #1 #2", 2),
+            ("shop/by day", 1),
+        ]
+    assert len(read(executor(cores=4), *events, by=GroupBy.JOB)[0].jobs) == 5
+
+
 def test_jobs_of_one_name_are_numbered(read: Read) -> None:
     """In the order of submission."""
     named = {"spark_job_description": "load"}

@@ -18,8 +18,6 @@ from tests.commands import refused
 from traces import Job, Stage, Trace, load_trace
 from traces.synthetic import chain, fork_join
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 
 def test_tasks_take_the_scaled_mean_of_their_stage() -> None:
     """In whole milliseconds, at least one; the graph stays what it was."""
@@ -75,6 +73,7 @@ def test_impossible_trials_are_refused(changes: dict[str, object], part: str) ->
         refused(CliRunner().invoke(main, ["spark", "replay", "--jobs", "0"]), part)
 
 
+@pytest.mark.real_spark
 def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""
     from traces import write_trace

@@ -17,6 +17,7 @@ from decima.cli.main import main
 from decima.spark import AttachError
 from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
 from decima.spark.jobs import LiveJobs
+from decima.spark.log_files import LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review
@@ -82,6 +83,104 @@ def test_the_simulator_plays_its_jobs(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.simulated_s["strict_fair"], [4.5, 6.5])
 
 
+TUNED = {"factor": 0.5, "jobs_power": 1.0, "work_power": 0.2}
+
+
+def ran_slowly(path: Path, work_ms: int = 1_000, own_ms: int = 500, **header: Any) -> Decisions:
+    """One job of four tasks on two slots, measured as `work_ms` each; Spark takes `own_ms` before
+    the first of them, and as long again while the second two run.
+    """
+    end_ms = BEGIN_MS + own_ms + 3_000
+    begun = JobStart(0, BEGIN_MS, (StageInfo(0, 4, (), b"a"),), {"decima.job": "slow"})
+    sets = (TaskSet(0, 0, "job slow", 4, 0, 2),)
+    first = Report(BEGIN_MS, SLOTS, 0, False, True, 0, sets, (begun,))
+    measured = (Measured(0, 4, 4.0 * work_ms, BEGIN_MS + own_ms, end_ms),)
+    ends = (StageDone(0, 0, True), JobDone(0, end_ms))
+    last = Report(end_ms, SLOTS, 1, False, True, 0, (), ends, measured)
+    live = LiveJobs()
+    with closing(DecisionLog(path, **{"mode": "exact", "policy": "tuned_srw", **header})) as log:
+        for number, report in enumerate((first, last), 1):
+            live.update(report)
+            log.note_plan(number, report, Plan((0,), {}, (0,), "tuned_srw"), (1, 2))
+        log.note_jobs(live.known())
+    return read_decision_log(path)
+
+
+def test_spark_s_own_time_is_part_of_every_simulated_run(tmp_path: Path) -> None:
+    """Four tasks of 1.5 s on two slots take 3 s, and Spark took half a second before them."""
+    found = review(ran_slowly(tmp_path / "log.jsonl", 1_500), ("fifo", "tuned_srw"))
+    assert found.own_s.tolist() == [0.5]
+    assert found.jct_s.tolist() == [3.5]
+    assert {name: one.tolist() for name, one in found.simulated_s.items()} == {
+        "fifo": [3.5], "tuned_srw": [3.5]}  # fmt: skip
+    assert (found.ran, found.error, found.is_trusted) == ("tuned_srw", 0.0, True)
+
+
+@pytest.mark.parametrize(
+    ("ran", "part"),
+    [
+        ("tuned_srw", "But: tuned_srw, which really ran, is -29 % off in the simulator"),
+        ("fifo", "But: fifo, which really ran, is -29 % off in the simulator"),
+        ("of their own", "Nothing tells how near the simulator comes"),
+    ],
+)
+def test_a_simulator_that_is_far_off_says_so(
+    ran: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.5 s really, 2.5 s simulated, whichever policies are asked for; within 10 % nothing."""
+    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    path = tmp_path / "log.jsonl"
+    command = ["spark", "review", str(path), "--policies", "strict_fair"]
+    ran_slowly(path, 1_000, ran=ran)
+    assert part in " ".join(CliRunner().invoke(main, command).stdout.split())
+    ran_slowly(path, 1_400, ran=ran)
+    found = CliRunner().invoke(main, command).stdout
+    assert "But:" not in found
+    assert "Spark itself took 0.50 s of a job's time" in " ".join(found.split())
+
+
+def test_a_log_is_reviewed_with_the_parameters_of_its_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the slots for the only job: four tasks one after the other; `--tuned` says others."""
+    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    path, tuned = tmp_path / "log.jsonl", tmp_path / "tuned.json"
+    decisions = ran_slowly(path, parameters=TUNED)
+    assert decisions.parameters == TUNED
+    assert review(decisions, ("tuned_srw",)).simulated_s["tuned_srw"].tolist() == [4.5]
+    content = {"format": "decima-tuned", "version": 1, "policy": "tuned_srw"}
+    tuned.write_text(json.dumps({**content, "parameters": {**TUNED, "factor": 1.5}}))
+    command = ["spark", "review", str(path), "--policies", "tuned_srw"]
+    assert "4.50 s" in CliRunner().invoke(main, command).stdout
+    assert "2.50 s" in CliRunner().invoke(main, [*command, "--tuned", str(tuned)]).stdout
+
+
+def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
+    """Files of bounded size, of which the newest few are kept; those of an earlier run are not
+    read.
+    """
+    path = tmp_path / "log.jsonl"
+    report = Report(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
+    for run in range(2):
+        with closing(DecisionLog(LogFiles(path, 1_500, 4), mode="exact", policy="p")) as log:
+            for number in range(1, 100 if run == 0 else 8):
+                log.note_plan(number, report, Plan((number,), {}, (), "p"), (1, 2))
+        files = sorted(tmp_path.iterdir())
+        assert [file.name for file in files] == [
+            "log.jsonl", "log.jsonl.1", "log.jsonl.2", "log.jsonl.3"]  # fmt: skip
+        assert all(file.stat().st_size < 1_500 for file in files)
+        plans = read_decision_log(path).plans
+        numbers = [plan.number for plan in plans]
+        assert numbers == list(range(numbers[0], 100 if run == 0 else 8))
+        assert len(numbers) > 20 if run == 0 else numbers[0] == 1
+
+
+def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
+    for bounds in ((1_000, 1), (0, 2)):
+        with pytest.raises(AttachError, match="at least 2"):
+            LogFiles(tmp_path / "log", *bounds)
+
+
 def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
     decisions = written(tmp_path / "log.jsonl")
     time_s, held = held_slots(decisions)
@@ -123,7 +222,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda lines: [], "not a decision log"),
         (lambda lines: ['{"format": "other"}'], "not a decision log"),
-        (lambda lines: [lines[0].replace('"version": 1', '"version": 9')], "version 9"),
+        (lambda lines: [lines[0].replace('"version": 2', '"version": 9')], "version 9"),
         (lambda lines: [lines[0], "{", lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], "[]", lines[1]], "line 2 is no JSON object"),
         (lambda lines: [lines[0], '{"plan": 1}'], "damaged: KeyError"),
@@ -148,9 +247,9 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
     assert [one.key for one in read_decision_log(path).jobs] == [whole.jobs[0].key]
 
 
+@pytest.mark.real_spark
 def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
     import decima.spark
 
     log = tmp_path / "log.jsonl"
@@ -168,5 +267,8 @@ def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     assert sorted(found.names) == ["s0", "s1", "s2"]
     # 72 tasks of 0.2 s on 8 slots take 1.8 s at least.
     assert 1.8 <= found.jct_s.max() < 10
+    assert found.ran == "fifo"
+    assert (found.own_s > 0).all()
+    assert (found.own_s < found.jct_s).all()
     assert 0.5 < found.simulated_s["fifo"].mean() / found.jct_s.mean() < 1.5
     assert json.loads(log.read_text().splitlines()[0])["mode"] == "shadow"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,9 +12,9 @@ import pytest
 import decima.spark
 from decima.spark import AttachError, attaching
 from spark_sim import Action, Observation
-from tests.spark_work import refusing
+from tests.spark_work import refusing, spark_objects
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 SLOTS = 8
 
@@ -34,11 +34,26 @@ def new_session(mode: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def fair() -> Iterator[Any]:
+def session_in() -> Iterator[Callable[[str], Any]]:
+    """A local Spark in a scheduling mode. There is one at a time: another mode ends it."""
+    running: dict[str, Any] = {}
+
+    def start(mode: str) -> Any:
+        if mode not in running:
+            while running:
+                running.popitem()[1].stop()
+            running[mode] = new_session(mode)
+        return running[mode]
+
+    yield start
+    for spark in running.values():
+        spark.stop()
+
+
+@pytest.fixture
+def fair(session_in: Callable[[str], Any]) -> Any:
     """A local Spark with the FAIR scheduler."""
-    spark = new_session("FAIR")
-    yield spark
-    spark.stop()
+    return session_in("FAIR")
 
 
 def sleep_tasks(spark: Any, job: str, tasks: int) -> None:
@@ -124,12 +139,13 @@ def test_auto_falls_back_where_a_field_cannot_be_set(
     assert [one for one in caplog.messages if "final field rootPool" in one]
 
 
-def test_soft_mode_needs_fair_pools(fair: Any) -> None:
-    """Runs last: it starts another Spark."""
-    fair.stop()
-    fifo = new_session("FIFO")
-    try:
-        with pytest.raises(AttachError, match=r"spark\.scheduler\.mode=FAIR"):
-            decima.spark.attach(fifo, policy="strict_fair", mode="soft")
-    finally:
-        fifo.stop()
+def test_soft_mode_needs_fair_pools(session_in: Callable[[str], Any]) -> None:
+    """It is refused under FIFO, and leaves nothing behind: jobs run, another mode may attach."""
+    fifo = session_in("FIFO")
+    before = spark_objects(fifo)
+    with pytest.raises(AttachError, match=r"spark\.scheduler\.mode=FAIR.*not FIFO"):
+        decima.spark.attach(fifo, policy="strict_fair", mode="soft")
+    assert spark_objects(fifo) == before
+    with decima.spark.attach(fifo, policy="strict_fair", mode="shadow") as scheduler:
+        sleep_tasks(fifo, "four", 4)
+        assert scheduler.status().ended_because is None

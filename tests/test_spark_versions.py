@@ -9,16 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.real_spark import skip_without
+
 ROOT = Path(__file__).parents[1]
 REPEATED = ("attach", "faults", "exactness")
 OLDEST = Path(sys.prefix) / "spark-3.5"
 
 
 @pytest.mark.slow
+@pytest.mark.real_spark
 def test_everything_holds_on_the_oldest_spark() -> None:
     """In a process of its own that finds that pyspark first."""
     if not (OLDEST / "pyspark").is_dir():
-        pytest.skip(f"no pyspark 3.5 at {OLDEST}: `make test` puts it there")
+        missing = f"there is no pyspark 3.5 at {OLDEST}: `make test` puts it there"
+        skip_without(missing, os.environ)
     environment = {**os.environ, "PYTHONPATH": str(OLDEST)}
     version = "import pyspark; print(pyspark.__version__)"
     found = subprocess.run(  # noqa: S603 - our own command

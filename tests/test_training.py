@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,12 @@ from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.episodes import EpisodeSource
 from decima.training.learner import DecimaLearner
 from decima.training.session import MODEL, run_training
+from decima.training.shard import Collected, Part
 from decima.tuning import parameters_json
 from tests.commands import refused
 from traces import load_trace
+
+ROOT = Path(__file__).parents[1]
 
 SMALL = (
     "iterations=4",
@@ -145,6 +150,37 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(
     assert len(set(last)) == len(last)
 
 
+_COMPILED_LATER = """
+import gc, sys
+from numba.core.dispatcher import Dispatcher
+from decima.training.config import read_config
+from decima.training.learner import DecimaLearner
+
+def compiled():
+    kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
+    return {f"{found.py_func.__name__}{types}" for found in kernels for types in found.signatures}
+
+learner = DecimaLearner(read_config(None, tuple(sys.argv[1:])))
+before = compiled()
+learner.iterate(0)
+learner.iterate(1)
+learner.validate()
+print(len(before), *sorted(compiled() - before))
+"""
+
+
+def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
+    """A new learner has every kernel that imitation, policy gradient and validation call."""
+    changes = (f"workload.trace={trace_file}", *SMALL)
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", _COMPILED_LATER, *changes],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    before, *later = found.stdout.split(maxsplit=1)
+    assert int(before) > 10
+    assert later == []
+
+
 # --- what is learned -----------------------------------------------------------------------------
 
 
@@ -215,6 +251,44 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
     learner.close()
 
 
+def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
+    """Iterations of 60,000, 50,000 and 70,000 decisions: the window of 100,000 keeps the last two.
+
+    They earned -180 in 60 s, -50 in 50 s and -140 in 70 s, each half by either shard. After two,
+    -230 in 110 s; after three the newest two hold 120,000 steps, and -190 in 120 s remain.
+    """
+    learner = DecimaLearner(small(trace_file))
+    learner.close()
+    crew = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
+    learner._crew = crew
+    for iteration in range(4):
+        learner.iterate(iteration)
+
+    assert crew.rates == pytest.approx([0.0, -180 / 60, -230 / 110, -190 / 120])
+    assert learner.state()["average_rate"][:, 0].tolist() == [50_000, 70_000, 0]
+
+
+class Told:
+    """Two shards that play nothing: each tells what it was given; afterwards, of no decisions."""
+
+    def __init__(self, iterations: list[tuple[int, float, float]]) -> None:
+        self.rates: list[float] = []
+        """the average reward a second with which each iteration began"""
+        self._iterations = iterations
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        if method == "gradient":
+            return 2 * [Part(torch.zeros_like(arguments[0]), 0.0, 0.0, 0.0, 0.0)]
+        iteration, _, rate, _ = arguments
+        self.rates.append(rate)
+        steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[iteration]
+        jct_s = {"gap_3s": [1.0]}
+        return 2 * [Collected(steps, 0.0, float(steps), reward, time_s, 0.0, 1.0, jct_s, jct_s)]
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
 @pytest.mark.slow
 def test_a_minute_of_training_beats_what_it_imitates(tmp_path: Path) -> None:
     """On unseen batches of the built-in trace, against tuned_srw with its shipped parameters."""
@@ -231,6 +305,18 @@ def test_a_minute_of_training_beats_what_it_imitates(tmp_path: Path) -> None:
         trace="tpch", policies=("tuned_srw", model), arrivals="batch", jobs=20, sequences=40
     )
     difference = evaluate(config).difference(model)
+    assert difference.ci95 is not None
+    assert difference.ci95[1] < 0
+
+
+@pytest.mark.slow
+def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
+    """On sequences that nothing was trained or chosen on, beyond chance."""
+    recipe = read_config(ROOT / "docs" / "examples" / "small-training.toml")
+    with RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
+        run_training(folder, workers=2)
+    model = str(tmp_path / "run" / MODEL)
+    difference = evaluate(EvaluationConfig(policies=("strict_fair", model))).difference(model)
     assert difference.ci95 is not None
     assert difference.ci95[1] < 0
 
@@ -391,12 +477,18 @@ def test_other_files_are_no_models(finished: Path, tmp_path: Path) -> None:
     refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
 
 
-def test_a_model_for_a_larger_cluster_is_the_same_network(finished: Path) -> None:
-    """Features are shares of the cluster, so nothing in a model depends on its size."""
-    model = load_model(finished / MODEL)
+def test_a_model_serves_clusters_of_any_size(finished: Path) -> None:
+    """Trained on four executors, it completes all jobs on three and puts dozens to work of 80."""
+    model = str(finished / MODEL)
     config = EvaluationConfig(
-        trace="tpch", policies=("strict_fair", str(finished / MODEL)), jobs=4, sequences=1
+        trace="tpch", policies=(model,), arrivals="batch", jobs=2, sequences=1
     )
+    used: dict[int, int] = {}
     for executors in (3, 80):
-        assert evaluate(replace(config, executors=executors)).policies
-    assert model.network.num_parameters > 0
+        report = evaluate(replace(config, executors=executors), timelines=True)
+        (run,) = report.policies[model].runs
+        assert (run.metrics.unfinished, run.metrics.forced) == (0, 0)
+        assert run.timeline is not None
+        used[executors] = len(set(run.timeline["executor"].tolist()))
+    assert used[3] == 3
+    assert used[80] > 24

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from decima.evaluation.config import ConfigError
-from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
+from decima.policies import HEURISTICS, Parameters
+from decima.tuning import FIRST_TRAINING_SEQUENCE, Floats, read_tuned, tune
 from tests.commands import Command, refused, small_config
 
 Json = dict[str, Any]
@@ -30,7 +32,10 @@ def test_tuning_writes_what_evaluation_reads(
 ) -> None:
     """The parameters found are those of the evaluation, and they decide its result."""
     content = json.loads(tuned_file.read_text())
-    assert content["training"]["avg_jct_s"] <= content["training"]["default_avg_jct_s"]
+    training, held_back = content["training"], content["held_back"]
+    assert training["avg_jct_ratio"] <= training["shipped_avg_jct_ratio"]
+    assert held_back["first_sequence"] == training["first_sequence"] + training["sequences"]
+    assert (training["sequences"], held_back["sequences"]) == (3, 40)
     out = tmp_path / "out.json"
 
     result = run("--policies", "tuned_weighted_fair", "--tuned", tuned_file, "--json", out)
@@ -39,6 +44,74 @@ def test_tuning_writes_what_evaluation_reads(
     found = json.loads(out.read_text())
     parameters = found["config"]["parameters"]["tuned_weighted_fair"]
     assert parameters == content["parameters"] == read_tuned(tuned_file)[1]
+
+
+def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], float]) -> None:
+    """Strict fair's average JCT is 10 s, on sequence 1,000,002 10,000 s; others' so many times it.
+
+    Args:
+        monkeypatch: undoes this.
+        gain: the factor that parameters bring on a sequence.
+    """
+
+    def averages_s(_: object, numbers: range, name: str, parameters: Any = None) -> Floats:
+        reference_s = [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
+        if name == "strict_fair":
+            return np.array(reference_s)
+        factors = [gain(parameters, number) for number in numbers]
+        return np.array(reference_s) * factors
+
+    monkeypatch.setattr("decima.tuning._Sequences.averages_s", averages_s)
+
+
+def test_one_huge_sequence_does_not_decide(
+    trace_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 % off 10,000 s outweighs twice 10 s in the plain mean, but not relative to strict fair."""
+
+    def gain(parameters: Parameters, number: int) -> float:
+        if parameters["alpha"] != 2.0:
+            return 1.0
+        return 0.99 if number == FIRST_TRAINING_SEQUENCE + 2 else 2.0
+
+    faked(monkeypatch, gain)
+    found = tune("tuned_weighted_fair", small_config(trace_file)).found
+
+    assert found == HEURISTICS["tuned_weighted_fair"].defaults
+
+
+@pytest.mark.parametrize(
+    ("held_back", "kept"),
+    [
+        ([0.9, 0.9, 0.9, 0.9], "found"),
+        ([1.1, 1.1, 1.1, 1.1], "shipped"),
+        ([0.5, 1.9, 1.9, 0.9], "shipped"),  # better in half of them
+    ],
+)
+def test_what_was_found_must_hold_on_sequences_held_back(
+    held_back: list[float], kept: str, run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alpha of 2 halves every JCT in training; file and output say which parameters are kept."""
+    first = FIRST_TRAINING_SEQUENCE + 3
+
+    def gain(parameters: Parameters, number: int) -> float:
+        if parameters["alpha"] != 2.0:
+            return 1.0
+        return 0.5 if number < first else held_back[number - first]
+
+    faked(monkeypatch, gain)
+    out, shipped = tmp_path / "tuned.json", HEURISTICS["tuned_weighted_fair"].defaults
+    result = run("--policy", "tuned_weighted_fair", "--held-back", 4, "-o", out, command="tune")
+
+    assert result.exit_code == 0, result.output
+    content = json.loads(out.read_text())
+    assert content["held_back"]["kept"] == kept
+    assert content["training"]["found"]["alpha"] == 2.0
+    assert content["parameters"]["alpha"] == (2.0 if kept == "found" else shipped["alpha"])
+    told = "Kept: these." if kept == "found" else "Kept: the shipped parameters"
+    assert told in result.stdout
+    assert "On 4 sequences held back: " in result.stdout
+    assert "3 training sequences (seed 0)" in result.stdout
 
 
 def test_tuned_parameters_change_the_runs(run: Command, tuned_file: Path, tmp_path: Path) -> None:
@@ -96,6 +169,8 @@ def test_what_has_nothing_to_tune_is_refused(run: Command, tmp_path: Path) -> No
     out = tmp_path / "tuned.json"
     refused(run("--policy", "fifo", "-o", out, command="tune"), "'fifo' has nothing to tune")
     refused(run("--policy", "fastest", "-o", out, command="tune"), "fastest")
+    policy = ("--policy", "tuned_srw")
+    refused(run(*policy, "--held-back", 0, "-o", out, command="tune"), "1..100,000, got 0")
     assert not out.exists()
 
 

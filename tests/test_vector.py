@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_sim import (
@@ -24,7 +24,7 @@ from spark_sim import (
 )
 from spark_sim.batch import BatchBuilder, ObservationBatch, batch_of
 from spark_sim.tables import JOB, NONE, STAGE
-from spark_sim.vector import Run, StepResult, VectorSimulator
+from spark_sim.vector import Run, VectorSimulator
 from traces import Job, Stage, Trace, to_arrays, tpch_like
 from traces.arrivals import poisson
 
@@ -132,37 +132,34 @@ def assert_same(found: Outcome, expected: Outcome) -> None:
 # --- lockstep ------------------------------------------------------------------------------------
 
 
-@each_protocol
-def test_each_simulation_gives_what_it_gives_alone(cluster: Cluster) -> None:
-    """Sequences of different lengths and time limits do not touch each other."""
-    runs = [run_of(1), run_of(2, jobs=9), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
-    found = together(VectorSimulator(ARRAYS, cluster, runs), range(4))
-    for index, outcome in enumerate(found):
-        assert_same(outcome, alone(cluster, runs[index], seed=index))
-    assert {outcome.status for outcome in found} >= {Status.DONE, Status.TRUNCATED}
+MIXED = [(1, 5, None), (2, 9, None), (3, 1, None), (4, 5, 60_000.0)]
+"""seed, jobs and time limit of four runs, of which the last is truncated"""
 
 
 @given(
     protocol=st.sampled_from(Protocol),
-    seeds=st.lists(st.integers(0, 50), min_size=1, max_size=5),
-    data=st.data(),
+    drawn=st.lists(
+        st.tuples(st.integers(0, 50), st.integers(1, 9), st.sampled_from([None, 60_000.0])),
+        min_size=1,
+        max_size=5,
+    ),
 )
+@example(protocol=Protocol.EXECUTORS, drawn=MIXED)
+@example(protocol=Protocol.SESSION, drawn=MIXED)
+@example(protocol=Protocol.DECIMA_SIM, drawn=MIXED)
 @settings(max_examples=12, deadline=None, derandomize=True)
-def test_neither_number_nor_order_of_simulations_matters(
-    protocol: Protocol, seeds: list[int], data: st.DataObject
+def test_each_simulation_gives_what_it_gives_alone(
+    protocol: Protocol, drawn: list[tuple[int, int, float | None]]
 ) -> None:
-    """Any subset in any order gives the same results one by one."""
-    order = data.draw(st.permutations(range(len(seeds))))
-    kept = order[: data.draw(st.integers(1, len(seeds)))]
+    """Whatever runs beside it, in any number and order, twice the same run included."""
     cluster = CLUSTERS[protocol.label]
-    every = together(VectorSimulator(ARRAYS, cluster, [run_of(s) for s in seeds]), seeds)
-    some = [seeds[place] for place in kept]
-    for place, outcome in zip(
-        kept,
-        together(VectorSimulator(ARRAYS, cluster, [run_of(s) for s in some]), some),
-        strict=True,
-    ):
-        np.testing.assert_equal(outcome._asdict(), every[place]._asdict())
+    runs = [run_of(*one) for one in drawn]
+    seeds = [seed for seed, _, _ in drawn]
+    found = together(VectorSimulator(ARRAYS, cluster, runs), seeds)
+    for run, seed, outcome in zip(runs, seeds, found, strict=True):
+        assert_same(outcome, alone(cluster, run, seed))
+    if drawn == MIXED:
+        assert {outcome.status for outcome in found} >= {Status.DONE, Status.TRUNCATED}
 
 
 @each_protocol
@@ -178,7 +175,10 @@ def test_rewards_add_up_to_the_time_in_system(cluster: Cluster) -> None:
 
 
 def test_reward_known_on_paper() -> None:
-    """Two jobs of 1 s and 9 s on one executor cost 1 + 10 job-seconds, short one first."""
+    """Two jobs of 1 s and 9 s on one executor: 1 + 10 job-seconds short one first, else 9 + 10.
+
+    The two orders are played side by side, and each earns its own reward.
+    """
     pair = Trace(
         "pair",
         (
@@ -188,11 +188,16 @@ def test_reward_known_on_paper() -> None:
     )
     cluster = Cluster(1, moving_delay_ms=0.0, warmup_delay_ms=0.0)
     both = Run(np.zeros(2), np.arange(2, dtype=np.int32))
-    simulators = VectorSimulator(to_arrays(pair), cluster, [both])
-    first = simulators.step(np.array([1]), np.array([1]))
-    second = simulators.step(np.array([0]), np.array([1]))
-    assert first == StepResult(np.array([-2.0]), np.array([False]), np.array([False]))
-    assert second == StepResult(np.array([-9.0]), np.array([True]), np.array([False]))
+    simulators = VectorSimulator(to_arrays(pair), cluster, [both, both])
+    batch = simulators.observation()
+    long_rows = batch.stage_ptr[:2]
+    first = simulators.step(np.add(long_rows, [1, 0]), np.array([1, 1]))
+    left = simulators.observation().first_open_stages()
+    second = simulators.step(left, np.array([1, 1]))
+    assert [one.reward_s.tolist() for one in (first, second)] == [[-2.0, -18.0], [-9.0, -1.0]]
+    assert [one.done.tolist() for one in (first, second)] == [[False] * 2, [True] * 2]
+    assert not first.truncated.any()
+    assert not second.truncated.any()
 
 
 def test_reset_begins_one_run_and_leaves_the_others() -> None:

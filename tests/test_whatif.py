@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decima.descent import descend, max_scores
 from decima.policies import HEURISTICS, Parameters
 from decima.replay import DriverRecord, Recording, ReplaySettings, replay
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, caveats, findings
-from decima.whatif.fit import fit, max_trials
 from decima.whatif.load import by_length, chained_share, recorded_reference, recorded_slots
 from decima.whatif.report import seconds, to_json
 from decima.whatif.resample import far_apart, resampled
@@ -99,6 +100,19 @@ def test_the_summary_names_the_best_policy_and_who_wins(contended: WhatIf) -> No
     assert "short jobs -" in words
     assert "on 2 (" in words
     assert "on 8 (" in words
+
+
+def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> None:
+    """A line that `attach` takes, with the parameters that were fitted; not for one of Spark's."""
+    settings = replace(FAST, policies=("fifo", "tuned_srw"))
+    found = what_if(short_behind_long(), settings)
+    how = next(words for words in findings(found) if words.startswith("How: "))
+    call = re.search(r"decima\.spark\.attach\(spark, (.*?)\), at first", how)
+    assert call is not None
+    arguments = eval(f"dict({call[1]})")  # noqa: S307 - our own words
+    assert arguments == {"policy": "tuned_srw", "parameters": dict(found.main.tuned["tuned_srw"])}
+    apart = replace(settings, protocol="executors")
+    assert not any("attach(" in words for words in findings(replace(found, settings=apart)))
 
 
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
@@ -187,8 +201,9 @@ def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> No
         scored.append(parameters)
         return sum(abs(parameters[label] - value) for label, value in goal.items())
 
-    assert fit(policy, score) == goal
-    assert len(scored) <= max_trials(policy) <= 80
+    found = descend(policy, score)
+    assert (found.parameters, found.score, found.scores) == (goal, 0.0, len(scored))
+    assert len(scored) <= max_scores(policy) <= 80
 
 
 def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:

@@ -25,8 +25,6 @@ from traces.atomic import written_whole
 FORMAT = "decima-model"
 VERSION = 1
 SUFFIX = ".safetensors"
-SHIPPED_FOLDER = Path(__file__).parents[1] / "data"
-"""where the models are that go by a name, `decima` and others"""
 
 
 class ModelError(ValueError):

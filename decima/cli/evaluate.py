@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import (
+    TUNED,
     build_config,
     check_folder,
     parse_names,
@@ -19,7 +21,7 @@ from decima.cli.options import (
 from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.timeline import check_timeline_path, write_timeline
-from decima.policies import HEURISTICS
+from decima.policies import HEURISTICS, SHIPPED_MODELS, is_learned
 from traces.atomic import written_whole
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -30,16 +32,12 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
     "--policies",
     default="strict_fair,fifo,sjf_cp,spark_fair",
     show_default=True,
-    help=f"Separated by commas; the first is the reference. There are {', '.join(HEURISTICS)}.",
+    help=f"Separated by commas; the first is the reference. There are {', '.join(HEURISTICS)}; the "
+    f"learned {', '.join(SHIPPED_MODELS)}; and paths of model files.",
 )
 @workload_options
 @click.option("--workers", default=1, show_default=True, help="Processes.")
-@click.option(
-    "--tuned",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Parameters from `decima tune`; may be repeated.",
-)
+@TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
 @click.option("--timeline", type=_OUTPUT, help="Write every task (.parquet or .csv).")
 def evaluate(
@@ -87,8 +85,23 @@ def _print(report: Report) -> None:
     console.print(report.table())
     tasks = report.reference.total("task_events")
     console.print(
-        f"\n{config.sequences} sequences of {len(report.reference.runs[0].metrics.jct_s)} jobs "
+        f"\n{config.sequences} sequences of {report.reference.runs[0].metrics.num_jobs} jobs "
         f"({config.arrivals}) from {report.trace.name}, {config.executors} executors, "
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
         "negative differences are better."
     )
+    for line in _reached(report):
+        console.print(line, soft_wrap=True)
+
+
+def _reached(report: Report) -> Iterator[str]:
+    """What each learned policy reached against the reference, in a sentence."""
+    reference = report.config.policies[0]
+    for name, own in report.policies.items():
+        if name != reference and is_learned(name):
+            difference = report.difference(name)
+            wins = int((own.avg_jct_s < report.reference.avg_jct_s).sum())
+            yield (
+                f"{name}: average JCT {difference.mean:+.1f} % against {reference} (the target is "
+                f"below 0), lower in {wins} of {len(own.avg_jct_s)} sequences"
+            )

@@ -12,7 +12,7 @@ import click
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_folder, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.policies import SHIPPED_MODELS, is_learned
+from decima.policies import SHIPPED_MODELS, is_learned, model_path
 from traces.atomic import written_whole
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def _explanation(
     from decima.evaluation.runner import Workload
     from decima.explain.decision import explain_decision
     from decima.explain.moments import at_number, at_time, busiest, moments
-    from decima.learned import model_path
 
     network = shared_model(model_path(model, config.cluster().protocol)).network
     workload = Workload.of(config)

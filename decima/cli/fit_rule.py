@@ -10,8 +10,9 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, check_folder, training_options
-from decima.evaluation.config import ConfigError
-from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
+from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.evaluation.settings import read_settings
+from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, STARTS, RuleFitConfig
 from decima.rule_fit.history import History, read_history
 from decima.tuning import write_tuned
 
@@ -21,11 +22,24 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command("fit-rule")
 @training_options
+@click.option(
+    "--settings",
+    "settings_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of several settings to fit to, in place of trace, cluster and arrivals here.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(STARTS),
+    default="tuned_srw",
+    show_default=True,
+    help="Weights that the search begins with.",
+)
 @click.option("--generations", type=int, help="Stop after so many.")
 @click.option(
     "--minutes",
     type=float,
-    help="Stop after so long, those before --resume included.  [default: 30, or --generations]",
+    help="Stop after so long; --resume begins to count anew.  [default: 30, or --generations]",
 )
 @click.option("--population", default=24, show_default=True, help="Candidates in a generation.")
 @click.option("--sigma", default=0.3, show_default=True, help="Width of the first generation.")
@@ -33,7 +47,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--validation",
     default=30,
     show_default=True,
-    help="Sequences, of each mean gap, that choose the result.",
+    help="Sequences, of each setting, that choose the result.",
 )
 @click.option("--workers", default=1, show_default=True, help="Processes.")
 @click.option(
@@ -50,6 +64,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "options again.",
 )
 def fit_rule(
+    settings_file: Path | None,
+    start: str,
     generations: int | None,
     minutes: float | None,
     population: int,
@@ -65,28 +81,36 @@ def fit_rule(
     An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
     sequences, which no evaluation uses; all its candidates meet the same. They are worth their
     average JCT relative to strict fair's. Every ten generations the mean is compared on sequences
-    of their own, and the best mean is saved. The state is written after each generation: a fit
-    that was stopped goes on exactly where it was.
+    of their own, and the best mean is saved, unless the shipped weights beat it there. The state is
+    written after each generation: a fit that was stopped goes on exactly where it was.
     """
     # Loads the search, and with it a plotting library, that the other commands do without.
     from decima.rule_fit.fit import Budget
     from decima.rule_fit.fit import fit_rule as search
 
-    gaps = options.pop("interarrival_s")
-    workload = build_config({**options, "interarrival_s": gaps[0]}, (REFERENCE, POLICY))
-    config = RuleFitConfig(workload, gaps, population, sigma, validation)
+    config = RuleFitConfig(
+        settings=_settings(settings_file, options),
+        seed=options["seed"],
+        sequences=options["sequences"],
+        start=start,
+        population=population,
+        sigma=sigma,
+        validation=validation,
+    )
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)
     state = _state_path(output, resume)
     history = None if resume is None else read_history(resume, config)
+    begun_s = 0.0 if history is None else history.elapsed_s
     announce_compilation()
     total = minutes if generations is None else generations
     with progress_bar("start", None if total is None else math.ceil(total)) as (bar, task):
 
         def show(known: History) -> None:
             done = len(known.generations)
-            completed = known.elapsed_s / S_PER_MINUTE if generations is None else done
+            spent_minutes = (known.elapsed_s - begun_s) / S_PER_MINUTE
+            completed = spent_minutes if generations is None else done
             bar.update(task, completed=completed, description=_words(known))
             if done % config.validate_every == 0:
                 bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)
@@ -97,9 +121,28 @@ def fit_rule(
     write_tuned(fitted, output)
     stdout().print(
         f"{POLICY}: average JCT {fitted.score:.3f} of {REFERENCE}'s in validation "
-        f"({fitted.start_score:.3f} at the start), the mean after generation "
-        f"{fitted.best_generation} of {fitted.generations}; state in {state}"
+        f"({fitted.start_score:.3f} at the start, {fitted.shipped_score:.3f} with the shipped "
+        f"weights) on {validation} sequences of each mean gap, the mean after generation "
+        f"{fitted.best_generation} of {fitted.generations}; state in {state}",
+        soft_wrap=True,
     )
+    stdout().print(f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.")
+
+
+def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:
+    """Those of a file, or one for each mean gap."""
+    if path is not None:
+        return read_settings(path)
+    gaps = options["interarrival_s"]
+    twice = [gap for gap in gaps if gaps.count(gap) > 1]
+    if twice:
+        raise ConfigError(f"interarrival {twice[0]} s is given twice")
+    found = tuple(
+        build_config({**options, "interarrival_s": gap}, (REFERENCE, POLICY)) for gap in gaps
+    )
+    if len(found) > 1 and found[0].arrivals == "batch":
+        raise ConfigError("a batch has no arrivals: several --interarrival contradict it")
+    return found
 
 
 def _state_path(output: Path, resume: Path | None) -> Path:

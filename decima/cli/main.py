@@ -6,6 +6,7 @@ import click
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.evaluate import evaluate
+from decima.cli.examples import add_examples
 from decima.cli.explain import explain
 from decima.cli.fit_rule import fit_rule
 from decima.cli.probe import probe
@@ -33,6 +34,7 @@ main.add_command(replay)
 main.add_command(whatif)
 main.add_command(probe)
 main.add_command(spark)
+add_examples(main)
 
 if __name__ == "__main__":
     main()

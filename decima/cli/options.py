@@ -73,6 +73,15 @@ _CLUSTER = (
 )
 
 
+TUNED = click.option(
+    "--tuned",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Parameters from `decima tune` or `decima fit-rule`; may be repeated.",
+)
+"""parameters of heuristics, for `read_all_tuned`"""
+
+
 def workload_options(command: F) -> F:
     """Add the options that describe trace, arrivals and cluster."""
     return _added(command, *_TRACE, *_SEQUENCES, *_CLUSTER)

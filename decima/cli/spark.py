@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 from rich.table import Table
 
 from decima.cli.console import announce_compilation, stdout
-from decima.cli.options import parse_names
-from decima.policies import HEURISTICS, is_learned
+from decima.cli.options import TUNED, parse_names, read_all_tuned
 from traces import load_trace
 from traces.atomic import written_whole
+
+if TYPE_CHECKING:
+    from decima.spark.review import Review
 
 _REVIEWED = ("fifo", "spark_fair", "strict_fair")
 
@@ -40,6 +44,7 @@ def spark() -> None:
     show_default=True,
     help="Mean real seconds between arrivals.",
 )
+@TUNED
 @click.option("--time-scale", default=0.1, show_default=True, help="Tasks sleep so much of theirs.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
@@ -49,14 +54,15 @@ def replay(
     slots: int,
     policies: str,
     interarrival_s: float,
+    tuned: tuple[Path, ...],
     time_scale: float,
     seed: int,
     json_path: Path | None,
 ) -> None:
     """Replay jobs of a trace on a local Spark, as stages of tasks that sleep, and compare JCTs.
 
-    Every policy gets the same jobs at the same times, and a Spark of its own. The simulator's
-    figures are those of its shared session.
+    Every policy gets the same jobs at the same times, and a Spark of its own; ours know durations
+    from the event log of an earlier run. The simulator's figures are those of its shared session.
     """
     from decima.spark.trial import TrialConfig, run_trial
 
@@ -67,6 +73,7 @@ def replay(
         interarrival_s=interarrival_s,
         time_scale=time_scale,
         seed=seed,
+        parameters=read_all_tuned(tuned),
     )
     loaded = load_trace(trace)
     announce_compilation()
@@ -142,30 +149,32 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     help="Separated by commas; the first is the reference (default: fifo, spark_fair, strict_fair "
     "and the policy of the log).",
 )
+@TUNED
 @click.option(
     "--draw",
     "picture",
     type=click.Path(dir_okay=False, path_type=Path),
     help="SVG or PNG of the slots that each job held.",
 )
-def review(log: Path, policies: str | None, picture: Path | None) -> None:
+def review(log: Path, policies: str | None, tuned: tuple[Path, ...], picture: Path | None) -> None:
     """What other policies would have done with the jobs of a decision log.
 
     LOG is what `attach(..., decision_log=LOG)` wrote, in any mode. The simulator plays its jobs,
-    with the durations that were measured, under each policy.
+    with the durations that were measured, under each policy. What Spark took of each job's time
+    was measured too, and is part of every figure. Older files LOG.1, LOG.2, ... are read with it.
     """
     from decima.spark.decision_log import read_decision_log
-    from decima.spark.review import draw_decisions
+    from decima.spark.review import draw_decisions, is_playable
     from decima.spark.review import review as simulate
 
     decisions = read_decision_log(log)
     if policies is not None:
         names = parse_names(policies)
     else:  # an object of the application's own cannot be played again
-        own = decisions.policy in HEURISTICS or is_learned(decisions.policy)
-        names = tuple(dict.fromkeys((*_REVIEWED, *([decisions.policy] if own else []))))
+        own = [decisions.policy] if is_playable(decisions.policy) else []
+        names = tuple(dict.fromkeys((*_REVIEWED, *own)))
     announce_compilation()
-    found = simulate(decisions, names)
+    found = simulate(decisions, names, read_all_tuned(tuned))
     table = Table(box=None)
     for heading in ("", "average JCT", f"vs {names[0]}", "p95"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -187,5 +196,23 @@ def review(log: Path, policies: str | None, picture: Path | None) -> None:
         )
     stdout().print(table)
     stdout().print(f"\n{len(found.names)} jobs, {len(ended)} of them ended; {found.slots} slots.")
+    for words in _trust_words(found):
+        stdout().print(words, highlight=False)
     if picture is not None:
         draw_decisions(decisions, picture)
+
+
+def _trust_words(found: Review) -> Iterator[str]:
+    """How far the simulated figures can be believed."""
+    own_s = found.own_s[~np.isnan(found.own_s)]
+    if len(own_s):
+        yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
+    if found.error is None:
+        yield (
+            f"Nothing tells how near the simulator comes: no job ended, or it has no {found.ran!r}."
+        )
+    elif not found.is_trusted:
+        yield (
+            f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
+            "simulator: smaller differences mean nothing."
+        )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from decima.cli.console import announce_compilation, stdout
+from decima.cli.console import stdout
 from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
 from traces import load_trace
+
+if TYPE_CHECKING:
+    from decima.rl.learner import IterationReport, LoopSettings, LoopState
 
 
 @click.command()
@@ -33,7 +38,11 @@ from traces import load_trace
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
 @click.option("--workers", default=1, show_default=True, help="Processes; results stay the same.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after so long; compiling does not count, nor do earlier runs before --resume.",
+)
 def train(
     config_path: Path | None,
     changes: tuple[str, ...],
@@ -50,7 +59,7 @@ def train(
     to the same result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.rl.progress import RichProgress
+    from decima.rl.progress import RichProgress, duration_text
     from decima.rl.run_folder import RunFolder
     from decima.training.config import read_config, with_teacher
     from decima.training.session import MODEL, run_training
@@ -63,19 +72,49 @@ def train(
     if tuned is not None:
         config = with_teacher(config, *read_tuned(tuned))
     load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
-    announce_compilation()
     folder = RunFolder.open(out) if resume else RunFolder.create(out, config.to_json())
     with folder:
         result = run_training(
             folder,
             workers=workers,
             time_limit_s=None if minutes is None else minutes * 60,
-            observers=(RichProgress(),),
+            observers=(_Preparation(), RichProgress()),
         )
         state = result.state
-        best = "no validation yet" if state.best_score is None else f"{state.best_score:+.1f} %"
         stdout().print(
-            f"{result.reason.value} after {state.next_iteration} iterations; best score {best}"
+            f"{result.reason.value} after {state.next_iteration} iterations, "
+            f"{duration_text(state.elapsed_s)} of training"
         )
+        stdout().print(_reached(state))
         if (out / MODEL).exists():
             stdout().print(f"model: {out / MODEL}")
+
+
+class _Preparation:
+    """Says what the time before the first iteration goes into; `--minutes` do not count it."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        click.echo("preparing: what this machine has not compiled yet takes a minute", err=True)
+
+    def started(self, state: LoopState, _settings: LoopSettings) -> None:
+        """Everything is compiled and every process is there."""
+        took_s = time.monotonic() - self._began_s
+        click.echo(f"ready after {took_s:.0f} s, at iteration {state.next_iteration}", err=True)
+
+    def iterated(self, report: IterationReport) -> None:
+        """Nothing to say."""
+
+    def stopped(self) -> None:
+        """Nothing to say."""
+
+
+def _reached(state: LoopState) -> str:
+    """The result in one line, against its target."""
+    if state.best_score is None:
+        return "no validation yet: the model is the newest"
+    compared = "better" if state.best_score < 0 else "not better"
+    return (
+        f"best average JCT on held-back sequences: {state.best_score:+.1f} % against "
+        f"strict_fair, {compared} (the target is below 0)"
+    )

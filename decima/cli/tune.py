@@ -11,8 +11,8 @@ import click
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, check_folder, workload_options
 from decima.policies import HEURISTICS
+from decima.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.tuning import tune as search
-from decima.tuning import write_tuned
 
 _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 
@@ -21,32 +21,57 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 @click.option("--policy", required=True, help=f"One of {_TUNABLE}.")
 @workload_options
 @click.option(
+    "--held-back",
+    default=HELD_BACK,
+    show_default=True,
+    help="Further sequences, on which what was found must beat the shipped parameters.",
+)
+@click.option(
     "-o",
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
     help="JSON file to write; `decima evaluate --tuned FILE` reads it.",
 )
-def tune(policy: str, output: Path, **options: Any) -> None:
+def tune(policy: str, held_back: int, output: Path, **options: Any) -> None:
     """Fit a heuristic to a workload.
 
-    Tries the listed values of each parameter in turn on training sequences, which no evaluation
-    uses, and saves the best.
+    Tries listed values of each parameter in turn on training sequences, which no evaluation uses.
+    Saves the best if it also beats the shipped parameters on sequences held back from the search,
+    else the shipped ones.
     """
     config = build_config(options, (policy,))
     check_folder(output)
     announce_compilation()
     with progress_bar("trials") as (bar, task):
 
-        def show(trials: int, parameters: Mapping[str, float], best_s: float) -> None:
-            label = f"best {best_s:.2f} s at {_words(parameters)}"
+        def show(trials: int, parameters: Mapping[str, float], ratio: float) -> None:
+            label = f"best {ratio:.3f} of {REFERENCE}'s JCT at {_words(parameters)}"
             bar.update(task, completed=trials, description=label)
 
-        tuned = search(policy, config, progress=show)
+        tuned = search(policy, config, held_back=held_back, progress=show)
     write_tuned(tuned, output)
     stdout().print(
-        f"{policy}: {_words(tuned.parameters)}; average JCT {tuned.avg_jct_s:.2f} s in training "
-        f"({tuned.default_avg_jct_s:.2f} s with the shipped parameters), {tuned.trials} trials"
+        f"{policy}: {_words(tuned.found)} is the best of {tuned.trials} on "
+        f"{config.sequences} training sequences (seed {config.seed}): average JCT "
+        f"{tuned.ratio:.3f} of {REFERENCE}'s, {tuned.shipped_ratio:.3f} with the shipped ones",
+        soft_wrap=True,
+    )
+    stdout().print(_verdict(tuned), soft_wrap=True)
+
+
+def _verdict(tuned: Tuned) -> str:
+    """What the sequences held back say, and which parameters are kept."""
+    if tuned.found == tuned.shipped:
+        return "Kept: the shipped parameters, which are the best found."
+    difference = tuned.held_back
+    interval = ""
+    if difference.ci95 is not None:
+        interval = f" [{difference.ci95[0]:+.1f}, {difference.ci95[1]:+.1f}]"
+    kept = "these" if tuned.is_better else f"the shipped parameters, {_words(tuned.shipped)}"
+    return (
+        f"On {len(tuned.found_s)} sequences held back: {difference.mean:+.1f} %{interval} against "
+        f"the shipped parameters. Kept: {kept}."
     )
 
 

@@ -47,7 +47,7 @@ class PolicyReport:
             median_jct_s=np.array([m.jct_percentile_s(50) for m in metrics]),
             p95_jct_s=np.array([m.jct_percentile_s(95) for m in metrics]),
             p99_jct_s=np.array([m.jct_percentile_s(99) for m in metrics]),
-            avg_slowdown=np.array([m.slowdown.mean() for m in metrics]),
+            avg_slowdown=np.array([m.avg_slowdown for m in metrics]),
             makespan_s=np.array([m.makespan_s for m in metrics]),
             utilisation=np.array([m.utilisation for m in metrics]),
             fairness=np.array([m.fairness for m in metrics]),
@@ -100,7 +100,7 @@ class Report:
             "fairness",
         )
         shares = ("busy_executor_s", "moving_executor_s", "idle_executor_s", "inflation_executor_s")
-        counts = ("task_events", "decisions", "forced", "unfinished")
+        counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
             **{label: _figure_json(getattr(report, label)) for label in figures},
             "difference_to_first": {
@@ -139,7 +139,7 @@ class Report:
     def _cells(self, name: str, report: PolicyReport) -> list[str]:
         average = mean_of(report.avg_jct_s)
         is_reference = name == self.config.policies[0]
-        unfinished = report.total("unfinished")
+        unfinished, absent = report.total("unfinished"), report.total("not_arrived")
         moving = report.executor_s("moving_executor_s") / max(
             1e-9, sum(run.metrics.makespan_s for run in report.runs) * self.config.executors
         )
@@ -149,7 +149,7 @@ class Report:
             f"{report.median_jct_s.mean():.1f}",
             f"{report.p95_jct_s.mean():.1f}",
             f"{report.p99_jct_s.mean():.1f}",
-            f"{report.makespan_s.mean():,.0f}" + (f" ({unfinished} left)" if unfinished else ""),
+            f"{report.makespan_s.mean():,.0f}" + _left(unfinished, absent),
             f"{100 * report.utilisation.mean():.0f} %",
             f"{100 * moving:.0f} %",
             f"{report.total('decisions'):,}",
@@ -159,6 +159,14 @@ class Report:
 def _figure_json(values: Floats) -> dict[str, Any]:
     estimate = mean_of(values)
     return {"mean": estimate.mean, "ci95": estimate.ci95, "per_sequence": values.tolist()}
+
+
+def _left(unfinished: int, not_arrived: int) -> str:
+    """What a time limit left, or nothing."""
+    left = f"{unfinished} unfinished" if unfinished else ""
+    absent = f"{not_arrived} not arrived" if not_arrived else ""
+    words = ", ".join(word for word in (left, absent) if word)
+    return f" ({words})" if words else ""
 
 
 def _interval(estimate: Estimate, form: str) -> str:

@@ -8,21 +8,25 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.policies import Heuristic, policy_named
+from decima.policies import Heuristic, is_learned, policy_named
 from decima.policy import Policy
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
 from spark_sim.tables import Table
+from spark_sim.vector import Run as VectorRun
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
 from traces.estimates import with_estimates
 
+LANES = 16
+"""sequences that a learned policy plays side by side"""
 _ESTIMATES = 99
 """stream of noisy estimates, which belong to no sequence"""
 
@@ -86,18 +90,18 @@ def evaluate(
     """
     if workers < 1:
         raise ValueError(f"workers must be 1 or more, got {workers}")
-    pairs = [(name, number) for number in range(config.sequences) for name in config.policies]
+    total = config.sequences * len(config.policies)
     found: dict[tuple[str, int], Run] = {}
     workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any process starts
     for name in config.policies:
         _policy(workload, config, name, 0)
     if progress is not None:
-        progress(0, len(pairs))
-    for run in _runs(config, workload, pairs, min(workers, len(pairs)), timelines):
+        progress(0, total)
+    for run in _runs(config, workload, workers, timelines):
         found[run.policy, run.sequence] = run
         if progress is not None:
-            progress(len(found), len(pairs))
+            progress(len(found), total)
     reports = {
         name: PolicyReport.of([found[name, number] for number in range(config.sequences)])
         for name in config.policies
@@ -141,19 +145,25 @@ def prepare(
     Raises:
         ConfigError: no job has arrived by the time limit.
     """
+    run = _arriving(workload, config, number)
+    return Simulator(
+        workload.arrays,
+        config.cluster(),
+        run.arrival_ms,
+        run.job,
+        duration_key=run.duration_key,
+        timeline=timeline,
+    )
+
+
+def _arriving(workload: Workload, config: EvaluationConfig, number: int) -> VectorRun:
+    """What arrives in sequence `number`, and what decides its durations."""
     arrivals = draw_sequence(config, workload.trace, number)
     if config.time_limit_s is not None and arrivals.arrival_ms[0] >= config.time_limit_s * MS_PER_S:
         raise ConfigError(
             f"time limit {config.time_limit_s} s: no job of sequence {number} has arrived by then"
         )
-    return Simulator(
-        workload.arrays,
-        config.cluster(),
-        arrivals.arrival_ms,
-        arrivals.job,
-        duration_key=Streams(config.seed, number).duration_key(),
-        timeline=timeline,
-    )
+    return VectorRun(arrivals.arrival_ms, arrivals.job, Streams(config.seed, number).duration_key())
 
 
 def play(simulator: Simulator, policy: Policy) -> float:
@@ -172,34 +182,101 @@ def play(simulator: Simulator, policy: Policy) -> float:
     return spent_s
 
 
+def _key(config: EvaluationConfig, number: int) -> int:
+    """64 random bits of sequence `number`, for policies that draw."""
+    return int(Streams(config.seed, number).actions().integers(2**63))
+
+
 def _policy(workload: Workload, config: EvaluationConfig, name: str, number: int) -> Policy:
-    key = int(Streams(config.seed, number).actions().integers(2**63))
     return policy_named(
         name,
         workload.arrays,
         protocol=config.cluster().protocol,
         parameters=config.parameters.get(name),
-        key=key,
+        key=_key(config, number),
     )
 
 
+class _Part(NamedTuple):
+    """What one process plays at a time: sequences under one policy."""
+
+    policy: str
+    numbers: range
+
+
+def _parts(config: EvaluationConfig, timelines: bool) -> list[_Part]:
+    """All runs. Where nobody wants timelines, learned policies play `LANES` sequences at once.
+
+    Which ones play together depends on nothing but their numbers, so that any number of workers
+    gives the same figures.
+    """
+    found: list[_Part] = []
+    for first in range(0, config.sequences, LANES):
+        numbers = range(first, min(first + LANES, config.sequences))
+        for name in config.policies:
+            if is_learned(name) and not timelines:
+                found.append(_Part(name, numbers))
+            else:
+                found.extend(_Part(name, range(one, one + 1)) for one in numbers)
+    return found
+
+
+def _play_part(
+    config: EvaluationConfig, workload: Workload, timelines: bool, part: _Part
+) -> list[Run]:
+    if is_learned(part.policy) and not timelines:
+        return _in_lockstep(config, workload, part)
+    return [
+        simulate(
+            workload,
+            config,
+            _policy(workload, config, part.policy, number),
+            number,
+            timeline=timelines,
+        )
+        for number in part.numbers
+    ]
+
+
+def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> list[Run]:
+    # torch takes a second to load, which heuristics need not wait for.
+    from decima.learned import play_in_lockstep
+
+    played = play_in_lockstep(
+        part.policy,
+        workload.arrays,
+        config.cluster(),
+        [_arriving(workload, config, number) for number in part.numbers],
+        [_key(config, number) for number in part.numbers],
+    )
+    count = len(part.numbers)
+    return [
+        Run(
+            part.policy,
+            number,
+            measure(state),
+            played.policy_cpu_s / count,
+            played.environment_cpu_s / count,
+            None,
+        )
+        for number, state in zip(part.numbers, played.states, strict=True)
+    ]
+
+
 def _runs(
-    config: EvaluationConfig,
-    workload: Workload,
-    pairs: list[tuple[str, int]],
-    workers: int,
-    timelines: bool,
+    config: EvaluationConfig, workload: Workload, workers: int, timelines: bool
 ) -> Iterator[Run]:
+    parts = _parts(config, timelines)
+    workers = min(workers, len(parts))
     if workers == 1:
-        for name, number in pairs:
-            policy = _policy(workload, config, name, number)
-            yield simulate(workload, config, policy, number, timeline=timelines)
+        for part in parts:
+            yield from _play_part(config, workload, timelines, part)
         return
     # "spawn": forking a process that has started threads may hang.
     context = multiprocessing.get_context("spawn")
-    work = partial(_work, timelines)
     with ProcessPoolExecutor(workers, context, _start_worker, (config,)) as pool:
-        yield from pool.map(work, pairs)
+        for runs in pool.map(partial(_work, timelines), parts):
+            yield from runs
 
 
 _worker: tuple[Workload, EvaluationConfig]
@@ -210,8 +287,6 @@ def _start_worker(config: EvaluationConfig) -> None:
     _worker = Workload.of(config), config
 
 
-def _work(timelines: bool, pair: tuple[str, int]) -> Run:
+def _work(timelines: bool, part: _Part) -> list[Run]:
     workload, config = _worker
-    name, number = pair
-    policy = _policy(workload, config, name, number)
-    return simulate(workload, config, policy, number, timeline=timelines)
+    return _play_part(config, workload, timelines, part)

@@ -1,7 +1,8 @@
 r"""A small scoring rule whose weights `decima fit-rule` fits: the learned baseline.
 
-Ten numbers describe what giving one more executor to a job would mean. One hidden layer turns them
-into a *gate* (may the job take it?) and a *score* (which job first?):
+Fourteen numbers describe what giving one more executor to a job would mean, and in what kind of
+cluster. One hidden layer turns them into a *gate* (may the job take it?) and a *score* (which job
+first?):
 
 .. math::
     a_u = \tanh(w_u \cdot x + b_u), \quad
@@ -11,7 +12,9 @@ A job that holds no executor may always take one, so no job starves. The best sc
 inside the job is the one on the critical path. The winner takes executors one by one while its gate
 stays open and its score above that of the second: one decision, not one for each executor.
 
-All numbers are ratios, so a rule does not depend on the unit of time and moves between clusters.
+All numbers are ratios, so a rule does not depend on the unit of time. The last four tell clusters
+and workloads apart, so that one rule can serve many: a session from executors that move, dear moves
+from cheap ones, few executors from many, a batch from jobs that keep arriving.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from spark_sim.compile import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 
-HIDDEN = 8
+HIDDEN = 12
 """units of the hidden layer"""
 
 
@@ -46,6 +49,20 @@ class Features(NamedTuple):
     jobs: float  # 1 + 0.5 log of J / N
     width: float  # 0.5 log of (remaining work / stage's critical path) / the fair share
     runnable: float  # 1: the stage can start now
+    session: float  # 1: slots of one session, which do not move
+    moving: float  # 0.5 log of the moving delay / the stage's mean task duration
+    executors: float  # 0.5 log of N / 50
+    quiet: float  # 0.25 log of the time since a job last arrived x N / mean remaining work
+
+
+class Surroundings(NamedTuple):
+    """What is the same for all jobs at one decision."""
+
+    mean_ms: float  # remaining work of a job, mean over jobs
+    jobs: float  # the four features of these names
+    session: float
+    executors: float
+    quiet: float
 
 
 INPUTS = len(Features._fields)
@@ -65,6 +82,9 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
+_SESSION = 1
+"""`Protocol.SESSION`, as a plain number for the compiler"""
+_TYPICAL_EXECUTORS = 50.0
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
 
@@ -72,7 +92,7 @@ _LEAST = 0.01
 @kernel
 def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
-    mean_ms = _mean_remaining_ms(seen)
+    around = surroundings(seen)
     best = NONE
     best_score = -math.inf
     second = -math.inf
@@ -83,7 +103,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         stage = on_critical_path(seen, job)
         if stage == NONE:
             continue
-        gate, score = judge(parameters, describe(seen, stage, mean_ms, 0))
+        gate, score = judge(parameters, describe(seen, stage, around, 0))
         if held > 0 and gate <= 0.0:
             continue
         if best == NONE or score > best_score:
@@ -94,12 +114,12 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
             second = score
     if best == NONE:
         return NONE, 0
-    return best, _extended(seen, parameters, best, mean_ms, second)
+    return best, _extended(seen, parameters, best, around, second)
 
 
 @kernel
 def _extended(
-    seen: Observation, parameters: Numbers, stage: int, mean_ms: float, second: float
+    seen: Observation, parameters: Numbers, stage: int, around: Surroundings, second: float
 ) -> int:
     """The limit for the job of `stage`: one executor, and more while gate and score allow it."""
     row = seen.stages[stage]
@@ -107,7 +127,7 @@ def _extended(
     most = min(seen.on_offer, row["num_tasks"] - row["covered"], seen.num_executors - held)
     given = 1
     while given < most:
-        gate, score = judge(parameters, describe(seen, stage, mean_ms, given))
+        gate, score = judge(parameters, describe(seen, stage, around, given))
         if gate <= 0.0 or score <= second:
             break
         given += 1
@@ -142,7 +162,7 @@ def _tanh(value: float) -> float:
 
 
 @kernel
-def describe(seen: Observation, stage: int, mean_ms: float, given: int) -> Features:
+def describe(seen: Observation, stage: int, around: Surroundings, given: int) -> Features:
     """What one more executor for `stage` would mean when its job has been `given` some just now."""
     candidate = seen.stages[stage]
     row = seen.jobs[candidate["job"]]
@@ -151,16 +171,34 @@ def describe(seen: Observation, stage: int, mean_ms: float, given: int) -> Featu
     held = row["held"] + given + 1
     tasks = max(1, candidate["num_tasks"] - candidate["covered"] - given)
     return Features(
-        _half_log(row["remaining_ms"], mean_ms),
+        _half_log(row["remaining_ms"], around.mean_ms),
         2.0 * _jobs_with_less(seen, row["remaining_ms"]) / jobs - 1.0,
         math.log(held / share),
         held / seen.num_executors,
         max(0, row["local"] - given) / (seen.on_offer - given),
         1.0 if candidate["job"] == seen.source_job else 0.0,
         0.5 * math.log(tasks / share),
-        1.0 + 0.5 * math.log(jobs / seen.num_executors),
+        around.jobs,
         _half_log(row["remaining_ms"], candidate["critical_path_ms"] * share),
         float(candidate["runnable"]),
+        around.session,
+        _half_log(seen.moving_delay_ms, candidate["mean_ms"]),
+        around.executors,
+        around.quiet,
+    )
+
+
+@kernel
+def surroundings(seen: Observation) -> Surroundings:
+    """What the jobs share."""
+    mean_ms = _mean_remaining_ms(seen)
+    quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
+    return Surroundings(
+        mean_ms,
+        1.0 + 0.5 * math.log(max(1, len(seen.active)) / seen.num_executors),
+        1.0 if seen.protocol == _SESSION else 0.0,
+        0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),
+        0.5 * _half_log(quiet_ms, mean_ms),
     )
 
 

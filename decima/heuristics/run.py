@@ -20,6 +20,7 @@ from decima.heuristics import (
 from decima.heuristics.compiled import Numbers, Scratch
 from spark_sim.compile import kernel
 from spark_sim.kernels.dispatch import step
+from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, State
 
@@ -74,18 +75,9 @@ def run(
     """
     status = DECIDE
     spent_us = 0
-    clock = state.clock[0]
     while status == DECIDE:
         began_us = _processor_us() if timed else 0
-        seen = Observation(
-            clock["time_ms"],
-            clock["num_executors"],
-            clock["on_offer"],
-            clock["source_job"],
-            state.active[: clock["num_active"]],
-            state.jobs,
-            state.stages,
-        )
+        seen = observed(state)
         stage, limit = decide(code, seen, parameters, scratch)
         if timed:
             spent_us += _processor_us() - began_us

@@ -18,6 +18,7 @@ from decima.replay.driver import SHORTEST_WAIT_MS, DriverRecord
 from spark_sim import Simulator, Status
 from spark_sim.compile import kernel
 from spark_sim.kernels.dispatch import step
+from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, NONE, State
 
@@ -75,18 +76,9 @@ def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> 
 
 @kernel
 def _run(state: State, fair: bool, spark_job: Ints, is_wait: Flags, submitted: Ints) -> int:
-    clock = state.clock[0]
     status = DECIDE
     while status == DECIDE:
-        seen = Observation(
-            clock["time_ms"],
-            clock["num_executors"],
-            clock["on_offer"],
-            clock["source_job"],
-            state.active[: clock["num_active"]],
-            state.jobs,
-            state.stages,
-        )
+        seen = observed(state)
         stage = _submit(seen, spark_job, is_wait, submitted)
         limit = seen.num_executors
         if stage == NONE and fair:

@@ -59,7 +59,7 @@ class LoopSettings:
     patience: int | None = None
     """stop after this many validations without a new best score; None never does"""
     time_limit_s: float | None = None
-    """stop after this many seconds of training, all sessions together; None never does"""
+    """stop after this many seconds of training in one session; None never does"""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "validate_every", "patience"):

@@ -106,6 +106,8 @@ class _Session:
         self._settings = settings
         self._clock = clock
         self.state = self._resumed()
+        self._begun_s = self.state.elapsed_s
+        """seconds of training before this session"""
         self._tensors = snapshot(learner.state())
         """state of the learner before the next iteration"""
         self._start_s = clock() - self.state.elapsed_s
@@ -120,7 +122,8 @@ class _Session:
             return StopReason.DONE
         if settings.patience is not None and self.state.validations_since_best >= settings.patience:
             return StopReason.PATIENCE
-        if settings.time_limit_s is not None and self.state.elapsed_s >= settings.time_limit_s:
+        spent_s = self.state.elapsed_s - self._begun_s
+        if settings.time_limit_s is not None and spent_s >= settings.time_limit_s:
             return StopReason.TIME_LIMIT
         return None
 

@@ -113,12 +113,13 @@ def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> flo
         settings: of the run; an early stop for lack of patience is not foreseen.
     """
     done = now.next_iteration - begin.next_iteration
-    pace_s = (now.elapsed_s - begin.elapsed_s) / done if done > 0 else math.inf
+    spent_s = now.elapsed_s - begin.elapsed_s
+    pace_s = spent_s / done if done > 0 else math.inf
     ahead = settings.iterations - now.next_iteration
     left_s = pace_s * ahead if ahead > 0 else 0.0
     if settings.time_limit_s is None:
         return left_s
-    return min(left_s, max(settings.time_limit_s - now.elapsed_s, 0.0))
+    return min(left_s, max(settings.time_limit_s - spent_s, 0.0))
 
 
 def duration_text(seconds: float) -> str:

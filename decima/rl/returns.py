@@ -158,10 +158,11 @@ class AverageRate:
         elapsed = math.fsum(batch[2] for batch in self._batches)
         return math.fsum(batch[1] for batch in self._batches) / elapsed if elapsed > 0.0 else 0.0
 
-    def add(self, reward: Floats, elapsed: Floats) -> None:
-        """Take in one batch of steps: (K,) rewards and the (K,) times over which they came."""
-        _check_equal_length(reward, elapsed)
-        self._batches.append((float(len(reward)), float(reward.sum()), float(elapsed.sum())))
+    def add(self, steps: int, reward: float, elapsed: float) -> None:
+        """Take in one batch: its number of steps, what they earned, and the time that took."""
+        if steps < 0:
+            raise ValueError(f"a batch of {steps} steps: it must not be negative")
+        self._batches.append((float(steps), reward, elapsed))
         self._forget()
 
     def state(self) -> Floats:

@@ -12,6 +12,9 @@ POLICY = "es_rule"
 REFERENCE = "strict_fair"
 """scores are average JCTs divided by that of this heuristic on the same sequence"""
 
+STARTS = ("tuned_srw", "shipped")
+"""weights that resemble this heuristic, or those in the package"""
+
 S_PER_MINUTE = 60.0
 _MAX_SIGMA = 10.0
 
@@ -20,41 +23,40 @@ _MAX_SIGMA = 10.0
 class RuleFitConfig:
     """What the rule is fitted to, and how."""
 
-    workload: EvaluationConfig
-    """trace, cluster and arrivals; `sequences` of each mean gap are drawn for each generation"""
-    interarrival_s: tuple[float, ...]
-    """mean times between arrivals, all of them in every generation"""
+    settings: tuple[EvaluationConfig, ...]
+    """traces, clusters and arrivals, all of them in every generation"""
+    seed: int = 0
+    sequences: int = 4
+    """of each setting, drawn for each generation"""
+    start: str = "tuned_srw"
+    """one of `STARTS`: the weights that the search begins with"""
     population: int = 24
     """candidates in each generation"""
     sigma: float = 0.3
     """standard deviation of the first generation's weights"""
     validation: int = 30
-    """sequences of each mean gap on which the means of generations are compared"""
+    """sequences of each setting on which the means of generations are compared"""
     validate_every: int = 10
     """generations between two comparisons"""
 
     def __post_init__(self) -> None:
-        if not self.interarrival_s:
-            raise ConfigError("no mean time between arrivals to fit to")
-        twice = [gap for gap in self.interarrival_s if self.interarrival_s.count(gap) > 1]
-        if twice:
-            raise ConfigError(f"interarrival {twice[0]} s is given twice")
-        if self.workload.arrivals == "batch" and len(self.interarrival_s) > 1:
-            raise ConfigError("a batch has no arrivals: several --interarrival contradict it")
+        if not self.settings:
+            raise ConfigError("no setting to fit to")
+        if self.start not in STARTS:
+            raise ConfigError(f"start {self.start!r}: there are {', '.join(STARTS)}")
         if not 4 <= self.population <= 10_000:
             raise ConfigError(f"population must lie in 4..10,000, got {self.population}")
         if not 0 < self.sigma <= _MAX_SIGMA:
             raise ConfigError(f"sigma must lie in 0..{_MAX_SIGMA:g}, got {self.sigma}")
-        for label in ("validation", "validate_every"):
+        for label in ("validation", "validate_every", "sequences"):
             if not 1 <= getattr(self, label) <= 100_000:
                 raise ConfigError(f"{label} must lie in 1..100,000, got {getattr(self, label)}")
-        self.workloads()
 
     def workloads(self) -> tuple[EvaluationConfig, ...]:
-        """The workload at each mean gap."""
+        """The settings, each for the rule and its reference."""
         return tuple(
-            replace(self.workload, policies=(REFERENCE, POLICY), parameters={}, interarrival_s=gap)
-            for gap in self.interarrival_s
+            replace(one, policies=(REFERENCE, POLICY), parameters={}, seed=self.seed)
+            for one in self.settings
         )
 
     def validation_numbers(self) -> range:
@@ -63,16 +65,16 @@ class RuleFitConfig:
 
     def generation_numbers(self, generation: int) -> range:
         """Numbers of the sequences of one generation (from 1); every generation has its own."""
-        first = self.validation_numbers().stop + (generation - 1) * self.workload.sequences
-        return range(first, first + self.workload.sequences)
+        first = self.validation_numbers().stop + (generation - 1) * self.sequences
+        return range(first, first + self.sequences)
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
-        workload = self.workload.to_json()
-        for label in ("policies", "parameters", "interarrival_s"):
-            del workload[label]
-        return {
-            **workload,
-            **{label: value for label, value in asdict(self).items() if label != "workload"},
-            "interarrival_s": list(self.interarrival_s),
-        }
+        return {**asdict(self), "settings": [_described(one) for one in self.settings]}
+
+
+def _described(setting: EvaluationConfig) -> dict[str, Any]:
+    content = setting.to_json()
+    for label in ("policies", "parameters", "sequences", "seed"):
+        del content[label]
+    return content

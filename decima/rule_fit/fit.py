@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from decima.evaluation.config import ConfigError
 from decima.heuristics.es_rule import PARAMETERS
-from decima.policies import Parameters
+from decima.policies import HEURISTICS, Parameters
 from decima.rule_fit.config import POLICY, REFERENCE, S_PER_MINUTE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import Scorer
@@ -33,7 +33,7 @@ class Budget:
 
     generations: int | None = None
     minutes: float | None = None
-    """of wall time, those before a resumption included; the result then depends on the machine"""
+    """of wall time of this session; the result then depends on the machine"""
 
     def __post_init__(self) -> None:
         if self.generations is None and self.minutes is None:
@@ -43,10 +43,11 @@ class Budget:
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise ConfigError(f"minutes must be positive, got {self.minutes}")
 
-    def is_spent(self, generations: int, elapsed_s: float) -> bool:
+    def is_spent(self, generations: int, session_s: float) -> bool:
+        """Whether to stop after so many generations in all, and so long in this session."""
         if self.generations is not None and generations >= self.generations:
             return True
-        return self.minutes is not None and elapsed_s >= S_PER_MINUTE * self.minutes
+        return self.minutes is not None and session_s >= S_PER_MINUTE * self.minutes
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +63,12 @@ class _Best:
 class FittedRule:
     """The weights found, and what they gave on the validation sequences."""
 
-    parameters: Parameters
+    found: Parameters
+    """the best of the means compared"""
     score: float
-    """average JCT over strict fair's, mean over sequences"""
+    """their average JCT over strict fair's, geometric mean over settings and sequences"""
+    shipped_score: float
+    """of the weights in the package"""
     start_score: float
     """of the weights that the search began with"""
     best_generation: int
@@ -73,6 +77,16 @@ class FittedRule:
     elapsed_s: float
     config: RuleFitConfig
 
+    @property
+    def is_better(self) -> bool:
+        """Whether what was found beats the shipped weights."""
+        return self.score < self.shipped_score
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those to use: the shipped weights, unless what was found is better."""
+        return self.found if self.is_better else HEURISTICS[POLICY].defaults
+
     def to_json(self) -> dict[str, Any]:
         return {
             **parameters_json(POLICY, self.parameters),
@@ -80,6 +94,8 @@ class FittedRule:
                 "relative_to": REFERENCE,
                 "avg_jct_ratio": self.score,
                 "start_avg_jct_ratio": self.start_score,
+                "shipped_avg_jct_ratio": self.shipped_score,
+                "kept": "found" if self.is_better else "shipped",
                 "best_generation": self.best_generation,
                 "generations": self.generations,
                 "elapsed_s": round(self.elapsed_s, 1),
@@ -113,15 +129,17 @@ def fit_rule(
         progress: told what is known so far.
 
     Returns:
-        of the means compared (every few generations, the start and the last among them), the best.
+        of the means compared (every few generations, the start and the last among them), the best,
+        beside the shipped weights on the same sequences.
 
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
     """
     with Scorer(config, workers) as scorer:
         if history is None:
-            first = scorer.scores([start()], config.validation_numbers())
+            first = scorer.scores([start(config.start)], config.validation_numbers())
             history = History(config.to_json(), float(first[0]))
+        begun_s = history.elapsed_s
         fit = _Fit(config, scorer, history)
         fit.repeat()
         while True:
@@ -129,7 +147,7 @@ def fit_rule(
                 history.write(state)
             if progress is not None:
                 progress(history)
-            if budget.is_spent(len(history.generations), history.elapsed_s):
+            if budget.is_spent(len(history.generations), history.elapsed_s - begun_s):
                 return fit.result()
             fit.advance()
 
@@ -141,8 +159,9 @@ class _Fit:
         self._config = config
         self._scorer = scorer
         self._history = history
-        self._search = Search(config.sigma, config.population, config.workload.seed)
-        self._best = _Best(start(), history.start_score, 0)
+        begin = start(config.start)
+        self._search = Search(begin, config.sigma, config.population, config.seed)
+        self._best = _Best(begin, history.start_score, 0)
 
     def repeat(self) -> None:
         """Bring the search to where the history ends."""
@@ -165,7 +184,7 @@ class _Fit:
         self._search.tell(scores.tolist())
         validation = None
         if number % self._config.validate_every == 0:
-            validation = self._validated()
+            validation = self._validated(self._search.mean)
             self._compare(validation, number)
         row = Generation(tuple(scores.tolist()), self._search.sigma, validation)
         self._history.generations.append(row)
@@ -175,10 +194,12 @@ class _Fit:
         """The best of the means compared, and of the last one."""
         generations = self._history.generations
         if generations and generations[-1].validation is None:
-            self._compare(self._validated(), len(generations))
+            self._compare(self._validated(self._search.mean), len(generations))
+        shipped = np.array([HEURISTICS[POLICY].defaults[label] for label in PARAMETERS])
         return FittedRule(
-            parameters=dict(zip(PARAMETERS, self._best.weights.tolist(), strict=True)),
+            found=dict(zip(PARAMETERS, self._best.weights.tolist(), strict=True)),
             score=self._best.score,
+            shipped_score=self._validated(shipped),
             start_score=self._history.start_score,
             best_generation=self._best.generation,
             generations=len(generations),
@@ -186,9 +207,8 @@ class _Fit:
             config=self._config,
         )
 
-    def _validated(self) -> float:
-        numbers = self._config.validation_numbers()
-        return float(self._scorer.scores([self._search.mean], numbers)[0])
+    def _validated(self, weights: Floats) -> float:
+        return float(self._scorer.scores([weights], self._config.validation_numbers())[0])
 
     def _compare(self, validation: float | None, generation: int) -> None:
         if validation is not None and validation < self._best.score:

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.evaluation.config import ConfigError
+from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import Heuristic
@@ -56,29 +56,33 @@ class Scorer:
         self._stack.close()
 
     def scores(self, candidates: Sequence[Floats], numbers: range) -> Floats:
-        """(C,) average JCT of each candidate over that of the reference, mean over sequences.
+        """(C,) average JCT of each candidate over that of the reference, geometric mean.
+
+        Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
+        others.
 
         Args:
             candidates: C arrays of weights in the order of `es_rule.PARAMETERS`.
-            numbers: sequences, of each mean gap.
+            numbers: sequences, of each setting.
         """
         work: list[_Work] = [(None, numbers), *((weights, numbers) for weights in candidates)]
         found = map(self._player.play, work) if self._pool is None else self._pool.map(_play, work)
         reference, *rest = found
         if not reference.all():
             raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to fit")
-        return np.array([(average_s / reference).mean() for average_s in rest])
+        return np.array([np.exp(np.log(average_s / reference).mean()) for average_s in rest])
 
 
 class _Player:
     """One process's trace and settings."""
 
     def __init__(self, config: RuleFitConfig) -> None:
-        self._workload = Workload.load(config.workload.trace)
         self._settings = config.workloads()
+        told = {_told(one): one for one in self._settings}
+        self._workloads = {key: Workload.of(one) for key, one in told.items()}
 
     def play(self, work: _Work) -> Floats:
-        """(gaps x sequences,) average JCT in s."""
+        """(settings x sequences,) average JCT in s."""
         weights, numbers = work
         name = REFERENCE if weights is None else POLICY
         named = None if weights is None else dict(zip(PARAMETERS, weights.tolist(), strict=True))
@@ -86,10 +90,15 @@ class _Player:
         averages_s = []
         for config in self._settings:
             for number in numbers:
-                simulator = prepare(self._workload, config, number)
+                simulator = prepare(self._workloads[_told(config)], config, number)
                 policy.play(simulator)
                 averages_s.append(measure(simulator.state).avg_jct_s)
         return np.array(averages_s)
+
+
+def _told(config: EvaluationConfig) -> tuple[str, str]:
+    """By what a workload is known: its trace, and what policies are told of durations."""
+    return config.trace, config.estimates
 
 
 _worker: _Player

@@ -1,7 +1,8 @@
-"""The search: CMA-ES over the weights, from a rule that resembles `tuned_srw`.
+"""The search: CMA-ES over the weights.
 
 CMA-ES (covariance matrix adaptation evolution strategy; Hansen and Ostermeier 2001) samples
-candidates around a mean, and moves and stretches that distribution towards the best of them.
+candidates around a mean, and moves and stretches that distribution towards the best of them; here
+along the axes alone (Ros and Hansen 2008), since 205 weights are too many for their covariances.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.heuristics.es_rule import PARAMETERS
+from decima.policies import HEURISTICS
+from decima.rule_fit.config import POLICY
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +23,14 @@ _SEARCH = 1_000_000_007
 # Spawn key of the search's own stream: no sequence has this number.
 
 
-def start() -> Floats:
+def start(kind: str) -> Floats:
+    """The weights that a search begins with, a `config.STARTS`."""
+    if kind == "shipped":
+        return np.array([HEURISTICS[POLICY].defaults[name] for name in PARAMETERS])
+    return _like_tuned_srw()
+
+
+def _like_tuned_srw() -> Floats:
     """Weights near `tuned_srw`: the shortest job first, under a limit that grows with its work.
 
     One hidden unit is the gate: open while the job holds less than 1.5 fair shares times its
@@ -38,16 +48,17 @@ def start() -> Floats:
 class Search:
     """A CMA-ES run: a pure function of its settings and of the scores that it was told."""
 
-    def __init__(self, sigma: float, population: int, seed: int) -> None:
+    def __init__(self, begin: Floats, sigma: float, population: int, seed: int) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SEARCH,)))
         options = {
             "popsize": population,
+            "CMA_diagonal": True,
             "randn": lambda *shape: rng.standard_normal(shape),
             "seed": np.nan,  # leave numpy's global generator alone
             "verbose": -9,
             "verb_log": 0,
         }
-        self._strategy = cma.CMAEvolutionStrategy(start(), sigma, options)
+        self._strategy = cma.CMAEvolutionStrategy(begin, sigma, options)
         self._asked: Sequence[Floats] = ()
 
     @property

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from decima.policies import Heuristic, is_learned
+from decima.policies import Heuristic, Parameters, is_learned, model_path
 from decima.policy import Policy
-from decima.spark.errors import AttachError
+from decima.spark.decision_log import log_opener
+from decima.spark.errors import AttachError, PolicyFaultError
+from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
+from decima.spark.log_files import LogFiles
+from decima.spark.model_card import read_card, trained_slots
 from decima.spark.planning import Guard, Planner, PolicyFor
-from decima.spark.priors import Priors
+from decima.spark.policy_process import PolicyProcess
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
 from spark_sim import Action, Observation, Protocol
 from spark_sim.views import read_only
 from traces import Trace
-from traces.arrays import TraceArrays
 
 LOG = logging.getLogger("decima.spark")
 
@@ -31,13 +33,15 @@ def attach(
     spark: Any,
     policy: str | Policy = "decima",
     *,
+    parameters: Mapping[str, float] | Path | str | None = None,
     mode: str = "auto",
     guard: Guard | None = None,
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
     priors: Trace | None = None,
-    decision_log: Path | str | None = None,
+    decision_log: LogFiles | Path | str | None = None,
     metrics_port: int | None = None,
+    ready_s: float | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
 
@@ -48,38 +52,43 @@ def attach(
         spark: a SparkSession, or its SparkContext.
         policy: a heuristic by name, "decima" (the package's model for shared sessions), a model
             file, or an object with `name` and `decide`.
+        parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares; order and caps are not
             exact), "shadow" (decide, log, change nothing) or "auto": exact where this Spark has
             what it takes, else soft.
         guard: how far the policy is trusted.
         lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
         hold_s: a new stage waits for its first decision at most so long.
-        priors: earlier runs of the same jobs, for durations before anything is measured.
-        decision_log: a file for one JSON line a plan.
+        priors: earlier runs of the same queries, for durations before anything is measured.
+        decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
+        ready_s: wait at most so long until the process of a learned policy has loaded it; None
+            does not wait: strict fair decides until then.
 
     Raises:
-        AttachError: (one line) this session cannot be scheduled, or is already.
-        PolicyError, ModelError: there is no such policy or model.
+        AttachError: (one line) this session cannot be scheduled, or is already; there is no such
+            model, or it was not ready in time.
+        PolicyError, ConfigError: there is no such policy or parameter.
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     chosen_guard = Guard() if guard is None else guard
-    policy_for, name = _policy_for(policy)
-    control, mode = _control(check_session(spark), mode, lapse_s, hold_s)
+    values = read_parameters(policy, parameters)
+    slots = _trained_slots(policy)
+    policy_for, name = _policy_for(policy, values)
+    context = check_session(spark)
+    control, mode = _control(context, mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
-    scheduler = Scheduler(
-        control,
-        planner,
-        LiveJobs(None if priors is None else Priors(priors)),
-        mode=mode,
-        policy=name,
-        guard=chosen_guard,
-        decision_log=None if decision_log is None else Path(decision_log),
-        trained_slots=_trained_slots(policy),
-    )
     try:
-        planner.warm_up(_policy_for(policy)[0] if isinstance(policy, str) else None)
+        _prepare(planner, policy, ready_s)
+        live = LiveJobs(read_priors(priors))
+        log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
+    except BaseException:
+        planner.close()
+        raise
+    scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
+                          open_log=log, trained_slots=slots)  # fmt: skip
+    try:
         if metrics_port is not None:
             scheduler.serve_metrics(metrics_port)
         scheduler.start()
@@ -113,16 +122,24 @@ def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Co
     return exact, "exact" if mode == "auto" else mode
 
 
-def _policy_for(policy: str | Policy) -> tuple[PolicyFor, str]:
-    """How to make the policy for the jobs of the moment, and its name; unknown ones are refused."""
+def _ran(context: Any, mode: str, policy: str) -> str:
+    """What decides: the policy, or in shadow mode Spark, by the name that the simulator has."""
+    is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
+    return policy if mode != "shadow" else "spark_fair" if is_fair else "fifo"
+
+
+def _policy_for(
+    policy: str | Policy, parameters: Parameters | None = None
+) -> tuple[PolicyFor | PolicyProcess, str]:
+    """What decides for the jobs of the moment, and its name; unknown ones are refused."""
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
         own = Guest(policy)
         return (lambda _trace: own), own.name
     if is_learned(policy):
-        return _learned(policy), policy
-    heuristic = Heuristic(policy)
+        return PolicyProcess(policy), policy
+    heuristic = Heuristic(policy, parameters)
     return (lambda _trace: heuristic), policy
 
 
@@ -142,29 +159,24 @@ def _trained_slots(policy: str | Policy) -> int | None:
     """The slots that a model was trained for; None for other policies, and where nobody says."""
     if not isinstance(policy, str) or not is_learned(policy):
         return None
-    from decima.agent.model import shared_model
-    from decima.learned import model_path
-
-    card = shared_model(model_path(policy, Protocol.SESSION)).card
-    found = card.get("config", {}).get("workload", {}).get("executors")
-    return found if isinstance(found, int) else None
+    return trained_slots(read_card(model_path(policy, Protocol.SESSION)))
 
 
-def _learned(name: str) -> Callable[[TraceArrays], Policy]:
-    from decima.agent.policy import LearnedPolicy
-    from decima.agent.scales import Scales
-    from decima.learned import load
+def _prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:
+    """Start what takes a while."""
+    process = planner.process
+    if process is not None:
+        process.start()
+    is_heuristic = isinstance(policy, str) and process is None
+    planner.warm_up((lambda _trace: Heuristic(str(policy))) if is_heuristic else None)
+    if process is not None and ready_s is not None:
+        _wait_for(process, ready_s)
 
-    network = load(name, Protocol.SESSION)
-    known: list[Scales] = []
 
-    def policy_for(trace: TraceArrays) -> Policy:
-        now = Scales.of(trace)
-        if known:
-            # What is typical is learned slowly: a single large job must not make itself usual.
-            now = Scales(*(0.9 * old + 0.1 * new for old, new in zip(
-                asdict(known[0]).values(), asdict(now).values(), strict=True)))  # fmt: skip
-        known[:] = [now]
-        return LearnedPolicy(network, trace, scales=now, name=name)
-
-    return policy_for
+def _wait_for(process: PolicyProcess, ready_s: float) -> None:
+    try:
+        is_ready = process.is_ready(ready_s)
+    except PolicyFaultError as error:
+        raise AttachError(str(error)) from error
+    if not is_ready:
+        raise AttachError(f"{process.name}: not ready after {ready_s:g} s")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
-from decima.spark.jobs import LiveJob
+from decima.spark.live_job import LiveJob
+from decima.spark.log_files import Lines, LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import Report, TaskSet
 from traces import Job, Stage
 
-LOG = logging.getLogger("decima.spark")
-
 FORMAT = "decima-decisions"
-VERSION = 1
+VERSION = 2
 _MAX_JOBS = 100_000
 
 
@@ -49,6 +49,8 @@ class LoggedJob(NamedTuple):
     arrival_ms: int
     completion_ms: int | None
     """None: it was still running"""
+    own_ms: int | None
+    """of that time Spark's own (`LiveJob.own_ms`); None: it is not known"""
 
 
 class Decisions(NamedTuple):
@@ -59,21 +61,49 @@ class Decisions(NamedTuple):
     plans: tuple[LoggedPlan, ...]
     jobs: tuple[LoggedJob, ...]
     """by arrival"""
+    parameters: Mapping[str, float]
+    """of the policy, where they are not those that the package ships"""
+    ran: str
+    """by name, what decided for Spark: the policy; in shadow mode fifo or spark_fair"""
 
 
 class DecisionLog:
     """Writes a decision log; every line is flushed, so that a crash loses none."""
 
-    def __init__(self, path: Path, *, mode: str, policy: str) -> None:
-        """Raises:
-        AttachError: the file cannot be written.
+    def __init__(
+        self,
+        where: LogFiles | Path,
+        *,
+        mode: str,
+        policy: str,
+        parameters: Mapping[str, float] | None = None,
+        ran: str | None = None,
+    ) -> None:
+        """Args:
+            where: the file or files.
+            mode: of the scheduler.
+            policy: by name.
+            parameters: of the policy, where they are not those that the package ships.
+            ran: what really decides; None: the policy.
+
+        Raises:
+            AttachError: the file cannot be written.
         """
+        files = LogFiles.of(where)
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "run": uuid.uuid4().hex,
+            "mode": mode,
+            "policy": policy,
+            "parameters": dict(parameters or {}),
+            "ran": policy if ran is None else ran,
+        }
         try:
-            self._file: IO[str] = path.open("w", encoding="utf-8")
+            files.path.open("w").close()
+            self._lines = Lines(files, json.dumps(header))
         except OSError as error:
-            raise AttachError(f"decision log {path}: {error.strerror or error}") from error
-        self._is_broken = False
-        self._write({"format": FORMAT, "version": VERSION, "mode": mode, "policy": policy})
+            raise AttachError(f"decision log {files.path}: {error.strerror or error}") from error
 
     def note_plan(
         self, number: int, report: Report, plan: Plan, applied_ms: tuple[int, int]
@@ -110,6 +140,7 @@ class DecisionLog:
                     "name": job.name,
                     "arrival_ms": job.arrival_ms,
                     "completion_ms": None if job.is_active else job.done_ms,
+                    "own_ms": job.own_ms(),
                     "stages": stages,
                 }
             )
@@ -117,61 +148,93 @@ class DecisionLog:
     def close(self) -> None:
         """Twice does no harm."""
         with suppress(OSError):  # what a full disk did not take
-            self._file.close()
+            self._lines.close()
 
     def _write(self, row: Mapping[str, Any]) -> None:
-        if self._is_broken:
-            return
-        try:
-            self._file.write(json.dumps(row) + "\n")
-            self._file.flush()
-        except (OSError, ValueError) as error:  # ValueError: it is closed
-            # A full disk must not take the scheduler along.
-            self._is_broken = True
-            LOG.warning("decision log %s ends here: %s", self._file.name, error)
+        self._lines.write(json.dumps(row))
+
+
+def log_opener(
+    where: LogFiles | Path | str | None,
+    mode: str,
+    policy: str,
+    parameters: Mapping[str, float] | None,
+    ran: str,
+) -> Callable[[], DecisionLog] | None:
+    """Opens the log of such a scheduler (arguments as of `DecisionLog`), if one is wanted."""
+    if where is None:
+        return None
+    return partial(
+        DecisionLog, LogFiles.of(where), mode=mode, policy=policy, parameters=parameters, ran=ran
+    )
 
 
 def read_decision_log(path: Path) -> Decisions:
-    """What `DecisionLog` wrote.
+    """What `DecisionLog` wrote, with the older files that it has put aside.
 
     Raises:
         AttachError: not such a file, another version, or a damaged line; a last line that was cut
             short is left out.
     """
+    head, *rows = _rows(path)
+    older = [row for file in _older(path, head) for row in _rows(file)[1:]]
+    rows = older + rows
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise AttachError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    rows = _rows(path, lines)
-    if not rows or rows[0].get("format") != FORMAT:
-        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
-    head, *others = rows
-    if head.get("version") != VERSION:
-        raise AttachError(f"{path}: version {head.get('version')!r}, this reader knows {VERSION}")
-    try:
-        plans = tuple(_plan(row) for row in others if "plan" in row)
-        jobs = [one for one in (_job(row) for row in others if "job" in row) if one is not None]
+        plans = tuple(_plan(row) for row in rows if "plan" in row)
+        jobs = [one for one in (_job(row) for row in rows if "job" in row) if one is not None]
+        if len(jobs) > _MAX_JOBS:
+            raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")
+        jobs.sort(key=lambda one: one.arrival_ms)
+        parameters = {str(label): float(value) for label, value in head["parameters"].items()}
+        mode, policy, ran = str(head["mode"]), str(head["policy"]), str(head["ran"])
+        return Decisions(mode, policy, plans, tuple(jobs), parameters, ran)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, AttachError):
+            raise
         raise AttachError(f"{path}: damaged: {type(error).__name__}: {error}") from error
-    if len(jobs) > _MAX_JOBS:
-        raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")
-    jobs.sort(key=lambda one: one.arrival_ms)
-    return Decisions(str(head.get("mode")), str(head.get("policy")), plans, tuple(jobs))
 
 
-def _rows(path: Path, lines: list[str]) -> list[dict[str, Any]]:
-    found = []
+def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
+    """The files of the same run that were put aside, the oldest first."""
+    found: list[Path] = []
+    while (file := path.with_name(f"{path.name}.{len(found) + 1}")).is_file():
+        try:
+            first = json.loads(_lines_of(file)[0])
+        except (AttachError, IndexError, ValueError, RecursionError):
+            break
+        if not isinstance(first, dict) or first.get("run") != head.get("run"):
+            break  # of an earlier run
+        found.append(file)
+    return found[::-1]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The header and what follows."""
+    lines = _lines_of(path)
+    found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 break
             raise AttachError(f"{path}: line {number} is no JSON: {error}") from error
         if not isinstance(row, dict):
             raise AttachError(f"{path}: line {number} is no JSON object")
         found.append(row)
+    if not found or found[0].get("format") != FORMAT:
+        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
+    version = found[0].get("version")
+    if version != VERSION:
+        raise AttachError(f"{path}: version {version!r}, this reader knows {VERSION}")
     return found
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AttachError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _plan(row: Mapping[str, Any]) -> LoggedPlan:
@@ -211,6 +274,8 @@ def _job(row: Mapping[str, Any]) -> LoggedJob | None:
         stages.append(Stage.fixed(f"s{number}", int(stage["num_tasks"]), took_ms, parents))
     if not stages:
         return None
-    completion_ms = None if row["completion_ms"] is None else int(row["completion_ms"])
+    completion_ms, own_ms = (
+        None if row[label] is None else int(row[label]) for label in ("completion_ms", "own_ms")
+    )
     job = Job(str(row["name"]), tuple(stages))
-    return LoggedJob(str(row["job"]), job, int(row["arrival_ms"]), completion_ms)
+    return LoggedJob(str(row["job"]), job, int(row["arrival_ms"]), completion_ms, own_ms)

@@ -8,76 +8,20 @@ listed again because its output is reused is the stage that ran: both have the s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
-from decima.spark.priors import Priors
-from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of
-from traces.spark_log.events import JOB_DESCRIPTION, OWN_JOB, JobStart, StageInfo
+from decima.spark.live_job import LiveJob, LiveStage
+from decima.spark.priors import Match, Priors
+from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, execution_of, job_of
+from traces.spark_log.events import JobStart, StageInfo
+from traces.spark_log.names import NEXT_RUN_MS, queries_of
 
 FORGET_MS = 60_000
 """a job without an unfinished Spark job may still grow for so long"""
-NEXT_RUN_MS = 5_000
-"""one that the application has named: after so long it is another run by the same name"""
 LOST_MS = 600_000
 """a job that held no task set for so long has ended, and its event was lost"""
 DEFAULT_TASK_MS = 1_000.0
 """of a task, while nothing at all has been measured"""
-
-
-@dataclass
-class LiveStage:
-    """What is known of one stage; counts are those of its newest attempt."""
-
-    num_tasks: int
-    """of its newest attempt"""
-    all_tasks: int = 0
-    """of its largest attempt: a later one may only repeat what was lost"""
-    parents: set[int] = field(default_factory=set)
-    """rows of the same job"""
-    spark_stage: int = -1
-    """the id under which it runs or ran last"""
-    successful: int = 0
-    running: int = 0
-    is_submitted: bool = False
-    """Spark holds tasks of it"""
-    is_done: bool = False
-    measured: int = 0
-    measured_ms: float = 0.0
-    prior_ms: float | None = None
-
-    @property
-    def launched(self) -> int:
-        return self._at_most_all(self.successful + self.running)
-
-    @property
-    def finished(self) -> int:
-        return self._at_most_all(self.successful)
-
-    def _at_most_all(self, count: int) -> int:
-        return self.num_tasks if self.is_done else min(self.num_tasks, count)
-
-
-@dataclass
-class LiveJob:
-    """Stages in the order in which Spark named them."""
-
-    key: str
-    name: str
-    """by which earlier runs of it are known"""
-    arrival_ms: int
-    stages: list[LiveStage] = field(default_factory=list)
-    row_of: dict[bytes, int] = field(default_factory=dict)
-    """stage by its RDDs"""
-    unfinished: set[int] = field(default_factory=set)
-    """Spark jobs"""
-    seen_ms: int = 0
-    """when a Spark job of it last began or ended, or held a task set"""
-    done_ms: int | None = None
-    """when the last of its Spark jobs ended"""
-
-    @property
-    def is_active(self) -> bool:
-        return bool(self.unfinished) or any(stage.is_submitted for stage in self.stages)
 
 
 class LiveJobs:
@@ -100,6 +44,10 @@ class LiveJobs:
         """by job: slots of tasks that run on though nobody needs them any more"""
         self._measured = 0
         self._measured_ms = 0.0
+        self._submitted: list[tuple[LiveJob, LiveStage]] = []
+        """in the newest report"""
+        self.matches: Counter[Match] = Counter()
+        """stages so far, by how earlier runs were found for them"""
 
     def known(self) -> list[LiveJob]:
         """Jobs that run, and those that ended a short while ago."""
@@ -125,7 +73,7 @@ class LiveJobs:
                 self._finish_stage(event)
         for tasks in report.measured:
             self._measure(tasks)
-        self._take_sets(report.sets)
+        self._take_sets(report)
         self._forget()
 
     def mean_ms(self, job: LiveJob, stage: LiveStage) -> float:
@@ -134,11 +82,10 @@ class LiveJobs:
         """
         if stage.measured:
             return max(1.0, stage.measured_ms / stage.measured)
-        if stage.prior_ms is not None:
-            return stage.prior_ms
-        count = sum(one.measured for one in job.stages)
-        if count:
-            return max(1.0, sum(one.measured_ms for one in job.stages) / count)
+        if stage.prior is not None and stage.prior.mean_ms is not None:
+            return stage.prior.mean_ms
+        if job.measured:
+            return max(1.0, job.measured_ms / job.measured)
         return max(1.0, self._measured_ms / self._measured) if self._measured else DEFAULT_TASK_MS
 
     # --- events ----------------------------------------------------------------------------------
@@ -146,28 +93,26 @@ class LiveJobs:
     def _start(self, event: JobStart) -> None:
         key = job_of(event.properties, event.job)
         known = self._jobs.get(key)
-        if known is not None and self._is_over(known, event.time_ms):
+        if known is not None and self._is_over(known, event):
             self._next_forgotten.append(self._drop(key))
         job = self._job(key, event.time_ms)
-        # "q5 #17": the seventeenth run of q5
-        named = event.properties.get(OWN_JOB) or event.properties.get(JOB_DESCRIPTION)
-        if named is not None:
-            job.name = named.partition(" #")[0]
+        job.execution = execution_of(event.properties)
+        self._trim(job)
+        self._take_names(job, event)
         job.unfinished.add(event.job)
         job.seen_ms = event.time_ms
         self._job_of_spark_job[event.job] = job
         infos = sorted(event.stages, key=lambda info: info.stage)
-        for info in infos:
-            self._add_stage(job, info)
+        self._add_stages(job, infos)
         for info in infos:
             self._add_parents(job, info)
-        self._look_up(job)
 
     @staticmethod
-    def _is_over(job: LiveJob, time_ms: int) -> bool:
-        """Whether what begins now under its name is another job: a SQL execution has its own."""
-        is_named = not job.key.startswith("sql ")
-        return is_named and not job.is_active and time_ms - job.seen_ms > NEXT_RUN_MS
+    def _is_over(job: LiveJob, event: JobStart) -> bool:
+        """Whether what begins now under its name is another job, not more of a SQL execution."""
+        execution = execution_of(event.properties)
+        goes_on = job.is_active or (execution is not None and execution == job.execution)
+        return not goes_on and event.time_ms - job.seen_ms > NEXT_RUN_MS
 
     def _job(self, key: str, time_ms: int) -> LiveJob:
         if key not in self._jobs:
@@ -175,32 +120,75 @@ class LiveJobs:
             self.version += 1
         return self._jobs[key]
 
-    def _look_up(self, job: LiveJob) -> None:
-        """What earlier runs of the job say of its stages: the n-th with so many tasks is known."""
+    def _trim(self, job: LiveJob) -> None:
+        new_of = job.trim()
+        if not new_of:
+            return
+        for number in list(job.spark_stages):
+            row = new_of.get(self._place[number][1])
+            if row is None:
+                job.spark_stages.remove(number)
+                del self._place[number]
+            else:
+                self._place[number] = (job, row)
+        self.version += 1
+
+    def _take_names(self, job: LiveJob, event: JobStart) -> None:
+        """What the newest Spark job says, unless it knows less: a broadcast has no name."""
+        queries = queries_of(event.properties)
+        if not queries or queries == job.queries or (job.queries and not queries[0].is_given):
+            return
+        job.queries = queries
+        if queries[0].is_given:
+            job.name = queries[0].name
+        self._look_up(job, [job.stages[row] for row in job.open_rows])
+
+    def _look_up(self, job: LiveJob, stages: Iterable[LiveStage]) -> None:
+        """What earlier runs of the job say of these stages."""
         if self._priors is None:
             return
-        seen: Counter[int] = Counter()
-        for stage in job.stages:
-            place = seen[stage.all_tasks]
-            stage.prior_ms = self._priors.mean_ms(job.name, stage.all_tasks, place)
-            seen[stage.all_tasks] += 1
+        for stage in stages:
+            if stage.prior is not None:
+                self.matches[stage.prior.match] -= 1
+            stage.prior = self._priors.find(job.queries, stage.all_tasks, stage.place)
+            self.matches[stage.prior.match] += 1
 
-    def _add_stage(self, job: LiveJob, info: StageInfo) -> None:
-        known = self._place.get(info.stage)
-        if known is not None and known[0] is job:  # its tasks were there before this event
-            row = known[1]
-        elif info.rdds in job.row_of:
-            row = job.row_of[info.rdds]
-        else:
-            row = self._new_stage(job, info.num_tasks)
-            job.stages[row].spark_stage = info.stage
-        job.row_of[info.rdds] = row
-        self._place[info.stage] = (job, row)
+    def _add_stages(self, job: LiveJob, infos: list[StageInfo]) -> None:
+        rows = self._known_rows(job, infos)
+        for info in infos:
+            row = rows.get(info.stage)
+            if row is None:
+                row = self._new_stage(job, info.stage, info.num_tasks)
+            self._place[info.stage] = (job, row)
+            job.spark_stages.add(info.stage)
+            over_same = job.rows_of.setdefault(info.rdds, [])
+            if row not in over_same:
+                over_same.append(row)
 
-    def _new_stage(self, job: LiveJob, num_tasks: int) -> int:
-        job.stages.append(LiveStage(num_tasks, all_tasks=num_tasks))
+    def _known_rows(self, job: LiveJob, infos: list[StageInfo]) -> dict[int, int]:
+        """By Spark's id, the rows of stages that are there already: seen before this event, or over
+        the RDDs of one that is. Two stages of one Spark job are never the same: the last of those
+        over the same RDDs is the last known.
+        """
+        found: dict[int, int] = {}
+        for info in infos:
+            known = self._place.get(info.stage)
+            if known is not None and known[0] is job:
+                found[info.stage] = known[1]
+        taken = set(found.values())
+        for info in reversed(infos):
+            free = [row for row in job.rows_of.get(info.rdds, ()) if row not in taken]
+            if info.stage not in found and free:
+                found[info.stage] = free[-1]
+                taken.add(free[-1])
+        return found
+
+    def _new_stage(self, job: LiveJob, spark_stage: int, num_tasks: int) -> int:
+        row = job.add_stage(num_tasks)
+        job.stages[row].spark_stage = spark_stage
+        self._look_up(job, [job.stages[row]])
         self.version += 1
-        return len(job.stages) - 1
+        return row
 
     def _add_parents(self, job: LiveJob, info: StageInfo) -> None:
         row = self._place[info.stage][1]
@@ -222,56 +210,77 @@ class LiveJobs:
     def _finish_stage(self, event: StageDone) -> None:
         place = self._place.get(event.stage)
         if place is not None and event.succeeded:
-            place[0].stages[place[1]].is_done = True
+            place[0].set_done(place[1], True)
 
     def _measure(self, tasks: Measured) -> None:
         place = self._place.get(tasks.stage)
         if place is None:
             return
-        stage = place[0].stages[place[1]]
+        job, row = place
+        stage = job.stages[row]
         stage.measured += tasks.num_tasks
         stage.measured_ms += tasks.total_ms
+        job.measured += tasks.num_tasks
+        job.measured_ms += tasks.total_ms
         self._measured += tasks.num_tasks
         self._measured_ms += tasks.total_ms
+        if tasks.first_launch_ms is not None and tasks.last_finish_ms is not None:
+            first, last = stage.first_launch_ms, stage.last_finish_ms
+            begin_ms, end_ms = tasks.first_launch_ms, tasks.last_finish_ms
+            stage.first_launch_ms = begin_ms if first is None else min(first, begin_ms)
+            stage.last_finish_ms = end_ms if last is None else max(last, end_ms)
 
     # --- task sets -------------------------------------------------------------------------------
 
-    def _take_sets(self, sets: tuple[TaskSet, ...]) -> None:
+    def _take_sets(self, report: Report) -> None:
         self.lost_slots = {}
-        for job in self._jobs.values():
-            for stage in job.stages:
-                stage.is_submitted = False
-                stage.running = 0
-        for one in sorted(sets, key=lambda one: (one.stage, one.attempt)):
+        for job, stage in self._submitted:
+            stage.is_submitted = False
+            stage.running = job.submitted = job.running = 0
+        self._submitted = []
+        is_full = report.running >= report.slots
+        for one in sorted(report.sets, key=lambda one: (one.stage, one.attempt)):
             job, row = self._place.get(one.stage) or self._unannounced(one)
             job.seen_ms = self.time_ms
             if one.is_zombie:
                 lost = self.lost_slots.get(job.key, 0)
                 self.lost_slots[job.key] = lost + one.running
                 continue
+            self._take_set(job, row, one)
             stage = job.stages[row]
-            stage.spark_stage = one.stage
-            stage.num_tasks = one.num_tasks
-            stage.all_tasks = max(stage.all_tasks, one.num_tasks)
-            stage.successful = one.successful
-            stage.running = one.running
+            if is_full and stage.launched == 0 and stage.kept_since_ms is None:
+                stage.kept_since_ms = self.time_ms
+
+    def _take_set(self, job: LiveJob, row: int, one: TaskSet) -> None:
+        stage = job.stages[row]
+        stage.spark_stage = one.stage
+        stage.num_tasks = one.num_tasks
+        stage.all_tasks = max(stage.all_tasks, one.num_tasks)
+        stage.successful = one.successful
+        stage.running = one.running
+        if not stage.is_submitted:
             stage.is_submitted = True
-            stage.is_done = one.successful >= one.num_tasks
-            self._finish_ancestors(job, row)
+            job.submitted += 1
+            self._submitted.append((job, stage))
+        job.running += one.running
+        job.set_done(row, one.successful >= one.num_tasks)
+        self._finish_ancestors(job, row)
 
     def _unannounced(self, one: TaskSet) -> tuple[LiveJob, int]:
         """A task set whose job's event is still on its way."""
         job = self._job(one.job, self.time_ms)
-        self._place[one.stage] = (job, self._new_stage(job, one.num_tasks))
+        self._place[one.stage] = (job, self._new_stage(job, one.stage, one.num_tasks))
+        job.spark_stages.add(one.stage)
         return self._place[one.stage]
 
     def _finish_ancestors(self, job: LiveJob, row: int) -> None:
         """A stage runs, so what it waits for is complete, or was skipped."""
         waiting = list(job.stages[row].parents)
         while waiting:
-            stage = job.stages[waiting.pop()]
+            row = waiting.pop()
+            stage = job.stages[row]
             if not stage.is_submitted and not stage.is_done:
-                stage.is_done = True
+                job.set_done(row, True)
                 waiting.extend(stage.parents)
 
     def _forget(self) -> None:
@@ -285,7 +294,8 @@ class LiveJobs:
 
     def _drop(self, key: str) -> LiveJob:
         job = self._jobs.pop(key)
-        self._place = {stage: at for stage, at in self._place.items() if at[0] is not job}
+        for stage in job.spark_stages:
+            self._place.pop(stage, None)
         for number in job.unfinished:
             self._job_of_spark_job.pop(number, None)
         self.version += 1

@@ -16,6 +16,7 @@ _JVM_COUNTERS = {
     "refused_offers": "Offers that a limit refused.",
     "launches_under_limit": "Tasks started under a limit.",
     "launches_over_limit": "Tasks started beyond a limit; always 0.",
+    "early_launches": "Tasks started before the first plan that knew their stage.",
     "expired_holds": "Stages that started without waiting longer for their first decision.",
     "lapses": "Times that limits lapsed because no decision came.",
     "faults": "Exceptions of ours in the JVM.",
@@ -42,6 +43,10 @@ class Collector:
         )
         yield Counter("decima_starved", "Jobs served for having waited too long.",
                       float(status.starved))  # fmt: skip
+        looked_up = Counter("decima_priors", "Stages looked up in `priors`.", labels=["found"])
+        looked_up.add_metric(["yes"], float(status.prior_hits))
+        looked_up.add_metric(["no"], float(status.prior_misses))
+        yield looked_up
         yield Counter("decima_dropped_events", "Events lost.", float(status.dropped_events))
         latency = Gauge("decima_plan_seconds", "From news to plan.", labels=["quantile"])
         latency.add_metric(["0.5"], status.plan_ms_median / 1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from decima.policy import Policy
 from decima.spark.errors import AttachError, PolicyFaultError
 from decima.spark.idleness import IdleWatch, unused_slots, wants_more
 from decima.spark.jobs import LiveJobs
+from decima.spark.policy_process import PolicyProcess
 from decima.spark.reports import Report, TaskSet
 from decima.spark.tables import LiveTables
 from decima.spark.worker import Worker
@@ -79,8 +80,14 @@ class Guard:
 class Planner:
     """Makes plans; counts what went wrong."""
 
-    def __init__(self, policy_for: PolicyFor, guard: Guard) -> None:
-        self._policy_for = policy_for
+    def __init__(self, policy_for: PolicyFor | PolicyProcess, guard: Guard) -> None:
+        """Args:
+        policy_for: makes the policy, which then decides in a thread; or the process of a learned
+            one. Until that is ready, strict fair decides, which is no failure.
+        guard: how far the policy is trusted.
+        """
+        self.process = policy_for if isinstance(policy_for, PolicyProcess) else None
+        self._policy_for = None if isinstance(policy_for, PolicyProcess) else policy_for
         self._guard = guard
         self._tables = LiveTables()
         self._trace: TraceArrays | None = None
@@ -88,12 +95,18 @@ class Planner:
         self._stand_in = Heuristic("strict_fair")
         self._worker = Worker()
         self._busy: Future[Action] | None = None
+        self._decided_by = ""
         self._served_ms: dict[str, int] = {}
         self._idle_watch = IdleWatch(guard.idle_s)
         self.failures = 0
         self.failures_in_a_row = 0
         self.starved = 0
         self.last_fault: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """False while the process of a learned policy is starting."""
+        return self.process is None or self.process.is_started
 
     def plan(self, live: LiveJobs, *, idle_ms: int = 0, idle_slots: int = 0) -> Plan | None:
         """What to do now; None if nothing waits. Never raises for a policy's sake.
@@ -118,17 +131,16 @@ class Planner:
         considered = tuple(self._tables.waiting_stages())
         if not considered:
             return None
-        self._serve_starved(round_, live)
+        given = self._serve_starved(round_, live)
         if fault is None:
-            fault = self._decide_all(round_, may_forgive=idle_ms == 0)
+            fault = self._decide_all(round_, given, may_forgive=idle_ms == 0)
         else:
             self._replace(round_)
-        decided = "" if self._policy is None else self._policy.name
         return Plan(
             tuple(self._tables.spark_stages(round_.chosen())),
             self._tables.limits(),
             considered,
-            decided if fault is None else self._stand_in.name,
+            self._decided_by,
             fault,
         )
 
@@ -137,28 +149,24 @@ class Planner:
         compilers and look-ups.
 
         Args:
-            policy_for: makes a policy that is thrown away: it must not remember these jobs.
+            policy_for: makes a policy that is thrown away: it must not remember these jobs. None
+                where there is nothing to warm up but the stand-in.
         """
-        stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
-        sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
-        begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
-        live = LiveJobs()
-        live.update(Report(2, 4, 0, False, True, 0, sets, begun))
         for _ in range(2):
-            round_ = self._tables.fill(live)
-            assert round_ is not None  # noqa: S101 - it has slots and stages
-            assert self._tables.trace is not None  # noqa: S101
+            tables, round_ = rehearsal()
             if policy_for is not None:
-                policy_for(self._tables.trace).decide(round_.observation())
+                policy_for(tables.state.trace).decide(round_.observation())
             self._replace(round_)
 
     def close(self) -> None:
-        """Wait for nothing: a policy that hangs is left behind."""
+        """Wait for nothing: a policy that hangs is left behind, its process killed."""
         self._worker.close()
+        if self.process is not None:
+            self.process.close()
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def _decide_all(self, round_: Round, *, may_forgive: bool) -> str | None:
+    def _decide_all(self, round_: Round, given: list[Action], *, may_forgive: bool) -> str | None:
         """Decide until nothing is left to give; how the policy failed, if it did.
 
         A row of failures ends with a round that leaves nothing idle: one that only passes is no
@@ -168,8 +176,10 @@ class Planner:
         if not round_.is_open:
             return None
         try:
-            while round_.is_open:
-                action = self._ask(round_.observation(), ends)
+            if self.process is not None and not self.process.is_ready():
+                self._replace(round_)
+                return None
+            for action in self._actions(round_, given, ends):
                 try:
                     round_.assign(action)
                 except (IllegalActionError, TypeError, AttributeError) as error:
@@ -182,6 +192,20 @@ class Planner:
         if may_forgive and not (unused_slots(seen) > 0 and wants_more(seen)):
             self.failures_in_a_row = 0
         return None
+
+    def _actions(self, round_: Round, given: list[Action], ends: float) -> Iterator[Action]:
+        """What the policy wants done, until nothing is left to give; each is done before the next
+        is taken.
+        """
+        if self.process is None:
+            while round_.is_open:
+                yield self._ask(round_.observation(), ends)
+                self._decided_by = "" if self._policy is None else self._policy.name
+            return
+        yield from self.process.decide(self._tables.state, given, ends)
+        if round_.is_open:
+            raise PolicyFaultError("its process left the round open")
+        self._decided_by = self.process.name
 
     def _ask(self, seen: Observation, ends: float) -> Action:
         """The policy's answer, from its own thread: one that hangs must not hang the scheduler."""
@@ -200,12 +224,14 @@ class Planner:
         trace = self._tables.trace
         if self._policy is None or trace is not self._trace:
             assert trace is not None  # noqa: S101 - the tables are filled
+            assert self._policy_for is not None  # noqa: S101 - no process, so a thread
             self._policy = self._policy_for(trace)
             self._trace = trace
         return self._policy.decide(seen)
 
     def _replace(self, round_: Round) -> None:
-        """Go on with strict fair where the policy failed."""
+        """Go on with strict fair where the policy failed, or is not there yet."""
+        self._decided_by = self._stand_in.name
         while round_.is_open:
             round_.assign(self._stand_in.decide(round_.observation()))
 
@@ -225,30 +251,47 @@ class Planner:
 
     # --- nobody starves --------------------------------------------------------------------------
 
-    def _serve_starved(self, round_: Round, live: LiveJobs) -> None:
-        """Give a slot to jobs that have waited beyond the bound, before the policy decides."""
+    def _serve_starved(self, round_: Round, live: LiveJobs) -> list[Action]:
+        """Give a slot to jobs that have waited beyond the bound, before the policy decides; what
+        was given.
+        """
         now_ms = live.time_ms
         known = {job.key for job in self._tables.jobs}
         self._served_ms = {key: at for key, at in self._served_ms.items() if key in known}
         seen = round_.observation()
         starved: list[int] = []
         for row, job in enumerate(self._tables.jobs):
-            holds = any(stage.running for stage in job.stages)
-            if holds or seen.jobs[row]["open_stages"] == 0:
+            if job.running or seen.jobs[row]["open_stages"] == 0:
                 self._served_ms[job.key] = now_ms
             elif now_ms - self._served_ms.setdefault(job.key, now_ms) > self._bound_ms:
                 starved.append(row)
+        given: list[Action] = []
         for row in starved:
             if not round_.is_open:
-                return
+                break
             stage = next(
                 (int(one) for one in seen.open_stages() if seen.stages[one]["job"] == row), None
             )
             if stage is not None:
-                round_.assign(Action(stage, int(seen.jobs[row]["held"]) + 1))
+                given.append(Action(stage, int(seen.jobs[row]["held"]) + 1))
+                round_.assign(given[-1])
                 self.starved += 1
                 LOG.warning("%s starved: it is given a slot", self._tables.jobs[row].key)
+        return given
 
     @property
     def _bound_ms(self) -> float:
         return self._guard.starve_s * 1000
+
+
+def rehearsal() -> tuple[LiveTables, Round]:
+    """Tables of two jobs that do not exist, and the round that is due for them."""
+    stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
+    sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
+    begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
+    live = LiveJobs()
+    live.update(Report(2, 4, 0, False, True, 0, sets, begun))
+    tables = LiveTables()
+    round_ = tables.fill(live)
+    assert round_ is not None  # noqa: S101 - it has slots and stages
+    return tables, round_

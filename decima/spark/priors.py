@@ -1,32 +1,101 @@
-"""`Priors`: how long tasks took in earlier runs of the same job, from a trace of them."""
+"""`Priors`: how long tasks took in earlier runs of the same query, from a trace of them."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
 from traces import Trace
+from traces.spark_log.names import Query, query_in
+
+AGREE = 2.0
+"""durations of different runs speak for one query if the longest is at most so many times the
+shortest"""
+
+
+class Match(Enum):
+    """How a stage was looked up."""
+
+    NAME = "name"
+    """by its query, its number of tasks and its place among the query's stages with as many"""
+    SHAPE = "shape"
+    """by its number of tasks alone: nothing tells its query from others"""
+    AMBIGUOUS = "ambiguous"
+    """what fits does not agree, and is not used"""
+    UNKNOWN = "unknown"
+
+    @property
+    def is_hit(self) -> bool:
+        return self in (Match.NAME, Match.SHAPE)
+
+
+class Prior(NamedTuple):
+    """What earlier runs say of a stage."""
+
+    match: Match
+    mean_ms: float | None
+    """of its tasks, over all runs; None unless it is a hit"""
+
+
+UNKNOWN = Prior(Match.UNKNOWN, None)
 
 
 class Priors:
-    """Durations by the job's name and the stage's shape.
-
-    A job's name is what its application gave as ``decima.job`` or as job group (of SQL executions
-    the description, which `decima traces import spark` also takes for a name). Inside a job, a
-    stage is found by its place among the job's stages of the same number of tasks.
-    """
+    """Durations by query and shape of the stage; queries as in `traces.spark_log.names`."""
 
     def __init__(self, trace: Trace) -> None:
-        self._known: dict[str, dict[int, list[float]]] = {}
+        self._known: dict[str, dict[int, list[list[float]]]] = {}
+        self._shapes: defaultdict[int, list[float]] = defaultdict(list)
+        self.jobs = len(trace.jobs)
+        self.recurring = 0
+        """jobs of the trace whose name can come again"""
         for job in trace.jobs:
-            shapes = self._known.setdefault(job.name, {})
+            query = query_in(trace, job)
+            by_size = {} if query is None else self._known.setdefault(query.name, {})
+            self.recurring += query is not None
+            seen: Counter[int] = Counter()
             for stage in job.stages:
-                shapes.setdefault(stage.num_tasks, []).append(stage.mean_ms)
+                self._shapes[stage.num_tasks].append(stage.mean_ms)
+                places = by_size.setdefault(stage.num_tasks, [])
+                if seen[stage.num_tasks] == len(places):
+                    places.append([])
+                places[seen[stage.num_tasks]].append(stage.mean_ms)
+                seen[stage.num_tasks] += 1
 
-    def mean_ms(self, name: str, num_tasks: int, place: int) -> float | None:
-        """Expected duration of a stage's tasks; None if no such job or stage is known.
+    @property
+    def queries(self) -> int:
+        """How many queries have a name."""
+        return len(self._known)
+
+    def find(self, queries: Sequence[Query], num_tasks: int, place: int) -> Prior:
+        """What is known of a stage.
+
+        A name that a person gave is believed: durations are the mean over its runs. A place in a
+        program may stand for many queries, and a bare number of tasks for anything: these count
+        only where all runs agree. Another query's stages never stand in for those of a named one.
 
         Args:
-            name: of the job.
+            queries: what the job may be known as, best first.
             num_tasks: of the stage.
             place: how many earlier stages of the job have as many tasks.
         """
-        found = self._known.get(name, {}).get(num_tasks)
-        return None if found is None else found[min(place, len(found) - 1)]
+        for query in queries:
+            if query.name in self._known:
+                places = self._known[query.name].get(num_tasks)
+                if places is None:
+                    return UNKNOWN
+                runs_ms = places[min(place, len(places) - 1)]
+                return _mean(runs_ms, Match.NAME, must_agree=not query.is_given)
+        if any(query.is_given for query in queries) or num_tasks not in self._shapes:
+            return UNKNOWN
+        return _mean(self._shapes[num_tasks], Match.SHAPE, must_agree=True)
+
+
+def _mean(runs_ms: Sequence[float], match: Match, *, must_agree: bool) -> Prior:
+    if must_agree and max(runs_ms) > AGREE * min(runs_ms):
+        return Prior(Match.AMBIGUOUS, None)
+    return Prior(match, float(np.mean(runs_ms)))

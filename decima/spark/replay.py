@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.evaluation.runner import play
-from decima.policies import policy_named
+from decima.policies import Parameters, policy_named
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
 from spark_sim import Cluster, Protocol, Simulator
@@ -162,7 +162,13 @@ def submit_all(
     return found
 
 
-def simulated_s(jobs: Sequence[Job], arrival_s: Floats, slots: int, policy: str) -> Floats:
+def simulated_s(
+    jobs: Sequence[Job],
+    arrival_s: Floats,
+    slots: int,
+    policy: str,
+    parameters: Parameters | None = None,
+) -> Floats:
     """(K,) JCT of the same jobs in the simulator's shared session."""
     distinct = {job.name: job for job in jobs}
     place = {name: row for row, name in enumerate(distinct)}
@@ -172,6 +178,9 @@ def simulated_s(jobs: Sequence[Job], arrival_s: Floats, slots: int, policy: str)
         num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
     )
     simulator = Simulator(arrays, cluster, 1000 * arrival_s, drawn)
-    play(simulator, policy_named(policy, arrays, protocol=Protocol.SESSION))
+    play(
+        simulator,
+        policy_named(policy, arrays, protocol=Protocol.SESSION, parameters=parameters),
+    )
     found: Floats = simulator.completion_ms() / 1000 - arrival_s
     return found

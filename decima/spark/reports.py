@@ -49,6 +49,9 @@ class Measured(NamedTuple):
     stage: int
     num_tasks: int
     total_ms: float
+    first_launch_ms: int | None = None
+    """since the epoch; None where the source does not tell"""
+    last_finish_ms: int | None = None
 
 
 class JobDone(NamedTuple):
@@ -125,6 +128,11 @@ def _event(row: list[Any]) -> LiveEvent:
 
 def _stage_info(stage: int, num_tasks: int, parents: list[int], rdds: list[int]) -> StageInfo:
     return StageInfo(stage, num_tasks, tuple(parents), array("q", sorted(rdds)).tobytes())
+
+
+def execution_of(properties: Mapping[str, str]) -> str | None:
+    """The number of the outermost SQL execution that a Spark job is part of."""
+    return properties.get(ROOT_EXECUTION_ID) or properties.get(EXECUTION_ID)
 
 
 def job_of(properties: Mapping[str, str], spark_job: int) -> str:

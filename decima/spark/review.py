@@ -2,11 +2,13 @@
 
 This is what shadow mode is for: the jobs ran under Spark's own scheduler, and the figures say what
 the policy would have changed. The simulator's shared session knows the jobs only as they were
-measured: one mean duration for each stage.
+measured: one mean duration for each stage. What Spark itself took of each job's time (planning,
+submission, first decisions) was measured too, and is added to every simulated JCT.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from decima.policies import HEURISTICS, Parameters, is_learned
 from decima.spark.decision_log import Decisions
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
@@ -25,6 +28,8 @@ Floats = NDArray[np.float64]
 SUFFIXES = (".svg", ".png")
 _OTHERS = "others"
 _DRAWN_JOBS = 12
+TRUSTED = 0.1
+"""a simulated run this far from the real one of the same policy says little about others"""
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,38 @@ class Review:
     slots: int
     jct_s: Floats
     """(K,) as they ran; NaN where a job had not ended"""
+    own_s: Floats
+    """(K,) of that what Spark itself took; NaN where that is not known"""
     simulated_s: dict[str, Floats]
-    """by policy: (K,)"""
+    """by policy: (K,), Spark's own time included"""
+    ran: str
+    """the policy that really decided"""
+    error: float | None
+    """mean JCT of the jobs that ended, simulated under that policy, over that as they ran, minus 1;
+    None where no job ended or the simulator does not have the policy"""
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the simulator comes near what really happened, as far as anybody knows."""
+        return self.error is None or abs(self.error) <= TRUSTED
 
 
-def review(decisions: Decisions, policies: tuple[str, ...]) -> Review:
+def is_playable(policy: str) -> bool:
+    """Whether the simulator has the policy; not an object of the application's own."""
+    return policy in HEURISTICS or is_learned(policy)
+
+
+def review(
+    decisions: Decisions,
+    policies: tuple[str, ...],
+    parameters: Mapping[str, Parameters] | None = None,
+) -> Review:
     """Play the jobs of a log under each policy.
+
+    Args:
+        decisions: the log.
+        policies: by name.
+        parameters: of heuristics, by name; that of the log has those under which it was attached.
 
     Raises:
         AttachError: the log holds no job that ran.
@@ -54,17 +85,41 @@ def review(decisions: Decisions, policies: tuple[str, ...]) -> Review:
     jobs = [replace(one.job, name=f"{n} {one.job.name}") for n, one in enumerate(decisions.jobs)]
     arrival_ms = np.array([one.arrival_ms for one in decisions.jobs], float)
     arrival_s = (arrival_ms - arrival_ms[0]) / 1000
+    known = {decisions.policy: decisions.parameters or None, **(parameters or {})}
+    own_ms = [np.nan if one.own_ms is None else one.own_ms for one in decisions.jobs]
+    own_s = np.array(own_ms) / 1000
+
+    def played_s(name: str, values: Parameters | None) -> Floats:
+        return simulated_s(jobs, arrival_s, slots, name, values) + np.nan_to_num(own_s)
+
+    simulated = {name: played_s(name, known.get(name)) for name in policies}
+    jct_s = _jct_s(decisions)
+    ran_s = None
+    if is_playable(decisions.ran):
+        is_policy = decisions.ran == decisions.policy
+        ran_s = played_s(decisions.ran, decisions.parameters or None if is_policy else None)
     return Review(
         names=tuple(one.job.name for one in decisions.jobs),
         slots=slots,
-        jct_s=np.array(
-            [
-                np.nan if one.completion_ms is None else (one.completion_ms - one.arrival_ms) / 1000
-                for one in decisions.jobs
-            ]
-        ),
-        simulated_s={name: simulated_s(jobs, arrival_s, slots, name) for name in policies},
+        jct_s=jct_s,
+        own_s=own_s,
+        simulated_s=simulated,
+        ran=decisions.ran,
+        error=_error(ran_s, jct_s),
     )
+
+
+def _jct_s(decisions: Decisions) -> Floats:
+    """(K,) NaN where a job had not ended."""
+    ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
+    return np.array([np.nan if end is None else (end - arrival) / 1000 for arrival, end in ends])
+
+
+def _error(simulated_s: Floats | None, jct_s: Floats) -> float | None:
+    ended = ~np.isnan(jct_s)
+    if simulated_s is None or not ended.any() or not jct_s[ended].any():
+        return None
+    return float(simulated_s[ended].mean() / jct_s[ended].mean() - 1)
 
 
 def draw_decisions(decisions: Decisions, path: Path) -> None:

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from decima.spark.decision_log import DecisionLog
+from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
 from decima.spark.metrics import serve
 from decima.spark.planning import Guard, Plan, Planner
@@ -23,6 +23,8 @@ from decima.spark.reports import Report
 LOG = logging.getLogger("decima.spark")
 
 _WAIT_MS = 200
+_PAUSE_S = 0.02
+"""after a report of which nothing follows: tiny jobs would bring several each"""
 _KEPT_LATENCIES = 1_000
 _ABANDONED = "the JVM had no sign of life from us for too long and let go by itself"
 _FAR = 2.0
@@ -52,6 +54,12 @@ class Status:
     limits: dict[str, int]
     """by job, in the newest plan"""
     dropped_events: int
+    prior_hits: int
+    """stages for which earlier runs were found in `priors`"""
+    prior_misses: int
+    """for which none were, or ambiguous ones; both 0 without `priors`"""
+    is_ready: bool = True
+    """False while strict fair decides because the process of a learned policy is starting"""
     jvm: dict[str, Any] = field(default_factory=dict)
     """counters of the classes in the JVM"""
 
@@ -96,7 +104,7 @@ class Scheduler:
         mode: str,
         policy: str,
         guard: Guard,
-        decision_log: Path | None,
+        open_log: Callable[[], DecisionLog] | None = None,
         trained_slots: int | None = None,
     ) -> None:
         self.mode = mode
@@ -107,14 +115,14 @@ class Scheduler:
         self._live = live
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
-        self._log_path = decision_log
+        self._open_log = open_log
         self._trained_slots = trained_slots
         self._log: DecisionLog | None = None
         self._number = 0
         self._plan: Plan | None = None
         self._report: Report | None = None
         self._latency_ms: deque[float] = deque(maxlen=_KEPT_LATENCIES)
-        self._signature: object = None
+        self._due = Due()
         self._ended_because: str | None = None
         self._is_attached = False
         self._stop_metrics: Callable[[], None] | None = None
@@ -134,6 +142,11 @@ class Scheduler:
     def is_attached(self) -> bool:
         return self._is_attached
 
+    @property
+    def process_id(self) -> int | None:
+        """Of the process of a learned policy; None where there is none."""
+        return None if self._planner.process is None else self._planner.process.pid
+
     def start(self) -> None:
         """Attach and begin to decide.
 
@@ -143,8 +156,8 @@ class Scheduler:
         self._control.attach()
         self._is_attached = True
         # Not before: the log may be that of the scheduler which is attached already.
-        if self._log_path is not None:
-            self._log = DecisionLog(self._log_path, mode=self.mode, policy=self.policy)
+        if self._open_log is not None:
+            self._log = self._open_log()
         self._thread.start()
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
 
@@ -194,6 +207,9 @@ class Scheduler:
             held=held,
             limits={} if plan is None else dict(plan.limits),
             dropped_events=0 if report is None else report.dropped,
+            prior_hits=sum(n for match, n in self._live.matches.items() if match.is_hit),
+            prior_misses=sum(n for match, n in self._live.matches.items() if not match.is_hit),
+            is_ready=self._planner.is_ready,
             jvm=jvm,
         )
 
@@ -228,11 +244,18 @@ class Scheduler:
         if not report.attached:
             self._note_end()
             return False
-        if not self._is_due(report):
+        if not self._due.is_due(report, self._plan, time.monotonic()):
+            if not any(one.waiting for one in report.sets):
+                self._stop.wait(_PAUSE_S)
             return True
         plan = self._planner.plan(self._live, idle_ms=report.idle_ms, idle_slots=report.idle_slots)
         if plan is not None:
             self._put_in_force(plan, report, began)
+        refused = None if self._planner.process is None else self._planner.process.refused
+        if refused is not None:
+            self._ended_because = refused
+            LOG.error("%s: detaching", refused)
+            return False
         if self._planner.failures_in_a_row >= self._guard.failures:
             self._ended_because = f"the policy failed {self._guard.failures} times in a row"
             LOG.error("%s: detaching", self._ended_because)
@@ -273,18 +296,6 @@ class Scheduler:
                     trained,
                     slots,
                 )
-
-    def _is_due(self, report: Report) -> bool:
-        """Whether anything happened that a plan depends on, or a slot stands idle."""
-        if not any(one.waiting for one in report.sets):
-            return False
-        signature = (
-            report.slots,
-            tuple((one.stage, one.attempt, one.waiting > 0) for one in report.sets),
-        )
-        is_new = signature != self._signature
-        self._signature = signature
-        return is_new or report.running < report.slots
 
     def _let_go(self) -> None:
         if not self._is_attached:

@@ -16,6 +16,7 @@ from decima.spark.errors import AttachError
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, LiveEvent, Report, TaskSet, job_of
 from traces.spark_log.events import (
+    CALL_SITE,
     EXECUTION_ID,
     JOB_DESCRIPTION,
     JOB_GROUP,
@@ -26,7 +27,7 @@ from traces.spark_log.events import (
 )
 
 POOL = "spark.scheduler.pool"
-_READ = (OWN_JOB, ROOT_EXECUTION_ID, EXECUTION_ID, JOB_GROUP, JOB_DESCRIPTION)
+_READ = (OWN_JOB, ROOT_EXECUTION_ID, EXECUTION_ID, JOB_GROUP, JOB_DESCRIPTION, CALL_SITE)
 _POLL_S = 0.1
 
 

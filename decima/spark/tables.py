@@ -10,7 +10,24 @@ from spark_sim.tables import State
 from traces.arrays import TraceArrays
 
 
-def graph_arrays(jobs: list[LiveJob], mean_ms: list[list[float]]) -> TraceArrays:
+class Shown:
+    """The stages of one job that policies see, by place in the tables instead of row of the job."""
+
+    def __init__(self, job: LiveJob) -> None:
+        self.key = job.key
+        self.arrival_ms = job.arrival_ms
+        self.rows = job.shown_rows()
+        self.stages = [job.stages[row] for row in self.rows]
+        place = {row: number for number, row in enumerate(self.rows)}
+        self.num_parents = [0] * len(self.rows)
+        self.children: list[list[int]] = [[] for _ in self.rows]
+        for number, stage in enumerate(self.stages):
+            for parent in sorted(place[row] for row in stage.parents if row in place):
+                self.num_parents[number] += 1
+                self.children[parent].append(number)
+
+
+def graph_arrays(jobs: list[Shown], mean_ms: list[list[float]]) -> TraceArrays:
     """The jobs' graphs as a trace whose tasks all take their stage's expected duration.
 
     Args:
@@ -18,21 +35,20 @@ def graph_arrays(jobs: list[LiveJob], mean_ms: list[list[float]]) -> TraceArrays
         mean_ms: for each job, of each of its stages.
     """
     sizes = [len(job.stages) for job in jobs]
-    children = [_children(job) for job in jobs]
     flat_ms = np.array([value for row in mean_ms for value in row])
     count = len(flat_ms)
-    flat_children = [child for rows in children for row in rows for child in row]
+    flat_children = [child for job in jobs for row in job.children for child in row]
     return TraceArrays(
         first_stage=_offsets(sizes),
         num_tasks=np.array([one.num_tasks for job in jobs for one in job.stages], np.int32),
         mean_ms=flat_ms,
         critical_path_ms=np.concatenate(
-            [critical_path_ms(rows, own) for rows, own in zip(children, mean_ms, strict=True)]
+            [critical_path_ms(job.children, own) for job, own in zip(jobs, mean_ms, strict=True)]
         ),
-        num_parents=np.array([len(one.parents) for job in jobs for one in job.stages], np.int32),
+        num_parents=np.array([count for job in jobs for count in job.num_parents], np.int32),
         cpu=np.full(count, np.nan),
         memory_mb=np.full(count, np.nan),
-        first_child=_offsets([len(row) for rows in children for row in rows]),
+        first_child=_offsets([len(row) for job in jobs for row in job.children]),
         children=np.array(flat_children, np.int32),
         first_level=np.arange(count + 1, dtype=np.int32),
         level_executors=np.ones(count, np.int32),
@@ -42,14 +58,6 @@ def graph_arrays(jobs: list[LiveJob], mean_ms: list[list[float]]) -> TraceArrays
         fresh_is_measured=np.ones(count, np.bool_),
         samples_ms=flat_ms.astype(np.float32),
     )
-
-
-def _children(job: LiveJob) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in job.stages]
-    for row, stage in enumerate(job.stages):
-        for parent in sorted(stage.parents):
-            found[parent].append(row)
-    return found
 
 
 def critical_path_ms(children: list[list[int]], mean_ms: list[float]) -> np.ndarray:
@@ -79,15 +87,26 @@ def _offsets(lengths: list[int]) -> np.ndarray:
 
 
 class LiveTables:
-    """Tables of the active jobs; made anew when their graphs change, else only refilled."""
+    """Tables of the active jobs; made anew when their graphs change, else only refilled.
+
+    Of a job that goes on and on only the newest finished stages are shown (`LiveJob.shown_rows`),
+    so that a plan costs what there is to plan, whatever has gone before.
+    """
 
     def __init__(self) -> None:
         self.trace: TraceArrays | None = None
         """the graphs that the tables point to; another object whenever they have changed"""
         self.jobs: list[LiveJob] = []
+        self._shown: list[Shown] = []
         self._state: State | None = None
         self._lost_slots: dict[str, int] = {}
-        self._key: tuple[int, int, tuple[str, ...]] | None = None
+        self._key: tuple[int, int, tuple[tuple[str, list[int]], ...]] | None = None
+
+    @property
+    def state(self) -> State:
+        """The tables themselves; `fill` comes first."""
+        assert self._state is not None  # noqa: S101 - as said
+        return self._state
 
     def fill(self, live: LiveJobs) -> Round | None:
         """Begin a round on what is running now; None if there is no job or no slot at all.
@@ -99,10 +118,16 @@ class LiveTables:
         slots = live.slots - sum(live.lost_slots.values())
         if not self.jobs or slots < 1:
             return None
-        mean_ms = [[live.mean_ms(job, one) for one in job.stages] for job in self.jobs]
-        key = (live.version, slots, tuple(job.key for job in self.jobs))
-        if self._state is None or key != self._key:
-            self.trace = graph_arrays(self.jobs, mean_ms)
+        key = (live.version, slots, tuple((job.key, job.shown_rows()) for job in self.jobs))
+        is_new = self._state is None or key != self._key
+        if is_new:
+            self._shown = [Shown(job) for job in self.jobs]
+        mean_ms = [
+            [live.mean_ms(job, one) for one in shown.stages]
+            for job, shown in zip(self.jobs, self._shown, strict=True)
+        ]
+        if self._state is None or is_new:
+            self.trace = graph_arrays(self._shown, mean_ms)
             origin_ms = self.jobs[0].arrival_ms
             arrival_ms = np.array([float(job.arrival_ms - origin_ms) for job in self.jobs])
             self._state = session_tables(self.trace, slots, arrival_ms)
@@ -111,7 +136,7 @@ class LiveTables:
         return Round(self._state)
 
     def _refill(self, state: State, live: LiveJobs, mean_ms: list[list[float]]) -> None:
-        every = [stage for job in self.jobs for stage in job.stages]
+        every = [stage for shown in self._shown for stage in shown.stages]
         stages, jobs = state.stages, state.jobs
         stages["num_tasks"] = [one.num_tasks for one in every]
         stages["launched"] = [one.launched for one in every]
@@ -120,8 +145,8 @@ class LiveTables:
         stages["mean_ms"] = [value for row in mean_ms for value in row]
         stages["critical_path_ms"] = np.concatenate(
             [
-                critical_path_ms(_children(job), own)
-                for job, own in zip(self.jobs, mean_ms, strict=True)
+                critical_path_ms(shown.children, own)
+                for shown, own in zip(self._shown, mean_ms, strict=True)
             ]
         )
         first = jobs["first_stage"]
@@ -135,8 +160,7 @@ class LiveTables:
 
     def limits(self) -> dict[str, int]:
         """By job: the limit that the round has given it; what it holds for nothing counts too."""
-        assert self._state is not None  # noqa: S101 - `fill` comes first
-        found = self._state.jobs["limit"]
+        found = self.state.jobs["limit"]
         return {
             job.key: int(found[row]) + self._lost_slots.get(job.key, 0)
             for row, job in enumerate(self.jobs)
@@ -145,14 +169,14 @@ class LiveTables:
 
     def spark_stages(self, rows: list[int]) -> list[int]:
         """Spark's ids of the stages in these rows."""
-        every = [stage.spark_stage for job in self.jobs for stage in job.stages]
+        every = [stage.spark_stage for shown in self._shown for stage in shown.stages]
         return [every[row] for row in rows]
 
     def waiting_stages(self) -> list[int]:
         """Spark's ids of all stages that have a task to start."""
         return [
             stage.spark_stage
-            for job in self.jobs
-            for stage in job.stages
+            for shown in self._shown
+            for stage in shown.stages
             if stage.is_submitted and stage.launched < stage.num_tasks
         ]

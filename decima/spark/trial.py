@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.policies import HEURISTICS, is_learned
+from decima.policies import HEURISTICS, Heuristic, Parameters, is_learned
 from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
+from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.scheduler import Status
 from traces import Job, Trace
+from traces.loopback import LOOPBACK
+from traces.spark_log import read_spark_logs
 
 Floats = NDArray[np.float64]
 
@@ -34,8 +39,12 @@ class TrialConfig:
     """mean gap in real seconds"""
     time_scale: float = 0.1
     seed: int = 0
+    parameters: Mapping[str, Parameters] = field(default_factory=dict)
+    """by policy, in place of those that the package ships"""
 
     def __post_init__(self) -> None:
+        for name, values in self.parameters.items():
+            Heuristic(name, values)
         for name in self.policies:
             if name not in PLAIN and name not in HEURISTICS and not is_learned(name):
                 known = ", ".join((*PLAIN, *HEURISTICS))
@@ -87,22 +96,56 @@ def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Floats]:
 
 
 def run_trial(
-    trace: Trace, config: TrialConfig, progress: Callable[[str], None] = lambda _: None
+    trace: Trace,
+    config: TrialConfig,
+    progress: Callable[[str], None] = lambda _: None,
+    priors: Trace | None = None,
 ) -> list[Outcome]:
     """Run all policies.
+
+    Args:
+        trace: the jobs are drawn from it.
+        config: what runs.
+        progress: told what comes next.
+        priors: from which our policies know durations; None: from an earlier run (`record`).
 
     Raises:
         AttachError: no pyspark, no Java, or a job failed.
     """
     jobs, arrival_s = draw_jobs(trace, config)
+    if priors is None and not set(config.policies) <= set(PLAIN):
+        progress("each job once, for an event log to know durations from")
+        priors = record(jobs, config.slots)
     found = []
     for policy in config.policies:
         progress(policy)
-        found.append(_on_spark(policy, config, jobs, arrival_s))
+        found.append(_on_spark(policy, config, jobs, arrival_s, priors))
     return found
 
 
-def _on_spark(policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Floats) -> Outcome:
+def record(jobs: Sequence[Job], slots: int) -> Trace:
+    """The trace that an application's own event log makes: each distinct job once, all at a time.
+
+    Raises:
+        AttachError: as `run_trial`.
+    """
+    distinct = list({job.name: job for job in jobs}.values())
+    with tempfile.TemporaryDirectory(prefix="decima-record-") as folder:
+        spark = local_session(slots, fair=False, event_log=Path(folder))
+        try:
+            Replayer(spark).run(distinct, np.zeros(len(distinct)))
+        finally:
+            spark.stop()
+        return read_spark_logs([Path(folder)], name="an earlier run")[0]
+
+
+def _on_spark(
+    policy: str,
+    config: TrialConfig,
+    jobs: Sequence[Job],
+    arrival_s: Floats,
+    priors: Trace | None,
+) -> Outcome:
     spark = local_session(config.slots, fair=policy == "spark-fair")
     try:
         replayer = Replayer(spark)
@@ -110,8 +153,10 @@ def _on_spark(policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: 
         if policy in PLAIN:
             jct_s, status = replayer.run(jobs, arrival_s), None
         else:
-            priors = Trace("replayed", tuple({job.name: job for job in jobs}.values()))
-            with attach(spark, policy, priors=priors) as scheduler:
+            parameters = config.parameters.get(policy)
+            with attach(
+                spark, policy, parameters=parameters, priors=priors, ready_s=START_S
+            ) as scheduler:
                 jct_s = replayer.run(jobs, arrival_s)
                 status = scheduler.status()
     finally:
@@ -125,11 +170,17 @@ def expected_s(
 ) -> Floats:
     """(K,) JCT in the simulator where Spark adds `overhead_ms` to each task."""
     longer = [with_overhead(job, overhead_ms) for job in jobs]
-    return simulated_s(longer, arrival_s, config.slots, _SIMULATED_AS.get(policy, policy))
+    name, parameters = _SIMULATED_AS.get(policy, policy), config.parameters.get(policy)
+    return simulated_s(longer, arrival_s, config.slots, name, parameters)
 
 
-def local_session(slots: int, *, fair: bool) -> Any:
-    """A quiet local Spark.
+def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> Any:
+    """A quiet local Spark, not to be reached from other machines.
+
+    Args:
+        slots: tasks at once.
+        fair: FAIR instead of FIFO.
+        event_log: a folder for its event log.
 
     Raises:
         AttachError: pyspark is not installed, or Java does not start.
@@ -148,6 +199,10 @@ def local_session(slots: int, *, fair: bool) -> Any:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
+    logs = {} if event_log is None else {"dir": event_log.absolute().as_uri(), "enabled": "true"}
+    settings = {**LOOPBACK, **{f"spark.eventLog.{name}": value for name, value in logs.items()}}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:

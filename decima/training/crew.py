@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from decima.training.config import TrainConfig
+from decima.training.rehearsal import rehearse
 from decima.training.shard import Shard
 
 
@@ -25,10 +26,15 @@ class Crew(Protocol):
 
 
 def make_crew(config: TrainConfig, workers: int) -> Crew:
-    """Shards spread over `workers` processes; the answers do not depend on how many."""
+    """Shards spread over `workers` processes; the answers do not depend on how many.
+
+    Every process has its compiled code when this returns. One compiles what the machine lacks, and
+    only then the others start, which load it: together they would all compile the same.
+    """
     workers = min(workers, config.episodes.shards)
     # More threads would change the order of additions, and are slower on matrices so small.
     torch.set_num_threads(1)
+    rehearse(config)
     return _LocalCrew(config) if workers <= 1 else _ProcessCrew(config, workers)
 
 
@@ -60,21 +66,26 @@ class _ProcessCrew:
             theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
+        for worker in range(workers):
+            self._answer(worker)
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         for pipe in self._pipes:
             pipe.send((method, arguments))
         answers: list[Any] = [None] * self._count
-        for worker, pipe in enumerate(self._pipes):
-            try:
-                found = pipe.recv()
-            except EOFError:
-                raise RuntimeError(f"training process {worker} has died") from None
-            if isinstance(found, BaseException):
-                raise found
-            for place, answer in enumerate(found):
+        for worker in range(len(self._pipes)):
+            for place, answer in enumerate(self._answer(worker)):
                 answers[worker + place * len(self._pipes)] = answer
         return answers
+
+    def _answer(self, worker: int) -> list[Any]:
+        try:
+            found: list[Any] | BaseException = self._pipes[worker].recv()
+        except EOFError:
+            raise RuntimeError(f"training process {worker} has died") from None
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def close(self) -> None:
         for pipe in self._pipes:
@@ -86,12 +97,14 @@ class _ProcessCrew:
 
 
 def _serve(pipe: Connection, config: TrainConfig, numbers: list[int]) -> None:
-    """A worker process: answer until the pipe closes."""
+    """A worker process: say that it is ready, then answer until the pipe closes."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
     torch.set_num_threads(1)
     shards = [Shard(config, number) for number in numbers]
+    rehearse(config)
+    pipe.send([])
     while True:
         try:
             method, arguments = pipe.recv()

@@ -67,7 +67,7 @@ class DecimaLearner:
         )
         reward = math.fsum(one.reward for one in collected)
         time_s = math.fsum(one.time_s for one in collected)
-        self._rate.add(np.array([reward]), np.array([time_s]))
+        self._rate.add(sum(one.decisions for one in collected), reward, time_s)
         metrics = _summary(collected, reward, time_s)
         metrics |= self._note_gaps(collected)
         imitate = iteration < self._config.imitations

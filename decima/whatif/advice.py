@@ -9,7 +9,6 @@ from decima.replay import ReplayReport
 from decima.replay.spark_order import ORDERS
 from decima.whatif.load import by_length, chained_share, offered_load
 from decima.whatif.report import percent, seconds, signed, slots
-from decima.whatif.settings import WhatIfSettings
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
 
@@ -37,7 +36,7 @@ def findings(found: WhatIf) -> Iterator[str]:
     if waiting >= LITTLE_WAITING and best is not None:
         yield _best_words(found, best)
         yield _who_words(found, best)
-        yield _how_words(found.settings, best)
+        yield _how_words(found, best)
     yield from _size_words(found, best)
 
 
@@ -166,16 +165,31 @@ def _who_words(found: WhatIf, best: str) -> str:
     )
 
 
-def _how_words(settings: WhatIfSettings, best: str) -> str:
-    if best == "fifo" and settings.protocol == Protocol.SESSION.label:
+def _how_words(found: WhatIf, best: str) -> str:
+    if found.settings.protocol != Protocol.SESSION.label:
+        return f"How: {best} is no setting of Spark; it needs a scheduler that enforces it."
+    if best == "fifo":
         return "How: fifo is Spark's default; unset spark.scheduler.mode."
-    if best == "spark_fair" and settings.protocol == Protocol.SESSION.label:
+    if best == "spark_fair":
         return (
             "How: set spark.scheduler.mode=FAIR and give each job a pool of its own "
             "(spark.scheduler.pool). Without pools every stage gets an equal share instead of "
             "every job; before Spark 3.3.2 all is FIFO then."
         )
-    return f"How: {best} is no setting of Spark; it needs a scheduler that enforces it."
+    return (
+        f"How: in the driver, decima.spark.attach({attach_arguments(found, best)}), at first with "
+        'mode="shadow" and a decision_log (docs/spark.md).'
+    )
+
+
+def attach_arguments(found: WhatIf, policy: str) -> str:
+    """How `decima.spark.attach` is called for a policy with the parameters that were fitted."""
+    arguments = ["spark", f'policy="{policy}"']
+    parameters = found.main.tuned.get(policy)
+    if parameters:
+        values = ", ".join(f'"{label}": {value:g}' for label, value in parameters.items())
+        arguments.append(f"parameters={{{values}}}")
+    return ", ".join(arguments)
 
 
 def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.descent import descend, max_scores
 from decima.policies import Parameters
 from decima.replay import Recording, ReplayWorkload
-from decima.whatif.fit import fit, max_trials
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from spark_sim import Streams
@@ -107,7 +107,7 @@ def what_if(
 
 def total_runs(settings: WhatIfSettings) -> int:
     """How many runs `what_if` makes at most."""
-    per_size = _FEW_DRAWS + sum(max_trials(name) * settings.training for name in settings.tuned)
+    per_size = _FEW_DRAWS + sum(max_scores(name) * settings.training for name in settings.tuned)
     policies = len(settings.policies)
     others = len(settings.sizes) - 1
     main = policies * (settings.draws + settings.sequences)
@@ -173,22 +173,17 @@ class _Study:
         return found
 
     def _fit(self, size: int, name: str) -> Parameters:
-        known: dict[tuple[float, ...], float] = {}
-
         def score(parameters: Parameters) -> float:
-            key = tuple(parameters.values())
-            if key not in known:
-                averages = [
-                    self._jct_s(size, name, parameters, arrivals, duration_key).mean()
-                    for arrivals, duration_key in self._training
-                ]
-                known[key] = float(np.mean(averages))
-            return known[key]
+            averages = [
+                self._jct_s(size, name, parameters, arrivals, duration_key).mean()
+                for arrivals, duration_key in self._training
+            ]
+            return float(np.mean(averages))
 
-        best = fit(name, score)
-        skipped = (max_trials(name) - len(known)) * len(self._training)
+        best = descend(name, score)
+        skipped = (max_scores(name) - best.scores) * len(self._training)
         self._progress(f"{name}, {size} slots", skipped)
-        return best
+        return best.parameters
 
     def _jct_s(
         self,

@@ -41,6 +41,7 @@ def admit_next(state: State) -> int:
     clock = state.clock[0]
     job: int = clock["next_arrival"]
     clock["next_arrival"] += 1
+    clock["last_arrival_ms"] = state.jobs[job]["arrival_ms"]
     state.active[clock["num_active"]] = job
     clock["num_active"] += 1
     row = state.jobs[job]

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from traces.errors import TraceError
+from traces.loopback import LOOPBACK
 
 QUERIES = tuple(range(1, 23))
 
@@ -53,8 +54,7 @@ LAYOUTS: Mapping[Variant, Layout] = {
 _COMMON = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "localhost",
-    "spark.driver.bindAddress": "127.0.0.1",
+    **LOOPBACK,
     "spark.eventLog.enabled": "true",
     "spark.eventLog.rolling.enabled": "false",
     "spark.eventLog.compress": "true",

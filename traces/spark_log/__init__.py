@@ -1,7 +1,8 @@
 """Spark's event logs as traces. `docs/spark-logs.md` tells what becomes what."""
 
 from traces.spark_log.dag import GroupBy
-from traces.spark_log.reader import FORMAT, read_spark_logs
+from traces.spark_log.names import FORMAT
+from traces.spark_log.reader import read_spark_logs
 from traces.spark_log.summary import ImportSummary
 
 __all__ = ["FORMAT", "GroupBy", "ImportSummary", "read_spark_logs"]

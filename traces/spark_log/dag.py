@@ -13,14 +13,16 @@ that had ended to the first stages of the one submitted.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from traces.spark_log.application import Application, SparkJob
-from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, ROOT_EXECUTION_ID
+from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, OWN_JOB, ROOT_EXECUTION_ID
+from traces.spark_log.names import NEXT_RUN_MS
 from traces.spark_log.summary import ImportSummary
 
 
@@ -28,11 +30,12 @@ class GroupBy(Enum):
     """What makes one job of the trace."""
 
     SQL = "sql"
-    """a SQL execution with all its nested ones; outside SQL a Spark job"""
+    """what the application names by ``decima.job``, else a SQL execution with all its nested ones,
+    else a Spark job"""
     JOB = "job"
     """a Spark job"""
     JOB_GROUP = "job-group"
-    """a job group; outside any as for `SQL`"""
+    """what the application names by ``decima.job``, else a job group, else as for `SQL`"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,9 @@ class JobKey:
 
     by: GroupBy
     name: str
-    """number of the SQL execution or Spark job, name of the job group"""
+    """number of the SQL execution or Spark job, name of the job group or of the application's"""
+    run: int = 1
+    """of what the application has named, which may come again"""
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,12 @@ def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]
     """The Spark jobs of each job, by number, in the order of their first submission."""
     groups: dict[JobKey, list[int]] = {}
     group_of_execution = _group_of_execution(application) if by is GroupBy.JOB_GROUP else {}
+    runs = {} if by is GroupBy.JOB else _runs(application)
     for number, job in sorted(application.jobs.items()):
         key = JobKey(GroupBy.JOB, str(number))
+        if number in runs:
+            groups.setdefault(runs[number], []).append(number)
+            continue
         execution = None if by is GroupBy.JOB else root_execution(application, job)
         group = job.start.properties.get(JOB_GROUP)
         if execution is not None:
@@ -69,6 +78,29 @@ def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]
             key = JobKey(GroupBy.JOB_GROUP, group)
         groups.setdefault(key, []).append(number)
     return groups
+
+
+def _runs(application: Application) -> dict[int, JobKey]:
+    """The Spark jobs of jobs that the application names itself: the rule of a live scheduler."""
+    found: dict[int, JobKey] = {}
+    newest: dict[str, tuple[JobKey, float]] = {}
+    of_execution: dict[tuple[str, int | None], JobKey] = {}
+    for number, job in sorted(application.jobs.items()):
+        name = job.start.properties.get(OWN_JOB)
+        if not name:
+            continue
+        key, ended_ms = newest.get(name, (JobKey(GroupBy.JOB_GROUP, name), -math.inf))
+        execution = root_execution(application, job)
+        same = None if execution is None else of_execution.get((name, execution))
+        if same is not None:  # its planning may take its time
+            key = same
+        elif name in newest and job.start.time_ms - ended_ms > NEXT_RUN_MS:
+            key, ended_ms = replace(key, run=key.run + 1), -math.inf
+        of_execution[name, execution] = key
+        end_ms = math.inf if job.end_ms is None else float(job.end_ms)
+        newest[name] = key, max(ended_ms, end_ms)
+        found[number] = key
+    return found
 
 
 def _group_of_execution(application: Application) -> dict[int, str | None]:

@@ -40,6 +40,7 @@ from traces.spark_log.events import (
     StageSubmitted,
     TaskEnd,
 )
+from traces.spark_log.names import MAX_TEXT, one_line
 
 MAX_TIME_MS = 10**14
 """a later time stamp (year 5138) is damaged"""
@@ -47,8 +48,6 @@ MAX_ID = 2**53
 MAX_JSON_BYTES = 1 << 23
 """text parsed at once; JSON can take sixty times its length in memory"""
 MAX_CORES = 10**6
-MAX_TEXT = 200
-"""longer names are cut"""
 
 _KEPT = frozenset(
     [
@@ -130,10 +129,7 @@ def _text(value: object) -> str:
     """A name, on one line and short; lone surrogates, which no file can hold, replaced."""
     if not isinstance(value, str):
         raise DamageError(f"expected text, found {value!r:.40}")
-    if len(value) <= MAX_TEXT and value.isprintable():
-        return value
-    short = " ".join(value[: 4 * MAX_TEXT].split())[:MAX_TEXT]
-    return "".join(char for char in short if char.isprintable())
+    return one_line(value)
 
 
 def _time(value: object) -> int:

@@ -14,11 +14,9 @@ from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.dag import GroupBy
 from traces.spark_log.events import SETTINGS
 from traces.spark_log.files import LogFiles, find_logs
+from traces.spark_log.names import FORMAT
 from traces.spark_log.slots import task_cpus
 from traces.spark_log.summary import ImportSummary
-
-FORMAT = "spark-event-log"
-"""`Trace.metadata["format"]` of a trace from event logs"""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,8 @@ public final class Control {
     "spark.sql.execution.root.id",
     "spark.sql.execution.id",
     "spark.jobGroup.id",
-    "spark.job.description"
+    "spark.job.description",
+    "callSite.short"
   };
 
   final SparkContext context;
@@ -242,16 +243,45 @@ public final class Control {
       if (now.seen.contains(set.stage)) {
         return false;
       }
-      // No plan knows it yet. It waits for its first decision, but not for long.
-      if (!set.isDecided && System.nanoTime() - set.bornNs < holdNs) {
+      // No plan knows it yet. Beyond a fair share it waits for its first decision, but not for long.
+      boolean isNew = isNew(set, now);
+      if (isNew && !hasFairShare(set)) {
         return false;
       }
-      if (!set.isDecided && !set.expired) {
+      if (!isNew && !set.isDecided && !set.expired) {
         set.expired = true;
         counters.expired.incrementAndGet();
       }
     }
     return heldBy(set.job) < now.limitOf(set.job);
+  }
+
+  /** Whether it still waits for the first plan that knows it. */
+  boolean isNew(Watched set, Plan now) {
+    return !set.isDecided
+        && !now.rank.containsKey(set.stage)
+        && !now.seen.contains(set.stage)
+        && System.nanoTime() - set.bornNs < holdNs;
+  }
+
+  /**
+   * Whether a new task set may start before its first decision: its job holds less than a fair share,
+   * or every task that waits has an idle slot, so that there is nothing to decide. Jobs that are
+   * over before a plan could help need not wait for one.
+   */
+  private boolean hasFairShare(Watched set) {
+    int waiting = 0;
+    HashSet jobs = new HashSet();
+    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
+      Watched one = (Watched) all.next();
+      int own = one.waiting();
+      waiting += own;
+      if (own > 0 || one.manager.runningTasks() > 0) {
+        jobs.add(one.job);
+      }
+    }
+    return waiting <= news.slots - sparkPool.runningTasks()
+        || heldBy(set.job) < Math.max(1, news.slots / Math.max(1, jobs.size()));
   }
 
   int heldBy(String job) {
@@ -272,6 +302,9 @@ public final class Control {
     Plan current = plan;
     if (change > 0 && !isFree() && !set.isUnlimited) {
       counters.launches.incrementAndGet();
+      if (isNew(set, current)) {
+        counters.early.incrementAndGet();
+      }
       if (now > current.limitOf(set.job)) {
         counters.overLimit.incrementAndGet();
       }
@@ -415,7 +448,9 @@ final class RankPool extends Pool {
       Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
       Integer rank = (Integer) plan.rank.get(Integer.valueOf(manager.taskSet().stageId()));
       if (own == null || control.mayStart(own)) {
-        found.add(new Ranked(manager, rank == null ? Integer.MAX_VALUE : rank.intValue(), index));
+        // A new one within its share comes first, as it would under FAIR, until a plan knows it.
+        int place = own != null && control.isNew(own, plan) ? -1 : Integer.MAX_VALUE;
+        found.add(new Ranked(manager, rank == null ? place : rank.intValue(), index));
       }
     }
     java.util.Collections.sort(found);
@@ -603,7 +638,7 @@ final class News extends SparkListener {
   private final Control control;
   private final LinkedBlockingQueue events;
   private final AtomicLong dropped = new AtomicLong();
-  /** by stage: successful tasks and their milliseconds, since the last report */
+  /** by stage: successful tasks, their milliseconds, first launch, last finish, in this report */
   private final HashMap measured = new HashMap();
   private boolean isDirty = true;
   /** tasks that can run at once */
@@ -700,11 +735,13 @@ final class News extends SparkListener {
     synchronized (measured) {
       long[] sums = (long[]) measured.get(stage);
       if (sums == null) {
-        sums = new long[2];
+        sums = new long[] {0L, 0L, Long.MAX_VALUE, 0L};
         measured.put(stage, sums);
       }
       sums[0] += 1;
       sums[1] += Math.max(0L, task.finishTime() - task.launchTime());
+      sums[2] = Math.min(sums[2], task.launchTime());
+      sums[3] = Math.max(sums[3], task.finishTime());
     }
   }
 
@@ -714,7 +751,7 @@ final class News extends SparkListener {
       for (Iterator all = measured.entrySet().iterator(); all.hasNext(); ) {
         Map.Entry entry = (Map.Entry) all.next();
         long[] sums = (long[]) entry.getValue();
-        found.add(Arrays.asList(new Object[] {entry.getKey(), sums[0], sums[1]}));
+        found.add(Arrays.asList(new Object[] {entry.getKey(), sums[0], sums[1], sums[2], sums[3]}));
       }
       measured.clear();
     }
@@ -965,6 +1002,7 @@ final class Counters {
   final AtomicLong refused = new AtomicLong();
   final AtomicLong launches = new AtomicLong();
   final AtomicLong overLimit = new AtomicLong();
+  final AtomicLong early = new AtomicLong();
   final AtomicLong expired = new AtomicLong();
   final AtomicLong lapses = new AtomicLong();
   final AtomicLong recoveries = new AtomicLong();
@@ -999,6 +1037,7 @@ final class Counters {
     out.put("refused_offers", refused);
     out.put("launches_under_limit", launches);
     out.put("launches_over_limit", overLimit);
+    out.put("early_launches", early);
     out.put("expired_holds", expired);
     out.put("lapses", lapses);
     out.put("recoveries", recoveries);

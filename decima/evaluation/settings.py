@@ -1,0 +1,97 @@
+"""Lists of settings: several traces, clusters and loads that are fitted to or compared together.
+
+A file of settings is TOML. Keys at the top hold for every setting, those below ``[[setting]]`` for
+one; names and units are those of `EvaluationConfig`. Instead of `interarrival_s` a setting may give
+`load`, the mean work that arrives over what the executors could do:
+
+    trace = "tpch"
+    jobs = 100
+    [[setting]]
+    executors = 50
+    load = 1.1
+    [[setting]]
+    executors = 16
+    protocol = "session"
+    arrivals = "batch"
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from decima.evaluation.config import MS_PER_S, ConfigError, EvaluationConfig
+from traces import load_trace
+
+_NOT_HERE = ("policies", "parameters", "sequences", "seed")
+"""what the command that reads the file decides"""
+
+
+def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
+    """The settings of a file, in its order.
+
+    Raises:
+        ConfigError: (one line) not TOML, no setting, an unknown key or a value that a setting
+            refuses; the message names the file and the setting.
+    """
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    rows = content.pop("setting", None)
+    if not isinstance(rows, list) or not rows:
+        raise ConfigError(f"{path}: there is no [[setting]]")
+    found = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            found.append(_setting({**content, **row}))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{path}: setting {number}: {error}") from error
+    return tuple(found)
+
+
+def _setting(values: Mapping[str, Any]) -> EvaluationConfig:
+    rest = dict(values)
+    load = rest.pop("load", None)
+    known = {one.name: one for one in fields(EvaluationConfig) if one.name not in _NOT_HERE}
+    for key, value in rest.items():
+        if key not in known:
+            raise ConfigError(f"unknown key {key!r}; there are {', '.join((*known, 'load'))}")
+        wanted = type(known[key].default)
+        if isinstance(value, int) and not isinstance(value, bool) and wanted is float:
+            rest[key] = float(value)
+        elif known[key].default is not None and type(value) is not wanted:
+            raise ConfigError(f"{key} must be a {wanted.__name__}, got {value!r}")
+    config = EvaluationConfig(**rest)
+    if load is None:
+        return config
+    if "interarrival_s" in rest:
+        raise ConfigError("load and interarrival_s say the same: give one of them")
+    return replace(config, interarrival_s=gap_at(config.trace, config.executors, load))
+
+
+def gap_at(trace: str, executors: int, load: float) -> float:
+    """Mean seconds between arrivals at which the work that arrives is `load` of the executors.
+
+    Work is tasks x mean duration; what an executor spends on moving and first tasks comes on top,
+    so at a load of 1 a queue grows.
+
+    Raises:
+        ConfigError: the load is not a positive number.
+    """
+    if isinstance(load, bool) or not isinstance(load, int | float) or not 0 < load < math.inf:
+        raise ConfigError(f"load must be a positive number, got {load!r}")
+    return _mean_work_s(trace) / (executors * load)
+
+
+@lru_cache
+def _mean_work_s(trace: str) -> float:
+    jobs = load_trace(trace).jobs
+    return sum(one.num_tasks * one.mean_ms for job in jobs for one in job.stages) / (
+        MS_PER_S * len(jobs)
+    )

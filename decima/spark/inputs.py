@@ -1,0 +1,59 @@
+"""What a caller of `attach` may hand over besides the policy: parameters, and earlier runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from decima.policies import Heuristic, Parameters, is_learned
+from decima.policy import Policy
+from decima.spark.errors import AttachError
+from decima.spark.priors import Priors
+from decima.tuning import read_tuned
+from traces import Trace
+
+LOG = logging.getLogger("decima.spark")
+
+
+def read_parameters(
+    policy: str | Policy, parameters: Mapping[str, float] | Path | str | None
+) -> Parameters | None:
+    """The parameters of a heuristic: themselves, or in a file of `decima tune -o`.
+
+    Raises:
+        AttachError: the policy is no heuristic, or the file is another policy's.
+        PolicyError, ConfigError: there is no such policy or parameter, or no such file.
+    """
+    if parameters is None:
+        return None
+    if not isinstance(policy, str) or is_learned(policy):
+        raise AttachError(f"policy {policy!r} is no heuristic: it takes no parameters")
+    if isinstance(parameters, Mapping):
+        found: Parameters = dict(parameters)
+    else:
+        owner, found = _read(Path(parameters))
+        if owner != policy:
+            raise AttachError(f"{parameters}: parameters of {owner!r}, not of {policy!r}")
+    return Heuristic(policy, found).parameters
+
+
+def _read(path: Path) -> tuple[str, Parameters]:
+    try:
+        return read_tuned(path)
+    except OSError as error:
+        raise AttachError(f"{path}: {error.strerror or error}") from error
+
+
+def read_priors(trace: Trace | None) -> Priors | None:
+    """What the trace says of earlier runs; the log tells how much of it can be found again."""
+    if trace is None:
+        return None
+    priors = Priors(trace)
+    words = "priors of %s: %d of %d jobs have a name that can come again (%d queries)"
+    told = (words, trace.name, priors.recurring, priors.jobs, priors.queries)
+    if priors.recurring < priors.jobs:
+        LOG.warning(words + "; the others are known by number of tasks alone", *told[1:])
+    else:
+        LOG.info(*told)
+    return priors

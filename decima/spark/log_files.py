@@ -1,0 +1,68 @@
+"""`LogFiles`, `Lines`: a log of bounded size in a few files, by the standard library's rotation."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from decima.spark.errors import AttachError
+
+LOG = logging.getLogger("decima.spark")
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """Where a decision log goes, and how much of it is kept.
+
+    The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
+    the oldest goes. Each begins with the same header.
+    """
+
+    path: Path
+    """what is there is replaced"""
+    max_bytes: int = 16 << 20
+    """of each file"""
+    files: int = 8
+    """how many are kept, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
+
+    def __post_init__(self) -> None:
+        if self.files < 2 or self.max_bytes < 1:
+            raise AttachError(
+                f"decision log: {self.files} files of {self.max_bytes} bytes; at least 2 of 1"
+            )
+
+    @classmethod
+    def of(cls, where: LogFiles | Path | str) -> LogFiles:
+        """Of a path, with the usual bounds."""
+        return where if isinstance(where, LogFiles) else cls(Path(where))
+
+
+class Lines(RotatingFileHandler):
+    """Lines in files of bounded size."""
+
+    def __init__(self, to: LogFiles, header: str) -> None:
+        super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1, encoding="utf-8")
+        self._header = header
+        self._is_over = False
+        self.write(header)
+
+    def write(self, line: str) -> None:
+        """One line more."""
+        if not self._is_over:
+            self.handle(logging.makeLogRecord({"msg": line}))
+
+    def doRollover(self) -> None:  # noqa: N802 - the library's name
+        super().doRollover()
+        self.stream.write(self._header + self.terminator)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        """A full disk must not take the scheduler along."""
+        self._is_over = True
+        LOG.warning("decision log %s ends here: %s", self.baseFilename, sys.exc_info()[1])
+
+    def close(self) -> None:
+        self._is_over = True
+        super().close()

@@ -1,0 +1,37 @@
+"""What a model file says of itself, read without torch and without its weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from decima.spark.errors import AttachError
+
+
+def read_card(path: Path) -> Mapping[str, Any]:
+    """The card in the header of a model file. The rest is checked by whoever loads it.
+
+    Raises:
+        AttachError: it cannot be read, or is no model of `decima train`.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("json", "{}"))
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+        raise AttachError(f"{path}: not a model file, or damaged: {error}") from error
+    card = header.get("card") if isinstance(header, dict) else None
+    if not isinstance(card, dict) or "network" not in header:
+        raise AttachError(f"{path}: not a model of `decima train`")
+    return card
+
+
+def trained_slots(card: Mapping[str, Any]) -> int | None:
+    """The slots that a model was trained for; None where its card does not say."""
+    found: Any = card
+    for key in ("config", "workload", "executors"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, int) else None

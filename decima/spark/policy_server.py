@@ -1,0 +1,146 @@
+"""The process of a learned policy: `python -m decima.spark.policy_server NAME DESCRIPTOR`.
+
+It answers each request of `decima.spark.wire` with all actions of one round, and ends when the
+driver does, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+
+import numpy as np
+
+from decima.policy import Policy
+from decima.spark import wire
+from decima.spark.planning import rehearsal
+from decima.spark.wire import Request
+from spark_sim import Action, IllegalActionError, Protocol
+from spark_sim.rounds import Round, session_tables
+from spark_sim.tables import State
+from traces.arrays import TraceArrays
+
+PolicyFor = Callable[[TraceArrays], Policy]
+
+_LOOK_S = 5.0
+"""so often it looks whether the driver is still there: a process that the driver has forked may
+keep our connection open after the driver's end"""
+
+
+def learned(name: str) -> PolicyFor:
+    """How to make the learned policy `name` for the jobs of the moment.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    from decima.agent.policy import LearnedPolicy
+    from decima.agent.scales import Scales
+    from decima.learned import load
+
+    network = load(name, Protocol.SESSION)
+    known: list[Scales] = []
+
+    def policy_for(graphs: TraceArrays) -> Policy:
+        now = Scales.of(graphs)
+        if known:
+            # What is typical is learned slowly: a single large job must not make itself usual.
+            now = Scales(*(0.9 * old + 0.1 * new for old, new in zip(
+                asdict(known[0]).values(), asdict(now).values(), strict=True)))  # fmt: skip
+        known[:] = [now]
+        return LearnedPolicy(network, graphs, scales=now, name=name)
+
+    return policy_for
+
+
+class Server:
+    """Rounds of decisions on tables that a driver sends."""
+
+    def __init__(self, policy_for: PolicyFor) -> None:
+        self._policy_for = policy_for
+        self._policy: Policy | None = None
+        self._state: State | None = None
+
+    def answer(self, request: Request) -> bytes:
+        """The reply to a request; a policy's error is one too."""
+        try:
+            return wire.actions_bytes(self._decide_all(request))
+        except Exception as error:  # noqa: BLE001 - the policy's, whatever it is; the driver tells it
+            return wire.FAULT + f"{type(error).__name__}: {error}".encode(errors="replace")
+
+    def _decide_all(self, request: Request) -> list[Action]:
+        state, policy = self._fill(request)
+        round_ = Round(state)
+        for action in request.given:
+            round_.assign(action)
+        actions = []
+        while round_.is_open:
+            action = policy.decide(round_.observation())
+            actions.append(action)
+            try:
+                round_.assign(action)
+            except IllegalActionError:
+                break  # the driver finds the same, and tells it as it does of every policy
+        return actions
+
+    def _fill(self, request: Request) -> tuple[State, Policy]:
+        if request.graphs is not None:
+            slots = int(request.tables["clock"]["num_executors"][0])
+            arrival_ms = np.ascontiguousarray(request.tables["jobs"]["arrival_ms"])
+            self._state = session_tables(request.graphs, slots, arrival_ms)
+            self._policy = self._policy_for(request.graphs)
+        if self._state is None or self._policy is None:
+            raise ValueError("the first request must bring the jobs' graphs")
+        for name, rows in request.tables.items():
+            getattr(self._state, name)[:] = rows
+        return self._state, self._policy
+
+
+def warm_up(policy_for: PolicyFor) -> None:
+    """Decide for two jobs that do not exist, so that the first real round is as quick as others."""
+    server = Server(policy_for)
+    for _ in range(2):
+        tables, _ = rehearsal()
+        data = wire.request_bytes(tables.state, [], with_graphs=True)
+        reply = server.answer(wire.read_request(data))
+        if not reply.startswith(wire.ACTIONS):
+            raise RuntimeError(reply[1:].decode())
+
+
+def serve(end: socket.socket, policy_for: PolicyFor) -> None:
+    """Answer until the driver is gone."""
+    driver = os.getppid()
+    server = Server(policy_for)
+    wire.send(end, wire.READY)
+    while True:
+        if not select.select([end], [], [], _LOOK_S)[0]:
+            if os.getppid() != driver:
+                return
+            continue
+        data = wire.receive(end)
+        if data is None:
+            return
+        wire.send(end, server.answer(wire.read_request(data)))
+
+
+def main() -> None:
+    """Load the policy, then serve; what stands in the way of loading it is a reply too."""
+    name, descriptor = sys.argv[1:]
+    with socket.socket(fileno=int(descriptor)) as end:
+        try:
+            policy_for = learned(name)
+            warm_up(learned(name))  # another than that which serves: it must not know these jobs
+        except ValueError as error:
+            wire.send(end, wire.REFUSED + str(error).encode(errors="replace"))
+            return
+        try:
+            serve(end, policy_for)
+        except ConnectionError:
+            return  # the driver ended while it was being answered
+
+
+if __name__ == "__main__":
+    main()

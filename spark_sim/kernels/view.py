@@ -1,0 +1,25 @@
+"""What compiled policies see: `spark_sim.observation.observe` for kernels."""
+
+from __future__ import annotations
+
+from spark_sim.compile import inlined_kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import State
+
+
+@inlined_kernel
+def observed(state: State) -> Observation:
+    """The view of `state` for the decision that is due."""
+    clock = state.clock[0]
+    return Observation(
+        clock["time_ms"],
+        clock["num_executors"],
+        clock["on_offer"],
+        clock["source_job"],
+        clock["protocol"],
+        clock["moving_delay_ms"],
+        clock["last_arrival_ms"],
+        state.active[: clock["num_active"]],
+        state.jobs,
+        state.stages,
+    )

@@ -1,0 +1,63 @@
+"""What `--help` says of every command, and what a shell completes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from decima.cli.main import main
+from decima.policies import HEURISTICS, SHIPPED_MODELS
+
+
+def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words after `decima` of a command and of all below it."""
+    yield words
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from commands(below, (*words, name))
+
+
+@pytest.mark.parametrize(
+    "words", list(commands(main)), ids=lambda words: " ".join(words) or "decima"
+)
+def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]) -> None:
+    """It calls this command, or one below it, with arguments and options that it has."""
+    result = CliRunner().invoke(main, [*words, "--help"])
+    assert result.exit_code == 0, result.output
+    *_, heading, example = result.output.rstrip().splitlines()
+    assert heading.strip() == "Example:"
+    program, *arguments = shlex.split(example)
+    assert program == "decima"
+    assert tuple(arguments[: len(words)]) == words
+
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        command = command.commands[arguments.pop(0)]
+    values, left, _ = command.make_parser(click.Context(command)).parse_args(arguments)
+    assert left == []
+    assert all(values[one.name] for one in command.params if one.required and one.name)
+
+
+def test_the_help_of_policies_names_the_learned_ones() -> None:
+    """A newcomer finds `decima` where the policies are listed."""
+    (policies,) = (one for one in main.commands["evaluate"].params if one.name == "policies")
+    assert isinstance(policies, click.Option)
+    assert policies.help is not None
+    for name in (*HEURISTICS, *SHIPPED_MODELS, "model files"):
+        assert name in policies.help
+
+
+def test_a_shell_completes_subcommands_and_options() -> None:
+    """As docs and README say, through click's own completion."""
+    for typed, expected in (
+        ("decima tra", {"plain,traces", "plain,train"}),
+        ("decima tune --pol", {"plain,--policy"}),
+    ):
+        words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        asked = {"_DECIMA_COMPLETE": "bash_complete", **words}
+        result = CliRunner().invoke(main, [], prog_name="decima", env=asked)
+        assert set(result.output.split()) == expected

@@ -1,0 +1,111 @@
+"""What the README and `docs/` name exists: files, commands, options, settings, compiled code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from decima.cli.main import main
+from decima.training.config import read_config
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+_LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
+_PATH = re.compile(r"`((?:traces|spark_sim|gnn|decima|tests|benchmarks|docs)/[\w./-]+)`")
+_CODE = re.compile(r"`(decima [a-z][^`]*)`|^(?: {4})?(decima [a-z].*)$", re.MULTILINE)
+_KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
+
+
+@each_page
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    """Links from the page, and paths in code from the root; folders end in a slash."""
+    text = page.read_text()
+    paths = [page.parent / link for link in _LINK.findall(text)]
+    paths += [ROOT / path for path in _PATH.findall(text)]
+    assert [str(path) for path in paths if not path.exists()] == []
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of each `decima` command, without comments."""
+    for inline, line in _CODE.findall(text.replace("\\\n", " ")):
+        yield shlex.split(inline or line, comments=True)[1:]
+
+
+def fault(words: list[str]) -> str | None:
+    """Why the command would be refused for its name or an option's; None if it is known."""
+    command: click.Command = main
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        if words[0] not in command.commands:
+            return f"no command {words[0]!r} in {command.name!r}"
+        command, words = command.commands[words[0]], words[1:]
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    flags = [word.strip("[]").partition("=")[0] for word in words if re.match(r"\[?--?[a-z]", word)]
+    unknown = [flag for flag in flags if flag not in {*known, "--help"}]
+    return f"{command.name}: no option {unknown}" if unknown else None
+
+
+@each_page
+def test_commands_on_a_page_are_known(page: Path) -> None:
+    """Each subcommand, and each of its options."""
+    found = [(words, fault(words)) for words in commands(page.read_text())]
+    assert [why for _, why in found if why is not None] == []
+
+
+def test_the_check_sees_commands_wherever_they_stand() -> None:
+    """In a sentence, in a block, with a comment behind it; and it sees what is wrong."""
+    text = "Run `decima traces import decima_sim X` or\n\n    decima evaluate --polices a  # b\n"
+    found = list(commands(text))
+    assert found == [
+        ["traces", "import", "decima_sim", "X"],
+        ["evaluate", "--polices", "a"],
+    ]
+    assert [fault(words) for words in found] == [
+        "no command 'decima_sim' in 'import'",
+        "evaluate: no option ['--polices']",
+    ]
+
+
+def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
+    """Its settings are accepted, and leave no batch, teacher, backlog or second pass."""
+    text = (ROOT / "docs" / "training.md").read_text()
+    (paragraph,) = re.findall(r"^The paper's training.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    settings = tuple(re.findall(r"--set ([^\s`]+)", paragraph))
+    config = read_config(None, settings)
+    assert (config.workload.batch_jobs, config.imitation.iterations) == ((), 0)
+    assert (config.episodes.backlog, config.update.passes) == (0, 1)
+
+
+def test_arrivals_are_called_as_the_command_calls_them() -> None:
+    """The processes of docs/trace-format.md are those of `--arrivals`."""
+    text = (ROOT / "docs" / "trace-format.md").read_text()
+    (table,) = re.findall(r"^\| process \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    (option,) = (one for one in main.commands["evaluate"].params if one.name == "arrivals")
+    assert isinstance(option, click.Option)
+    named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
+    assert [name for name in sorted(named) if name not in str(option.help)] == []
+
+
+def test_all_compiled_code_is_named() -> None:
+    """Each file with a kernel is in the paragraph of docs/architecture.md, or its folder is."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    paragraph = text.partition("## Compiled code")[2].partition("\n* ")[0]
+    files = [
+        str(path.relative_to(ROOT))
+        for package in ("traces", "spark_sim", "gnn", "decima")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if _KERNEL.search(path.read_text())
+    ]
+    assert len(files) > 10
+    unnamed = [
+        file
+        for file in files
+        if f"`{file}`" not in paragraph and f"`{Path(file).parent}/`" not in paragraph
+    ]
+    assert unnamed == []

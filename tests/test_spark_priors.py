@@ -1,0 +1,217 @@
+"""From event logs to an attached policy: runs of before are found again by what the query is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.policies import PolicyError
+from decima.spark import AttachError
+from decima.spark.decision_log import read_decision_log
+from decima.spark.priors import Match, Priors
+from tests.spark_work import sleep_tasks, together
+from traces import Job, Stage, Trace, read_trace, write_trace
+from traces.spark_log import read_spark_logs
+from traces.spark_log.names import Query, queries_of, query_of
+
+SLOTS = 8
+
+
+def job(name: str, *stages: tuple[int, float]) -> Job:
+    return Job(name, tuple(Stage.fixed(f"s{n}", *one) for n, one in enumerate(stages)))
+
+
+def from_logs(*jobs: Job, application: str = "shop") -> Trace:
+    """As the importer names them and what it tells of them."""
+    metadata = {
+        "format": "spark-event-log",
+        "applications": [{"name": application}],
+        "recorded": {one.name: {"application": 0} for one in jobs},
+    }
+    return Trace("logs", jobs, metadata)
+
+
+# --- what a query is -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("q5", Query("q5", True)),
+        ("q5 #17", Query("q5", True)),
+        ("q5 #17 #2", Query("q5", True)),
+        ("order #5 again", Query("order #5 again", True)),
+        ("save at etl.py:12", Query("save at etl.py:12", False)),
+        ("save at etl.py:12 #3", Query("save at etl.py:12", False)),
+        ("collect at NativeMethodAccessorImpl.java:0 #2", None),
+        ("", None),
+    ],
+)
+def test_a_name_without_its_run_is_the_query(name: str, query: Query | None) -> None:
+    assert query_of(name) == query
+
+
+def test_what_a_spark_job_may_be_known_as() -> None:
+    """What the application says, the description, the group, the place in the program; Spark's own
+    words for a broadcast say nothing, and neither does the group that it makes for one.
+    """
+    every = {
+        "decima.job": "mine #3",
+        "spark.job.description": "the  report",
+        "spark.jobGroup.id": "night",
+        "callSite.short": "save at etl.py:12",
+    }
+    assert [one.name for one in queries_of(every)] == [
+        "mine", "the  report", "night", "save at etl.py:12"]  # fmt: skip
+    broadcast = {"spark.job.description": "broadcast exchange (runId 1-2)",
+                 "spark.jobGroup.id": "1-2"}  # fmt: skip
+    assert queries_of(broadcast) == ()
+    assert queries_of({**broadcast, "callSite.short": "save at etl.py:12"}) == (
+        Query("save at etl.py:12", False),
+    )
+
+
+def test_all_runs_of_a_query_count() -> None:
+    """Whatever number the importer gave them; stages of one size by their place."""
+    runs = [job("shop/q5", (4, 100), (4, 900)), job("shop/q5 #2", (4, 300), (4, 1100))]
+    other = Job("shop/x/y", (Stage.fixed("s0", 7, 50.0),))
+    priors = Priors(from_logs(*runs, other))
+    q5 = [Query("q5", True)]
+    assert [priors.find(q5, 4, place) for place in range(3)] == [
+        (Match.NAME, 200.0), (Match.NAME, 1000.0), (Match.NAME, 1000.0)]  # fmt: skip
+    assert priors.find([Query("x/y", True)], 7, 0).mean_ms == 50
+    assert priors.find(q5, 7, 0) == (Match.UNKNOWN, None)
+    assert (priors.jobs, priors.recurring, priors.queries) == (3, 3, 2)
+
+
+def test_what_nothing_tells_from_others_counts_only_where_all_runs_agree() -> None:
+    """By the number of tasks; never for a query that has a name, and is another one."""
+    runs = [job("shop/run at Tool.scala:9", (4, 100), (5, 100)),
+            job("shop/run at Tool.scala:9 #2", (4, 150), (5, 900)),
+            job("shop/collect at NativeMethodAccessorImpl.java:0", (6, 70))]  # fmt: skip
+    priors = Priors(from_logs(*runs))
+    assert (priors.jobs, priors.recurring) == (3, 2)
+    assert priors.find([], 4, 0) == (Match.SHAPE, 125)
+    assert priors.find([], 5, 0) == (Match.AMBIGUOUS, None)
+    assert priors.find([], 6, 1) == (Match.SHAPE, 70)
+    assert priors.find([Query("q9", True)], 6, 0) == (Match.UNKNOWN, None)
+    place = [Query("run at Tool.scala:9", False)]
+    assert [priors.find(place, tasks, 0).match for tasks in (4, 5, 6)] == [
+        Match.NAME, Match.AMBIGUOUS, Match.UNKNOWN]  # fmt: skip
+
+
+def test_metadata_that_somebody_changed_harms_nothing() -> None:
+    """The names count as they stand."""
+    for metadata in ({"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}):
+        trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})
+        assert Priors(trace).find([Query("shop/q5", True)], 4, 0) == (Match.NAME, 100)
+
+
+# --- the documented way, on a real Spark ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("event-logs")
+
+
+@pytest.fixture(scope="module")
+def session(logs: Path) -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from decima.spark.trial import local_session
+
+    spark = local_session(SLOTS, fair=False, event_log=logs)
+    yield spark
+    spark.stop()
+
+
+def query(spark: Any, name: str, tasks: int, task_s: float) -> None:
+    """A SQL execution with a description, as an application would have it."""
+    sleep_tasks(spark, None, tasks, task_s, description=name)
+
+
+def queries(spark: Any, run: int) -> None:
+    together(
+        lambda: query(spark, "long", 16, 0.2),
+        lambda: query(spark, "short", 12, 0.05),
+        lambda: sleep_tasks(spark, f"own #{run}", 9, 0.1),
+    )
+
+
+def test_an_event_log_makes_priors_that_are_found(
+    session: Any, logs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Run, import, attach: the same queries have their durations before a task has run."""
+    queries(session, 1)
+    queries(session, 2)
+    write_trace(read_spark_logs([logs])[0], tmp_path / "mine.parquet")
+    trace = read_trace(tmp_path / "mine.parquet")
+    log = tmp_path / "log.jsonl"
+    with (
+        caplog.at_level(logging.INFO, "decima.spark"),
+        decima.spark.attach(session, "tuned_srw", priors=trace, decision_log=log) as scheduler,
+    ):
+        queries(session, 3)
+        query(session, "new", 5, 0.05)
+        status = scheduler.status()
+        known = {one.name: one for one in scheduler._live.known()}
+    assert "6 of 6 jobs have a name that can come again (3 queries)" in caplog.text
+    # Three queries of two stages each are known, and the two stages of the new one are not.
+    assert (status.prior_hits, status.prior_misses) == (6, 2)
+    for name, task_ms in (("long", 200), ("short", 50), ("own", 100)):
+        prior = known[name].stages[0].prior
+        assert prior is not None
+        assert prior.match is Match.NAME
+        assert (prior.mean_ms or 0) >= task_ms
+    assert sorted({one.job.name for one in read_decision_log(log).jobs}) == [
+        "long", "new", "own", "short"]  # fmt: skip
+
+
+def test_a_tuned_heuristic_is_attached_by_its_file(session: Any, tmp_path: Path) -> None:
+    """That of `decima tune -o`, or the numbers themselves; what does not fit is one line."""
+    values = {"factor": 0.5, "jobs_power": 0.5, "work_power": 0.5}
+    content = {"format": "decima-tuned", "version": 1, "policy": "tuned_srw", "parameters": values}
+    path = tmp_path / "tuned.json"
+    path.write_text(json.dumps(content))
+    for given in (path, str(path), values):
+        log = tmp_path / "log.jsonl"
+        with decima.spark.attach(session, "tuned_srw", parameters=given, decision_log=log):
+            sleep_tasks(session, "one", 16, 0.01)
+        decisions = read_decision_log(log)
+        assert decisions.parameters == values
+        # Half of the slots at most for the only job: 0.5 * 8.
+        assert {limit for plan in decisions.plans for limit in plan.limits.values()} == {4}
+    cases: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"policy": "es_rule", "parameters": path}, AttachError, "not of 'es_rule'"),
+        ({"policy": "decima", "parameters": values}, AttachError, "'decima' is no heuristic"),
+        ({"policy": "tuned_srw", "parameters": {"x": 1}}, PolicyError, "no parameter 'x'"),
+        ({"policy": "tuned_srw", "parameters": tmp_path / "none"}, AttachError, "none"),
+    ]
+    for arguments, kind, part in cases:
+        with pytest.raises(kind, match=part) as caught:
+            decima.spark.attach(session, **arguments)
+        assert "\n" not in str(caught.value)
+
+
+def test_our_own_spark_listens_to_this_machine_only(session: Any) -> None:
+    """Every port of the driver, as the system tells it."""
+    listening = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == "0A":
+                listening[columns[9]] = columns[1].partition(":")[0]
+    jvm = int(session._jvm.java.lang.ProcessHandle.current().pid())
+    targets = {
+        str(link.readlink()) for link in Path(f"/proc/{jvm}/fd").iterdir() if link.is_symlink()
+    }
+    own = {at for inode, at in listening.items() if f"socket:[{inode}]" in targets}
+    loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+    assert own
+    assert own <= loopback

@@ -1,0 +1,92 @@
+"""By which names a query is known from one run to the next.
+
+One rule for both sides: the importer, which names the jobs of a log, and a live scheduler, which
+looks for the earlier runs of what has just been submitted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from traces.model import Job, Trace
+from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, JOB_GROUP, OWN_JOB
+
+FORMAT = "spark-event-log"
+"""`Trace.metadata["format"]` of a trace from event logs"""
+MAX_TEXT = 200
+"""longer names are cut"""
+NEXT_RUN_MS = 5_000
+"""of a job that the application has named: after so long without a Spark job it is another run"""
+
+_RUN = re.compile(r"(?: #\d+)+$")
+_CALL_SITE = re.compile(r"\S+ at \S+:\d+$")
+_OF_ANYBODY = re.compile(r"\S+ at NativeMethodAccessorImpl\.java:0$")
+# Where pyspark calls Spark, whatever the program.
+_BROADCAST = "broadcast exchange (runId "
+# What Spark itself describes the Spark job of a broadcast as; the group is a number of its own.
+
+
+class Query(NamedTuple):
+    """What a job is an instance of."""
+
+    name: str
+    is_given: bool
+    """by a person; else it is a place in a program, which may submit many different queries"""
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, short, without characters that cannot be printed."""
+    if len(text) <= MAX_TEXT and text.isprintable():
+        return text
+    short = " ".join(text[: 4 * MAX_TEXT].split())[:MAX_TEXT]
+    return "".join(char for char in short if char.isprintable())
+
+
+def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """What a person has called it: by ``decima.job``, description, job group."""
+    own = properties.get(OWN_JOB)
+    told = properties.get(JOB_DESCRIPTION)
+    if told is not None and told.startswith(_BROADCAST):
+        return () if own is None else (own,)
+    found = (own, told, properties.get(JOB_GROUP))
+    return tuple(name for name in found if name)
+
+
+def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
+    """What a Spark job may be known as, best first; empty where nothing tells it from others."""
+    names = (*given_names(properties), properties.get(CALL_SITE))
+    found = (None if name is None else query_of(one_line(name)) for name in names)
+    return tuple(query for query in found if query is not None)
+
+
+def query_of(name: str) -> Query | None:
+    """The query of a job so called, whatever its run: "q5 #17" is the seventeenth of q5.
+
+    None for the call site that all of pyspark shares: it says nothing.
+    """
+    plain = _RUN.sub("", name)
+    if not plain or _OF_ANYBODY.match(plain):
+        return None
+    return Query(plain, _CALL_SITE.match(plain) is None)
+
+
+def query_in(trace: Trace, job: Job) -> Query | None:
+    """The query of a job of a trace; without the application, where the trace is from event logs.
+
+    The importer names a job ``APPLICATION/NAME``, with " #2" behind either where it comes again.
+    """
+    application = _application(trace, job) if trace.metadata.get("format") == FORMAT else None
+    if application is None:
+        return query_of(job.name)
+    return query_of(re.sub(rf"^{re.escape(application)}(?: #\d+)?/", "", job.name))
+
+
+def _application(trace: Trace, job: Job) -> str | None:
+    """None for a trace whose metadata somebody has changed."""
+    try:
+        number = trace.metadata["recorded"][job.name]["application"]
+        return str(trace.metadata["applications"][number]["name"])
+    except (KeyError, IndexError, TypeError):
+        return None
