@@ -79,12 +79,16 @@ def attach(
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
-    live = LiveJobs(read_priors(priors))
-    log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
+    try:
+        _prepare(planner, policy, ready_s)
+        live = LiveJobs(read_priors(priors))
+        log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
+    except BaseException:
+        planner.close()
+        raise
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
                           open_log=log, trained_slots=slots)  # fmt: skip
     try:
-        _prepare(planner, policy, ready_s)
         if metrics_port is not None:
             scheduler.serve_metrics(metrics_port)
         scheduler.start()
