@@ -47,27 +47,23 @@ def attach(
         spark: a SparkSession, or its SparkContext.
         policy: a heuristic by name, "decima" (the package's model for shared sessions), a model
             file, or an object with `name` and `decide`.
-        mode: "exact" (order and limits hold), "soft" (FAIR pools get shares; order and caps are not
-            exact), "shadow" (decide, log, change nothing) or "auto": exact where this Spark has
-            what it takes, else soft.
+        mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
+            "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
         lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same jobs, for durations before anything is measured.
         decision_log: a file for one JSON line a plan.
         metrics_port: serve Prometheus metrics there, to this machine only.
-        ready_s: wait at most so long until the process of a learned policy has loaded it; None
-            does not wait: strict fair decides until then.
+        ready_s: wait at most so long for a learned policy; None: strict fair decides meanwhile.
 
     Raises:
-        AttachError: (one line) this session cannot be scheduled, or is already; there is no such
-            model, or it was not ready in time.
+        AttachError: (one line) this session cannot be scheduled, or is already, or no such model.
         PolicyError: there is no such policy.
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     chosen_guard = Guard() if guard is None else guard
-    slots = _trained_slots(policy)
     policy_for, name = _policy_for(policy)
     control, mode = _control(check_session(spark), mode, lapse_s, hold_s)
     planner = Planner(policy_for, chosen_guard)
@@ -80,7 +76,7 @@ def attach(
         policy=name,
         guard=chosen_guard,
         decision_log=None if decision_log is None else Path(decision_log),
-        trained_slots=slots,
+        trained_slots=_trained_slots(policy),
     )
     if metrics_port is not None:
         scheduler.serve_metrics(metrics_port)
@@ -119,6 +115,7 @@ def _policy_for(policy: str | Policy) -> tuple[PolicyFor | PolicyProcess, str]:
         own = policy
         return (lambda _trace: own), str(getattr(own, "name", type(own).__name__))
     if is_learned(policy):
+        read_card(model_path(policy, Protocol.SESSION))
         return PolicyProcess(policy), policy
     heuristic = Heuristic(policy)
     return (lambda _trace: heuristic), policy
