@@ -87,12 +87,12 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(
     def timed(job: str, tasks: int, after_s: float) -> None:
         time.sleep(after_s)
         took_s[job] = -time.monotonic()
-        sleep_tasks(session, job, tasks, 0.2)
+        sleep_tasks(session, job, tasks, 0.3)
         took_s[job] += time.monotonic()
 
     with decima.spark.attach(session, policy="strict_fair", hold_s=5.0) as scheduler:
         monkeypatch.setattr(scheduler._planner, "plan", lambda live: None)
-        together(lambda: timed("large", 200, 0.0), lambda: timed("small", 3, 1.5))
+        together(lambda: timed("large", 80, 0.0), lambda: timed("small", 3, 1.5))
         counters = scheduler.status().jvm
     assert took_s["small"] < 8.0
     assert took_s["small"] < took_s["large"]

@@ -16,8 +16,9 @@ import decima.spark
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from tests.spark_work import SLOTS
+from traces.loopback import LOOPBACK
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 CLIENT = """
 import sys
@@ -43,6 +44,8 @@ def server() -> Iterator[tuple[Any, str]]:
     """A classic driver that serves Connect, and its address; on this machine only."""
     for name in ("grpc", "grpc_status", "pandas"):
         pytest.importorskip(name, reason="pip install 'decima-scheduler[connect]'")
+    import pyspark
+
     if not list((Path(pyspark.__file__).parent / "jars").glob("spark-connect_*.jar")):
         pytest.skip("this Spark has its Connect server in a jar of its own")
     from pyspark.sql import SparkSession
@@ -58,6 +61,7 @@ def server() -> Iterator[tuple[Any, str]]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
+        .config(map=dict(LOOPBACK))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -131,22 +131,17 @@ def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
 
 
 def test_limits_do_not_lapse_while_every_slot_is_busy(session: Any) -> None:
-    """Both jobs were refused slots when their limits were met; no slot stood idle for that."""
-    scheduler = decima.spark.attach(session, policy=AtMost(4), lapse_s=0.3)
-    jobs = threading.Thread(
-        target=together,
-        args=[lambda n=n: sleep_tasks(session, f"busy{n}", 6, 2.0) for n in range(2)],
-        daemon=True,
-    )
-    jobs.start()
-    assert until(lambda: sum(scheduler.status().jvm["held"].values()) == 8)
-    assert scheduler.status().jvm["refused_offers"] > 0
-    wait = scheduler._control.wait
-    scheduler._control.wait = later(1.5, wait)  # type: ignore[method-assign]
-    time.sleep(0.8)
-    assert scheduler.status().jvm["lapses"] == 0
-    scheduler._control.wait = wait  # type: ignore[method-assign]
-    scheduler.detach()
+    """The job is refused a ninth slot of eight; no slot stands idle for that."""
+    with decima.spark.attach(session, policy=AtMost(8), lapse_s=0.3) as scheduler:
+        jobs = threading.Thread(target=sleep_tasks, args=(session, "busy", 12, 2.0), daemon=True)
+        jobs.start()
+        assert until(lambda: sum(scheduler.status().jvm["held"].values()) == 8)
+        wait = scheduler._control.wait
+        scheduler._control.wait = later(1.5, wait)  # type: ignore[method-assign]
+        time.sleep(0.8)
+        counters = scheduler.status().jvm
+        scheduler._control.wait = wait  # type: ignore[method-assign]
+    assert (counters["lapses"], counters["launches_over_limit"]) == (0, 0)
     jobs.join(timeout=30)
     assert not jobs.is_alive()
 

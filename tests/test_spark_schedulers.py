@@ -12,8 +12,9 @@ import pytest
 import decima.spark
 from decima.spark import AttachError
 from tests.spark_work import SLOTS, several, spark_objects
+from traces.loopback import LOOPBACK
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytestmark = pytest.mark.real_spark
 
 YARN = "org.apache.spark.scheduler.cluster.YarnScheduler"
 MANAGER = """
@@ -82,6 +83,7 @@ def subclass(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "4")
+            .config(map=dict(LOOPBACK))
             .getOrCreate()
         )
         spark.sparkContext.setLogLevel("OFF")

@@ -53,36 +53,32 @@ def attach(
         policy: a heuristic by name, "decima" (the package's model for shared sessions), a model
             file, or an object with `name` and `decide`.
         parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
-        mode: "exact" (order and limits hold), "soft" (FAIR pools get shares; order and caps are not
-            exact), "shadow" (decide, log, change nothing) or "auto": exact where this Spark has
-            what it takes, else soft.
+        mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
+            "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
         lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured.
         decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
-        ready_s: wait at most so long until the process of a learned policy has loaded it; None
-            does not wait: strict fair decides until then.
+        ready_s: wait at most so long for a learned policy; None: strict fair decides meanwhile.
 
     Raises:
-        AttachError: (one line) this session cannot be scheduled, or is already; there is no such
-            model, or it was not ready in time.
+        AttachError: (one line) this session cannot be scheduled, or is already, or no such model.
         PolicyError, ConfigError: there is no such policy or parameter.
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     chosen_guard = Guard() if guard is None else guard
     values = read_parameters(policy, parameters)
-    slots = _trained_slots(policy)
     policy_for, name = _policy_for(policy, values)
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
-    planner = Planner(policy_for, chosen_guard)
     live = LiveJobs(read_priors(priors))
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
+    planner = Planner(policy_for, chosen_guard)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
-                          open_log=log, trained_slots=slots)  # fmt: skip
+                          open_log=log, trained_slots=_trained_slots(policy))  # fmt: skip
     try:
         _prepare(planner, policy, ready_s)
         if metrics_port is not None:
@@ -134,6 +130,7 @@ def _policy_for(
         own = Guest(policy)
         return (lambda _trace: own), own.name
     if is_learned(policy):
+        read_card(model_path(policy, Protocol.SESSION))
         return PolicyProcess(policy), policy
     heuristic = Heuristic(policy, parameters)
     return (lambda _trace: heuristic), policy
