@@ -87,7 +87,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
     ),
     "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),
 }
-"""every baseline, in the order of lists; multi-resource `tetris` and `graphene` join here"""
+"""every baseline, in the order of lists"""
 
 SHIPPED_MODELS = ("decima", "decima-batch", "decima-session")
 """models in the package: for jobs that keep arriving, for jobs that are all there at once, and for

@@ -52,22 +52,7 @@ def levels_of(edges: Tensor, num_nodes: int) -> tuple[Levels, Tensor]:
             or contains a cycle.
     """
     _check_edges(edges, num_nodes)
-    return levels_by_height(edges, _heights(edges, num_nodes))
-
-
-def levels_by_height(edges: Tensor, height: Tensor) -> tuple[Levels, Tensor]:
-    """`levels_of` for a caller that knows the heights; nothing is checked.
-
-    The heights of a job's stages never change while it runs: a stage completes before the stages
-    below it do.
-
-    Args:
-        edges: (2, E) int64, as for `levels_of`.
-        height: (V,) int64 longest chain below each node.
-
-    Returns:
-        As `levels_of`.
-    """
+    height = _heights(edges, num_nodes)
     parent, child = edges
     order = height.argsort(stable=True)
     row = torch.empty_like(order)

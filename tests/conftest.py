@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from decima.cli import console
 from decima.cli.main import main
+from spark_sim.compile import Kernels
 from tests.commands import SMALL, Command
 from tests.real_spark import missing_for_spark, skip_without
 from traces import Job, LevelDurations, Stage, Trace, write_trace
@@ -56,7 +56,7 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """`decima evaluate`, or another command, on that trace."""
     # The note about the first compilation depends on the machine's history, not on the command.
-    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
 
     def invoke(*arguments: object, command: str = "evaluate") -> Result:
         texts = [str(argument) for argument in arguments]

@@ -6,14 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 
-from spark_sim import compile as compiling
-from spark_sim.compile import KERNEL_SOURCES, cache_folder, fingerprint, kernel
+from decima.kernels import POLICIES
+from spark_sim.compile import SIMULATOR, Kernels, kernel
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,15 +34,14 @@ print(total(np.arange(4.0)), total.stats.cache_hits.total() if {counts} else "")
 
 
 @pytest.fixture
-def copied_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of all kernel sources, which the fingerprint then reads."""
-    for pattern in KERNEL_SOURCES:
+def copied(tmp_path: Path) -> Kernels:
+    """The kernels of policies, and those of the simulator below them, in a copy of their files."""
+    for pattern in (*SIMULATOR.sources, *POLICIES.sources):
         for path in ROOT.glob(pattern):
             copy = tmp_path / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
-    monkeypatch.setattr(compiling, "_ROOT", tmp_path)
-    return tmp_path
+    return replace(POLICIES, root=tmp_path, below=replace(SIMULATOR, root=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,27 @@ def copied_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "decima/heuristics/fifo.py",
     ],
 )
-def test_any_changed_kernel_source_changes_the_fingerprint(copied_sources: Path, name: str) -> None:
+def test_any_changed_kernel_source_changes_the_fingerprint(copied: Kernels, name: str) -> None:
     """Machine code that reads the changed file is never used again."""
-    before = fingerprint()
-    assert fingerprint() == before
-    path = copied_sources / name
+    before = copied.fingerprint()
+    assert copied.fingerprint() == before
+    path = copied.root / name
     path.write_text(path.read_text() + "\n")
-    assert fingerprint() != before
+    assert copied.fingerprint() != before
+
+
+def test_a_changed_policy_leaves_the_simulator_compiled(copied: Kernels) -> None:
+    """What lies below does not read it."""
+    assert copied.below is not None
+    before = copied.below.fingerprint()
+    (copied.root / "decima/heuristics/fifo.py").write_text("")
+    assert copied.below.fingerprint() == before
 
 
 def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
     """A kernel written elsewhere would go on running old machine code."""
-    covered = {path for pattern in KERNEL_SOURCES for path in ROOT.glob(pattern)}
+    patterns = (*SIMULATOR.sources, *POLICIES.sources)
+    covered = {path for pattern in patterns for path in ROOT.glob(pattern)}
     users = {
         path
         for package in ("traces", "spark_sim", "decima", "gnn")
@@ -77,13 +86,12 @@ def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
 
 
 def test_the_version_of_the_compiler_is_in_the_fingerprint(
-    copied_sources: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An upgrade of numba compiles anew."""
-    before = fingerprint()
+    before = POLICIES.fingerprint()
     monkeypatch.setattr(numba, "__version__", "0.0")
-    assert fingerprint() != before
-    assert copied_sources.is_dir()
+    assert POLICIES.fingerprint() != before
 
 
 def test_the_cache_folder_goes_where_the_environment_says(
@@ -93,12 +101,12 @@ def test_the_cache_folder_goes_where_the_environment_says(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    assert cache_folder().parent == tmp_path / "numba"
+    assert SIMULATOR.cache_folder().parent == tmp_path / "numba"
     monkeypatch.delenv("NUMBA_CACHE_DIR")
-    assert cache_folder().parent == tmp_path / "xdg" / "decima-scheduler"
+    assert SIMULATOR.cache_folder().parent == tmp_path / "xdg" / "decima-scheduler"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder().parent == tmp_path / "home" / ".cache" / "decima-scheduler"
-    assert fingerprint() in cache_folder().name
+    assert SIMULATOR.cache_folder().parent == tmp_path / "home" / ".cache" / "decima-scheduler"
+    assert SIMULATOR.fingerprint() in SIMULATOR.cache_folder().name
 
 
 def run_tiny(tmp_path: Path, cache: Path) -> str:

@@ -18,7 +18,6 @@ from decima.agent import model as model_files
 from decima.agent.acting import act
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
-from decima.cli import console
 from decima.cli.main import main
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload
@@ -34,6 +33,7 @@ from decima.explain.legend import COLUMNS, REASONS
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments
 from decima.explain.words import amount, in_words, reasons
 from spark_sim import PASS
+from spark_sim.compile import Kernels
 from tests.commands import refused
 from traces import Trace, write_trace
 from traces.synthetic import chain, fork_join
@@ -468,7 +468,7 @@ def test_the_cluster_is_compared_with_the_run_so_far(
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Arguments of a small workload."""
-    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
     return ("--jobs", "12", "--interarrival", "1", "--executors", "4")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from traces.paths import longest_paths
+
 import json
 from array import array
 from dataclasses import replace
@@ -18,7 +20,7 @@ from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.priors import Priors
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of, read_report
-from decima.spark.tables import LiveTables, critical_path_ms
+from decima.spark.tables import LiveTables, 
 from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.rounds import Round
 from spark_sim.tables import JOB, STAGE
@@ -344,9 +346,9 @@ def test_a_job_whose_end_was_never_told_is_forgotten() -> None:
 def test_critical_paths() -> None:
     """The longest sum of durations below, also of a chain deeper than Python may recurse."""
     fork = [list(row) for row in fork_join("f", (2, 5)).children]
-    assert critical_path_ms(fork, [1.0] * len(fork)).max() == fork_depth(fork)
+    assert max(longest_paths(fork, [1.0] * len(fork))) == fork_depth(fork)
     deep = [[row + 1] for row in range(4_999)] + [[]]
-    assert critical_path_ms(deep, [1.0] * 5_000)[0] == 5_000
+    assert longest_paths(deep, [1.0] * 5_000)[0] == 5_000
 
 
 def fork_depth(children: list[list[int]], row: int = 0) -> int:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from decima.cli import console
 from decima.cli.main import main
 from decima.spark.errors import AttachError
 from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
 from decima.spark.trial import TrialConfig, draw_jobs
+from spark_sim.compile import Kernels
 from tests.commands import refused
 from traces import Job, Stage, Trace, load_trace
 from traces.synthetic import chain, fork_join
@@ -78,7 +78,7 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""
     from traces import write_trace
 
-    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
     jobs = (chain("chain", (6, 2, 4)), fork_join("fork", (3, 6)))
     path, out = tmp_path / "small.parquet", tmp_path / "out.json"
     write_trace(Trace("small", jobs), path)

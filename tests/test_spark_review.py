@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from decima.cli import console
 from decima.cli.main import main
 from decima.spark import AttachError
 from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
@@ -21,6 +20,7 @@ from decima.spark.log_files import LogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review
+from spark_sim.compile import Kernels
 from tests.commands import refused
 from tests.spark_work import local_spark, sleep_tasks, together
 from traces.spark_log.events import JobStart, StageInfo
@@ -128,7 +128,7 @@ def test_a_simulator_that_is_far_off_says_so(
     ran: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """3.5 s really, 2.5 s simulated, whichever policies are asked for; within 10 % nothing."""
-    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
     path = tmp_path / "log.jsonl"
     command = ["spark", "review", str(path), "--policies", "strict_fair"]
     ran_slowly(path, 1_000, ran=ran)
@@ -143,7 +143,7 @@ def test_a_log_is_reviewed_with_the_parameters_of_its_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the slots for the only job: four tasks one after the other; `--tuned` says others."""
-    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
     path, tuned = tmp_path / "log.jsonl", tmp_path / "tuned.json"
     decisions = ran_slowly(path, parameters=TUNED)
     assert decisions.parameters == TUNED
@@ -198,7 +198,7 @@ def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of the log's own policy too, where it is one of ours."""
-    monkeypatch.setattr(console, "is_compiled", lambda: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
     path, picture = tmp_path / "log.jsonl", tmp_path / "slots.svg"
     written(path, "tuned_srw")
     found = CliRunner().invoke(main, ["spark", "review", str(path), "--draw", str(picture)])

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traces.arrays import TraceArrays
 from traces.errors import TraceError
-from traces.model import Job, Trace
+from traces.model import Trace
+from traces.paths import longest_paths
 
 Estimates = Literal["exact", "noisy", "none"]
 KINDS: tuple[Estimates, ...] = get_args(Estimates)
@@ -48,16 +48,7 @@ def with_estimates(
         mean_ms = arrays.mean_ms * rng.uniform(1 - SPREAD, 1 + SPREAD, len(arrays.mean_ms))
     first = arrays.first_stage
     paths = [
-        _critical_path_ms(job, mean_ms[first[row] : first[row + 1]])
+        longest_paths(job.children, mean_ms[first[row] : first[row + 1]].tolist())
         for row, job in enumerate(trace.jobs)
     ]
     return arrays._replace(mean_ms=mean_ms, critical_path_ms=np.concatenate(paths))
-
-
-def _critical_path_ms(job: Job, mean_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """As `Job.critical_path_ms`, from other means."""
-    longest = np.zeros(len(mean_ms))
-    for stage in reversed(job.topological_order):
-        after = max((longest[child] for child in job.children[stage]), default=0.0)
-        longest[stage] = mean_ms[stage] + after
-    return longest

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from files.names import is_clean
 from traces.errors import TraceError
+from traces.paths import longest_paths
 
 FloatArray = NDArray[np.float32]
 
@@ -228,15 +229,8 @@ class Job:
 
     @cached_property
     def critical_path_ms(self) -> tuple[float, ...]:
-        """For each stage: longest chain of mean task durations from its start to the job's end.
-
-        .. math:: c_v = d_v + \\max_{u \\in children(v)} c_u
-        """
-        longest = [0.0] * len(self.stages)
-        for stage in reversed(self.topological_order):
-            after = max((longest[child] for child in self.children[stage]), default=0.0)
-            longest[stage] = self.stages[stage].mean_ms + after
-        return tuple(longest)
+        """For each stage: longest chain of mean task durations from its start to the job's end."""
+        return tuple(longest_paths(self.children, [stage.mean_ms for stage in self.stages]))
 
     @property
     def num_tasks(self) -> int:

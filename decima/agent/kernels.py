@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent.scene import Scene
-from spark_sim.compile import inlined_kernel, kernel
+from decima.kernels import inlined_kernel, kernel
 from spark_sim.tables import NONE
 from traces.numbers import Float32, Int64
 

@@ -19,8 +19,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from decima.kernels import POLICIES
 from files.names import one_line, printable
-from spark_sim.compile import is_compiled
 
 _PIPE_WIDTH = 160
 """columns of a table that goes to a file or a pipe, where there is no terminal to ask"""
@@ -49,7 +49,7 @@ def stdout() -> Console:
 
 def announce_compilation() -> None:
     """Say why the first run on a machine starts late."""
-    if not is_compiled():
+    if not POLICIES.is_compiled():
         click.echo("compiling the simulator, once for this machine: about a minute", err=True)
 
 

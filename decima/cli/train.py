@@ -10,8 +10,8 @@ import click
 
 from decima.cli.console import stdout
 from decima.evaluation.config import ConfigError
+from decima.kernels import POLICIES
 from decima.tuning import read_tuned
-from spark_sim.compile import cache_folder
 from traces import load_trace
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        if not any(cache_folder().glob(f"{_COMPILED_LAST}_*/*.nbi")):
+        if not any(POLICIES.cache_folder().glob(f"{_COMPILED_LAST}_*/*.nbi")):
             click.echo("compiling, once for this machine: about a minute", err=True)
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.stages import on_critical_path
-from spark_sim.compile import kernel
+from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 

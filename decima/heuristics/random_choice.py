@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from decima.heuristics.compiled import Numbers, Scratch
-from spark_sim.compile import kernel
+from decima.kernels import kernel
 from spark_sim.kernels.durations import task_hash
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE

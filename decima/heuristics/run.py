@@ -18,7 +18,7 @@ from decima.heuristics import (
     weighted_fair,
 )
 from decima.heuristics.compiled import Numbers, Scratch
-from spark_sim.compile import kernel
+from decima.kernels import kernel
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation

@@ -9,7 +9,7 @@ import math
 
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.stages import first_runnable
-from spark_sim.compile import kernel
+from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 

@@ -13,7 +13,7 @@ import math
 
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.stages import on_critical_path
-from spark_sim.compile import kernel
+from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 

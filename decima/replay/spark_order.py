@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decima.heuristics.spark_fair import water_level
+from decima.kernels import kernel
 from decima.replay.driver import SHORTEST_WAIT_MS, DriverRecord
 from spark_sim import Simulator, Status
-from spark_sim.compile import kernel
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation

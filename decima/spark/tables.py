@@ -9,6 +9,7 @@ from decima.spark.live_job import LiveJob
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
+from traces.paths import longest_paths
 
 
 class Shown:
@@ -44,7 +45,7 @@ def graph_arrays(jobs: list[Shown], mean_ms: list[list[float]]) -> TraceArrays:
         num_tasks=np.array([one.num_tasks for job in jobs for one in job.stages], np.int32),
         mean_ms=flat_ms,
         critical_path_ms=np.concatenate(
-            [critical_path_ms(job.children, own) for job, own in zip(jobs, mean_ms, strict=True)]
+            [longest_paths(job.children, own) for job, own in zip(jobs, mean_ms, strict=True)]
         ),
         num_parents=np.array([count for job in jobs for count in job.num_parents], np.int32),
         cpu=np.full(count, np.nan),
@@ -59,28 +60,6 @@ def graph_arrays(jobs: list[Shown], mean_ms: list[list[float]]) -> TraceArrays:
         fresh_is_measured=np.ones(count, np.bool_),
         samples_ms=flat_ms.astype(np.float32),
     )
-
-
-def critical_path_ms(children: list[list[int]], mean_ms: list[float]) -> np.ndarray:
-    """(S,) longest sum of stage durations from each stage's start to the job's end."""
-    found = np.full(len(children), -1.0)
-
-    def visit(first: int) -> None:
-        waiting = [first]
-        while waiting:  # not by recursion: jobs of iterative programs are thousands of stages deep
-            row = waiting[-1]
-            open_ = [child for child in children[row] if found[child] < 0]
-            if open_:
-                waiting.extend(open_)
-                continue
-            waiting.pop()
-            below = max((found[child] for child in children[row]), default=0.0)
-            found[row] = mean_ms[row] + below
-
-    for row in range(len(children)):
-        if found[row] < 0:
-            visit(row)
-    return found
 
 
 def _offsets(lengths: list[int]) -> np.ndarray:
@@ -146,7 +125,7 @@ class LiveTables:
         stages["mean_ms"] = [value for row in mean_ms for value in row]
         stages["critical_path_ms"] = np.concatenate(
             [
-                critical_path_ms(shown.children, own)
+                longest_paths(shown.children, own)
                 for shown, own in zip(self._shown, mean_ms, strict=True)
             ]
         )

@@ -1,0 +1,20 @@
+"""Compiled code of policies: `spark_sim.compile` for the kernels that call the simulator's."""
+
+from __future__ import annotations
+
+from spark_sim.compile import SIMULATOR, Kernels
+
+POLICIES = Kernels(
+    "policies",
+    (
+        "decima/agent/columns.py",
+        "decima/agent/kernels.py",
+        "decima/agent/scene.py",
+        "decima/heuristics/*.py",
+        "decima/kernels.py",
+        "decima/replay/*.py",
+    ),
+    below=SIMULATOR,
+)
+kernel = POLICIES.kernel
+inlined_kernel = POLICIES.inlined_kernel
