@@ -26,8 +26,8 @@ from benchmarks.quality import percent
 from decima.evaluation.statistics import difference_percent
 from decima.spark.trial import (
     PLAIN,
-    Outcome,
     TrialConfig,
+    TrialOutcome,
     draw_jobs,
     expected_s,
     record,
@@ -40,7 +40,7 @@ from traces.numbers import Float64
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
 
 
-def to_json(outcome: Outcome) -> dict[str, Any]:
+def to_json(outcome: TrialOutcome) -> dict[str, Any]:
     """What is kept of one policy's run."""
     status = outcome.status
     return {

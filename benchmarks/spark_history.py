@@ -17,7 +17,7 @@ import numpy as np
 from decima.policies import Heuristic
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Guard, Planner
-from decima.spark.reports import JobDone, LiveEvent, Measured, Report, StageDone, TaskSet
+from decima.spark.reports import JobDone, LiveEvent, Measured, SessionReport, StageDone, TaskSet
 from traces.spark_log.events import JobStart, StageInfo
 
 SLOTS = 16
@@ -28,12 +28,12 @@ OTHER = 10**9
 """ids of the job that waits"""
 
 
-def report(time_ms: int, *events: LiveEvent, sets: tuple[TaskSet, ...] = ()) -> Report:
+def report(time_ms: int, *events: LiveEvent, sets: tuple[TaskSet, ...] = ()) -> SessionReport:
     """What the JVM tells; another job waits for 100 slots. Tasks take 100 ms."""
     waiting = TaskSet(OTHER, 0, f"spark {OTHER}", 100, 0, 0)
     ended = (event.stage for event in events if isinstance(event, StageDone))
     measured = tuple(Measured(stage, TASKS, 100.0 * TASKS) for stage in ended)
-    return Report(time_ms, SLOTS, 0, False, True, 0, (*sets, waiting), events, measured)
+    return SessionReport(time_ms, SLOTS, 0, False, True, 0, (*sets, waiting), events, measured)
 
 
 def spark_job(live: LiveJobs, planner: Planner | None, number: int) -> tuple[float, float]:

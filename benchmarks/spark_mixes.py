@@ -29,7 +29,7 @@ import decima.spark
 from benchmarks.quality import percent
 from decima.evaluation.statistics import difference_percent
 from decima.spark.policy_process import START_S
-from decima.spark.replay import JOB, POOL, Replayer
+from decima.spark.replay import JOB_PROPERTY, POOL, Replayer
 from decima.spark.trial import PLAIN, local_session
 from files.writing import write_json
 
@@ -90,7 +90,7 @@ def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
 
 def timed(context: Any, name: str, pool: str | None, work: Callable[[], None]) -> float:
     """Seconds that a job takes; called in a thread of its own."""
-    context.setLocalProperty(JOB, name)
+    context.setLocalProperty(JOB_PROPERTY, name)
     context.setLocalProperty(POOL, pool)
     began = time.monotonic()
     work()

@@ -10,7 +10,7 @@ from decima.policies import HEURISTICS, Parameters
 _COARSE = 8
 """about as many values of a parameter are tried over its whole range"""
 
-Progress = Callable[[int, Parameters, float], None]
+DescentProgress = Callable[[int, Parameters, float], None]
 """told the number of scores so far, the best parameters and their score"""
 
 
@@ -29,7 +29,7 @@ def descend(
     score: Callable[[Parameters], float],
     *,
     rounds: int = 2,
-    progress: Progress | None = None,
+    progress: DescentProgress | None = None,
 ) -> Found:
     """The parameters of `policy` with the least `score`: first over a coarse grid, then around it.
 

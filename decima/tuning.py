@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from decima.descent import Progress, descend
+from decima.descent import DescentProgress, descend
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.evaluation.statistics import Estimate, mean_of
@@ -130,7 +130,7 @@ def tune(
     config: EvaluationConfig,
     *,
     held_back: int = HELD_BACK,
-    progress: Progress | None = None,
+    progress: DescentProgress | None = None,
 ) -> Tuned:
     """Search the parameters of `policy` for the least average JCT under `config`.
 

@@ -10,24 +10,23 @@ from numpy.typing import NDArray
 
 from spark_sim.kernels import batch as kernels
 from spark_sim.tables import JOB, NONE, STAGE, State, Table
-from traces.numbers import Int32
+from traces.arrays import TraceArrays
+from traces.numbers import Int32, Int64
 
 
 class ObservationBatch(NamedTuple):
-    """B simulations: J jobs in their systems, V stages of those jobs, E dependencies.
+    """B simulations: J jobs in their systems, V stages of those jobs.
 
     Rows are numbered through the batch: simulation b owns the jobs ``job_ptr[b]:job_ptr[b + 1]`` in
-    the order of arrival, and the stages and edges likewise. One whose run is over owns none. The
+    the order of arrival, and the stages likewise. One whose run is over owns none. The
     arrays are overwritten by the next batch of the same `BatchBuilder`: read them, do not keep
     them.
     """
 
     jobs: Table  # (J,) JOB; `first_stage` is a row of `stages` below
     stages: Table  # (V,) STAGE, a job's in one run of rows; `job` is a row of `jobs` above
-    edges: NDArray[np.int64]  # (2, E) row of the parent, row of the child; by parent
     job_ptr: NDArray[np.int64]  # (B + 1,)
     stage_ptr: NDArray[np.int64]  # (B + 1,)
-    edge_ptr: NDArray[np.int64]  # (B + 1,)
     time_ms: NDArray[np.float64]  # (B,)
     num_executors: Int32  # (B,)
     on_offer: Int32  # (B,) executors to give away now; 0 where no decision is due
@@ -35,6 +34,23 @@ class ObservationBatch(NamedTuple):
     alive: NDArray[np.bool_]  # (B,) a decision is due
     job_row: Int32  # (J,) which row of the simulation's own `State.jobs` it is
     stage_row: Int32  # (V,) which row of the simulation's own `State.stages` it is
+
+    def edges(self, trace: TraceArrays) -> Int64:
+        """(2, E) rows in `stages` of the parent and of the child, by parent.
+
+        Computed when asked for: a step does not need them.
+
+        Args:
+            trace: of the simulations.
+        """
+        template = self.stages["template"]
+        first = trace.first_child[template].astype(np.int64)
+        counts = trace.first_child[template + 1] - first
+        parent = np.repeat(np.arange(len(template)), counts)
+        within = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
+        first_stage = self.jobs["first_stage"][self.stages["job"][parent]]
+        child = first_stage + trace.children[np.repeat(first, counts) + within]
+        return np.stack([parent, child])
 
     def open_stages(self) -> NDArray[np.intp]:
         """Rows of the stages that may be chosen, ascending."""
@@ -62,7 +78,7 @@ class BatchBuilder:
 
     def __init__(self, num_simulations: int) -> None:
         self._size = num_simulations
-        self._room = _room(num_simulations, 64, 512, 512)
+        self._room = _room(num_simulations, 64, 512)
 
     @property
     def room(self) -> ObservationBatch:
@@ -88,23 +104,22 @@ class BatchBuilder:
     def _grow(self) -> None:
         """Make room for the rows that were counted, twice as much as before where it ran out."""
         room = self._room
-        needed = int(room.job_ptr[-1]), int(room.stage_ptr[-1]), int(room.edge_ptr[-1])
-        present = len(room.jobs), len(room.stages), room.edges.shape[1]
+        needed = int(room.job_ptr[-1]), int(room.stage_ptr[-1])
+        present = len(room.jobs), len(room.stages)
         grown = (
             have if need <= have else max(2 * have, need)
             for need, have in zip(needed, present, strict=True)
         )
         self._room = _room(self._size, *grown)._replace(
-            job_ptr=room.job_ptr, stage_ptr=room.stage_ptr, edge_ptr=room.edge_ptr
+            job_ptr=room.job_ptr, stage_ptr=room.stage_ptr
         )
 
     def _cut(self) -> ObservationBatch:
         room = self._room
-        jobs, stages, edges = room.job_ptr[-1], room.stage_ptr[-1], room.edge_ptr[-1]
+        jobs, stages = room.job_ptr[-1], room.stage_ptr[-1]
         return room._replace(
             jobs=room.jobs[:jobs],
             stages=room.stages[:stages],
-            edges=room.edges[:, :edges],
             job_row=room.job_row[:jobs],
             stage_row=room.stage_row[:stages],
         )
@@ -119,15 +134,13 @@ def batch_of(states: Sequence[State]) -> ObservationBatch:
     return BatchBuilder(len(states)).of(states)
 
 
-def _room(size: int, jobs: int, stages: int, edges: int) -> ObservationBatch:
+def _room(size: int, jobs: int, stages: int) -> ObservationBatch:
     """Room for `size` simulations with so many rows in all."""
     return ObservationBatch(
         jobs=np.zeros(jobs, JOB),
         stages=np.zeros(stages, STAGE),
-        edges=np.zeros((2, edges), np.int64),
         job_ptr=np.zeros(size + 1, np.int64),
         stage_ptr=np.zeros(size + 1, np.int64),
-        edge_ptr=np.zeros(size + 1, np.int64),
         time_ms=np.zeros(size, np.float64),
         num_executors=np.zeros(size, np.int32),
         on_offer=np.zeros(size, np.int32),

@@ -15,7 +15,7 @@ from spark_sim.cluster import Cluster
 from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
-from spark_sim.kernels.batch import Actions, Progress
+from spark_sim.kernels.batch import Actions, LaneProgress
 from spark_sim.observation import Action, observe
 from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal
@@ -78,7 +78,7 @@ class VectorSimulator:
         self._cluster = cluster
         states = [self._build(index, run) for index, run in enumerate(runs)]
         self._stacked = _room_for(states)
-        self._progress = Progress(
+        self._progress = LaneProgress(
             status=np.zeros(len(runs), np.int64),
             charged_ms=np.zeros(len(runs)),
             reward_s=np.zeros(len(runs)),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from traces import Job, Trace, TraceError, load_trace, read_alibaba
 from traces.alibaba import ADJUSTED, SKIPPED
-from traces.limits import Limits
+from traces.bounds import Bounds
 
 
 def row(
@@ -277,9 +277,9 @@ def test_a_file_that_unfolds_is_read_up_to_a_bound_that_is_named(tmp_path: Path)
     """Bytes of content; tasks of all jobs together, which a limit brings down."""
     rows = [row("M1", f"j_{index}") for index in range(2_000)]
     path = gzipped(tmp_path / "batch_task.csv.gz", *rows)
-    with pytest.raises(TraceError, match=r"more than 20,000 bytes of content.*Limits"):
-        read_alibaba(path, limit=5, limits=Limits(content_bytes=20_000))
-    few = Limits(stages=1_000)
+    with pytest.raises(TraceError, match=r"more than 20,000 bytes of content.*Bounds"):
+        read_alibaba(path, limit=5, limits=Bounds(content_bytes=20_000))
+    few = Bounds(stages=1_000)
     with pytest.raises(TraceError, match=r"more than 1,000 tasks.*with a limit"):
         read_alibaba(path, limits=few)
     assert len(read_alibaba(path, limit=5, limits=few).jobs) == 5

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from files.names import clean
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, write_trace
-from traces.limits import Limits
+from traces.bounds import Bounds
 from traces.model import MAX_NAME
 from traces.parquet import FORMAT, SCHEMA, VERSION
 
@@ -304,7 +304,7 @@ def test_a_small_file_that_unfolds_to_gigabytes_is_refused_unread(tmp_path: Path
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     message, _, grown_mb = done.stdout.rpartition("|")
-    assert "values, at most 20,000,000 are read (traces.limits.Limits)" in message
+    assert "values, at most 20,000,000 are read (traces.bounds.Limits)" in message
     assert int(grown_mb) < 50
 
 
@@ -312,7 +312,7 @@ def test_the_pages_are_believed_and_not_the_footer(tmp_path: Path) -> None:
     """A footer that tells two values where the pages hold 300,000 hides nothing."""
     path = tmp_path / "lie.parquet"
     bomb(path, 300_000)
-    limits = Limits(values=200_000)
+    limits = Bounds(values=200_000)
     content = bytearray(path.read_bytes())
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     true, lie = varint(300_000), varint(2)
@@ -334,16 +334,16 @@ def test_bounds_can_be_raised_and_are_named(tmp_path: Path, small: Trace) -> Non
     path = tmp_path / "t.parquet"
     write_trace(small, path)
     for limits, words in (
-        (Limits(values=5), "values, at most 5"),
-        (Limits(content_bytes=5), "bytes, at most 5"),
-        (Limits(file_bytes=5), "bytes, at most 5"),
-        (Limits(stages=1), "2 stages and executor levels, at most 1"),
-        (Limits(stages_per_job=1), "job 'j': 2 stages, at most 1"),
+        (Bounds(values=5), "values, at most 5"),
+        (Bounds(content_bytes=5), "bytes, at most 5"),
+        (Bounds(file_bytes=5), "bytes, at most 5"),
+        (Bounds(stages=1), "2 stages and executor levels, at most 1"),
+        (Bounds(stages_per_job=1), "job 'j': 2 stages, at most 1"),
     ):
         with pytest.raises(TraceError, match=words):
             read_trace(path, limits)
     bomb(path, 1000)
-    assert len(read_trace(path, Limits(values=2000)).jobs) == 1
+    assert len(read_trace(path, Bounds(values=2000)).jobs) == 1
 
 
 def test_a_long_name_that_repeats_takes_its_length_once(tmp_path: Path) -> None:

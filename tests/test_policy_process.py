@@ -20,7 +20,7 @@ from decima.spark.model_card import read_card, trained_slots
 from decima.spark.planning import Guard, Planner, rehearsal
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.policy_server import Server, learned
-from decima.spark.reports import Report, TaskSet
+from decima.spark.reports import SessionReport, TaskSet
 from spark_sim import Action, IllegalActionError, Observation
 from spark_sim.rounds import Round
 from traces.spark_log.events import JobStart, StageInfo
@@ -40,7 +40,7 @@ def session(*waiting: int, running: int = 1, slots: int = 8) -> LiveJobs:
     sets = tuple(
         TaskSet(row, 0, f"spark {row}", tasks, 0, running) for row, tasks in enumerate(waiting)
     )
-    live.update(Report(1_000, slots, 0, False, True, 0, sets, begun))
+    live.update(SessionReport(1_000, slots, 0, False, True, 0, sets, begun))
     return live
 
 

@@ -17,7 +17,7 @@ from decima.policies import HEURISTICS
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
-from decima.rule_fit.scores import Scorer
+from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from tests.commands import Command, refused, small_config
@@ -53,7 +53,7 @@ def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitCon
     worse = replace(fit, shipped_score=fit.score - 0.01)
     assert (worse.parameters, worse.to_json()["training"]["kept"]) == (shipped, "shipped")
     assert worse.to_json()["parameters"] == shipped
-    with Scorer(config, 1) as scorer:
+    with CandidateScorer(config, 1) as scorer:
         numbers = config.validation_numbers()
         expected = scorer.scores([np.array(list(shipped.values()))], numbers)[0]
     assert fit.shipped_score == expected

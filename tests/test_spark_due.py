@@ -6,13 +6,13 @@ import pytest
 
 from decima.spark.due import SETTLE_S, Due
 from decima.spark.planning import Plan
-from decima.spark.reports import Report, TaskSet
+from decima.spark.reports import SessionReport, TaskSet
 
 SLOTS = 8
 
 
-def report(*sets: TaskSet) -> Report:
-    return Report(0, SLOTS, 0, False, True, 0, sets, ())
+def report(*sets: TaskSet) -> SessionReport:
+    return SessionReport(0, SLOTS, 0, False, True, 0, sets, ())
 
 
 def tasks(stage: int, waiting: int, running: int = 0, job: str = "") -> TaskSet:

@@ -19,7 +19,7 @@ from decima.spark import Guard, Scheduler
 from decima.spark.decision_log import read_decision_log
 from decima.spark.metrics import Collector
 from decima.spark.planning import Plan
-from decima.spark.reports import Report
+from decima.spark.reports import SessionReport
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import (
     Faulty,
@@ -157,7 +157,7 @@ def test_a_scheduler_that_stays_silent_is_let_go_of(
     assert spark_objects(session) != before
     stopped, wait = threading.Event(), scheduler._control.wait
 
-    def goes_on_later(timeout_ms: int) -> Report:
+    def goes_on_later(timeout_ms: int) -> SessionReport:
         stopped.wait(timeout=60)
         return wait(timeout_ms)
 

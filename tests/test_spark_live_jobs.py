@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from traces.paths import longest_paths
-
 import json
 from array import array
 from dataclasses import replace
@@ -19,13 +17,22 @@ from decima.spark.attaching import Guest
 from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.priors import Priors
-from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, job_of, read_report
-from decima.spark.tables import LiveTables, 
+from decima.spark.reports import (
+    JobDone,
+    Measured,
+    SessionReport,
+    StageDone,
+    TaskSet,
+    job_of,
+    read_report,
+)
+from decima.spark.tables import LiveTables
 from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.rounds import Round
 from spark_sim.tables import JOB, STAGE
 from spark_sim.views import read_only
 from traces import Job, Trace, load_trace, to_arrays
+from traces.paths import longest_paths
 from traces.spark_log.events import JobStart, StageInfo
 from traces.synthetic import chain, fork_join
 
@@ -46,8 +53,8 @@ def report(
     time_ms: int = 0,
     sets: tuple[TaskSet, ...] = (),
     measured: tuple[Measured, ...] = (),
-) -> Report:
-    return Report(EPOCH_MS + time_ms, SLOTS, 0, False, True, 0, sets, events, measured)
+) -> SessionReport:
+    return SessionReport(EPOCH_MS + time_ms, SLOTS, 0, False, True, 0, sets, events, measured)
 
 
 def started(spark_job: int, *stages: StageInfo, time_ms: int = 0, **properties: str) -> JobStart:
@@ -67,7 +74,7 @@ class Told:
         self._announced = 0
         self._done: set[int] = set()
 
-    def report(self, simulator: Simulator) -> Report:
+    def report(self, simulator: Simulator) -> SessionReport:
         state = simulator.state
         events: list[JobStart | JobDone | StageDone] = []
         sets: list[TaskSet] = []
@@ -96,7 +103,7 @@ class Told:
                 self._done.add(-number - 1)
                 events.append(JobDone(number, 0))
         time_ms = EPOCH_MS + round(simulator.time_ms)
-        return Report(time_ms, SLOTS, 0, False, True, 0, tuple(sets), tuple(events))
+        return SessionReport(time_ms, SLOTS, 0, False, True, 0, tuple(sets), tuple(events))
 
     def _start(self, number: int, first: int) -> JobStart:
         job = self.jobs[number]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
 from traces import TraceError, read_trace, write_trace
-from traces.limits import Limits
+from traces.bounds import Bounds
 from traces.spark_log import GroupBy, application, lines, read_spark_logs
 from traces.spark_log.codecs import open_codec
 
@@ -339,13 +339,13 @@ def test_the_command_refuses_in_one_line(tmp_path: Path, output: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(content_bytes=100_000), "unfolds to more than 100,000 bytes"),
-        (Limits(values=3), "more than 3 tasks"),
-        (Limits(stages=1), "more than 2 "),
+        (Bounds(content_bytes=100_000), "unfolds to more than 100,000 bytes"),
+        (Bounds(values=3), "more than 3 tasks"),
+        (Bounds(stages=1), "more than 2 "),
     ],
 )
 def test_a_log_is_read_up_to_its_bounds(
-    limits: Limits, words: str, monkeypatch: pytest.MonkeyPatch
+    limits: Bounds, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if it broke off there: the jobs before stay, the end of reading is told."""
     monkeypatch.setattr(application, "_CHECK_EVERY", 1)

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from decima.cli.main import main
 from decima.spark import AttachError
-from decima.spark.decision_log import DecisionLog, Decisions, read_decision_log
+from decima.spark.decision_log import DecisionHistory, DecisionLog, read_decision_log
 from decima.spark.jobs import LiveJobs
-from decima.spark.log_files import LogFiles
+from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Plan
-from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet
+from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review
 from spark_sim.compile import Kernels
 from tests.commands import refused
@@ -29,7 +29,7 @@ BEGIN_MS = 5_000_000
 SLOTS = 2
 
 
-def written(path: Path, policy: str = "strict_fair") -> Decisions:
+def written(path: Path, policy: str = "strict_fair") -> DecisionHistory:
     """Two jobs that arrive together on two slots: one of two stages, one that goes on running."""
     stages = (StageInfo(0, 4, (), b"a"), StageInfo(1, 1, (0,), b"b"), StageInfo(2, 9, (), b"s"))
     starts = (
@@ -37,11 +37,11 @@ def written(path: Path, policy: str = "strict_fair") -> Decisions:
         JobStart(1, BEGIN_MS, (StageInfo(3, 8, (), b"c"),), {"decima.job": "day"}),
     )
     sets = (TaskSet(0, 0, "job night #1", 4, 0, 1), TaskSet(3, 0, "job day", 8, 0, 1))
-    first = Report(BEGIN_MS, SLOTS, 0, False, True, 0, sets, starts)
+    first = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, sets, starts)
     ends = (StageDone(0, 0, True), StageDone(1, 0, True), JobDone(0, BEGIN_MS + 9_000))
     measured = (Measured(0, 4, 4_000.0), Measured(1, 1, 500.0), Measured(3, 3, 3_000.0))
     last_sets = (TaskSet(3, 0, "job day", 8, 3, 2),)
-    last = Report(BEGIN_MS + 9_500, SLOTS, 1, False, True, 0, last_sets, ends, measured)
+    last = SessionReport(BEGIN_MS + 9_500, SLOTS, 1, False, True, 0, last_sets, ends, measured)
     live = LiveJobs()
     with closing(DecisionLog(path, mode="shadow", policy=policy)) as log:
         for number, report in enumerate((first, last), 1):
@@ -86,17 +86,19 @@ def test_the_simulator_plays_its_jobs(tmp_path: Path) -> None:
 TUNED = {"factor": 0.5, "jobs_power": 1.0, "work_power": 0.2}
 
 
-def ran_slowly(path: Path, work_ms: int = 1_000, own_ms: int = 500, **header: Any) -> Decisions:
+def ran_slowly(
+    path: Path, work_ms: int = 1_000, own_ms: int = 500, **header: Any
+) -> DecisionHistory:
     """One job of four tasks on two slots, measured as `work_ms` each; Spark takes `own_ms` before
     the first of them, and as long again while the second two run.
     """
     end_ms = BEGIN_MS + own_ms + 3_000
     begun = JobStart(0, BEGIN_MS, (StageInfo(0, 4, (), b"a"),), {"decima.job": "slow"})
     sets = (TaskSet(0, 0, "job slow", 4, 0, 2),)
-    first = Report(BEGIN_MS, SLOTS, 0, False, True, 0, sets, (begun,))
+    first = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, sets, (begun,))
     measured = (Measured(0, 4, 4.0 * work_ms, BEGIN_MS + own_ms, end_ms),)
     ends = (StageDone(0, 0, True), JobDone(0, end_ms))
-    last = Report(end_ms, SLOTS, 1, False, True, 0, (), ends, measured)
+    last = SessionReport(end_ms, SLOTS, 1, False, True, 0, (), ends, measured)
     live = LiveJobs()
     with closing(DecisionLog(path, **{"mode": "exact", "policy": "tuned_srw", **header})) as log:
         for number, report in enumerate((first, last), 1):
@@ -160,9 +162,11 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
     read.
     """
     path = tmp_path / "log.jsonl"
-    report = Report(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
+    report = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
     for run in range(2):
-        with closing(DecisionLog(LogFiles(path, 1_500, 4), mode="exact", policy="p")) as log:
+        with closing(
+            DecisionLog(DecisionLogFiles(path, 1_500, 4), mode="exact", policy="p")
+        ) as log:
             for number in range(1, 100 if run == 0 else 8):
                 log.note_plan(number, report, Plan((number,), {}, (), "p"), (1, 2))
         files = sorted(tmp_path.iterdir())
@@ -178,7 +182,7 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
     for bounds in ((1_000, 1), (0, 2)):
         with pytest.raises(AttachError, match="at least 2"):
-            LogFiles(tmp_path / "log", *bounds)
+            DecisionLogFiles(tmp_path / "log", *bounds)
 
 
 def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from files.names import clean
+from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.limits import DEFAULT, Limits
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
 from traces.numbers import MS_PER_S
 
@@ -37,7 +37,7 @@ SKIPPED = {
     "duplicate": "two tasks with the same number or name",
     "missing_parent": "a task that names a parent which the job does not have",
     "cycle": "tasks that wait for themselves or for each other",
-    "too_many_tasks": "a job with more tasks than `Limits.stages_per_job`",
+    "too_many_tasks": "a job with more tasks than `Bounds.stages_per_job`",
 }
 """why a job was left out; ``malformed`` also counts rows that name no job"""
 
@@ -75,7 +75,7 @@ def read_alibaba(
     limit: int | None = None,
     machine_memory_mb: float | None = None,
     registered_starts: bool = True,
-    limits: Limits = DEFAULT,
+    limits: Bounds = DEFAULT,
 ) -> Trace:
     """Read jobs from a batch_task file.
 
@@ -129,7 +129,7 @@ def read_alibaba(
 
 
 def _collect(
-    path: Path, limit: int | None, limits: Limits, skipped: Counter[str]
+    path: Path, limit: int | None, limits: Bounds, skipped: Counter[str]
 ) -> Mapping[str, Sequence[str]]:
     """Rows by job name, in the order in which the names appear; of a job too large, none."""
     rows_of: dict[str, list[str]] = {}
@@ -156,7 +156,7 @@ def _collect(
                 raise TraceError(
                     f"{path}: more than {limits.stages:,} tasks or {limits.file_bytes:,} bytes of "
                     "them: take fewer jobs with a limit, or read with larger bounds "
-                    "(traces.limits.Limits)"
+                    "(traces.bounds.Limits)"
                 )
     return rows_of
 
@@ -188,7 +188,7 @@ def _lines(path: Path, stream: io.BufferedIOBase, max_bytes: int) -> Iterator[st
         if size > max_bytes:
             raise TraceError(
                 f"{path}:{number}: more than {max_bytes:,} bytes of content, as many are read "
-                "(traces.limits.Limits)"
+                "(traces.bounds.Limits)"
             )
         yield line.decode("utf-8", "replace").rstrip("\r\n")
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from files.names import clean
 from files.reading import parse_json, read_bytes
 from files.writing import written_whole
+from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.limits import DEFAULT, Limits
 from traces.model import MAX_NAME, Job, Trace
 from traces.parquet_columns import read_jobs
 from traces.parquet_pages import Unfolded, unfolded
@@ -81,7 +81,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
-def read_trace(path: Path, limits: Limits = DEFAULT) -> Trace:
+def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
     """Read and validate a trace file.
 
     What it unfolds to is known, and within `limits`, before it is decoded.
@@ -112,7 +112,7 @@ def read_trace(path: Path, limits: Limits = DEFAULT) -> Trace:
         raise TraceError(f"{path}: {error}") from error
 
 
-def _check_size(path: Path, size: Unfolded, limits: Limits) -> None:
+def _check_size(path: Path, size: Unfolded, limits: Bounds) -> None:
     """Refuse what would not fit, by the bound that it exceeds."""
     for label, count, most in (
         ("values", size.values, limits.values),
@@ -121,7 +121,7 @@ def _check_size(path: Path, size: Unfolded, limits: Limits) -> None:
         if count > most:
             raise TraceError(
                 f"{path}: unfolds to {count:,} {label}, at most {most:,} are read "
-                "(traces.limits.Limits)"
+                "(traces.bounds.Limits)"
             )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from files.names import clean
+from traces.bounds import Bounds
 from traces.errors import TraceError
-from traces.limits import Limits
 from traces.model import MAX_NAME, Job, LevelDurations, Stage
 
 _WAVES = ("fresh_ms", "first_ms", "rest_ms")
@@ -27,7 +27,7 @@ class _Lists:
         return range(self.start[index], self.start[index + 1])
 
 
-def read_jobs(table: pa.Table, limits: Limits) -> Iterator[Job]:
+def read_jobs(table: pa.Table, limits: Bounds) -> Iterator[Job]:
     """The jobs of a table of the trace file's schema, whose names are dictionaries.
 
     Raises:
@@ -43,7 +43,7 @@ def read_jobs(table: pa.Table, limits: Limits) -> Iterator[Job]:
         if len(rows) > limits.stages_per_job:
             raise TraceError(
                 f"job {name!r}: {len(rows):,} stages, at most {limits.stages_per_job:,} are read "
-                "(traces.limits.Limits)"
+                "(traces.bounds.Limits)"
             )
         yield Job(name, tuple(read.stage(row) for row in rows), arrivals[index])
 
@@ -51,13 +51,13 @@ def read_jobs(table: pa.Table, limits: Limits) -> Iterator[Job]:
 class _Stages:
     """The columns of all stages of a file."""
 
-    def __init__(self, stages: pa.StructArray, limits: Limits) -> None:
+    def __init__(self, stages: pa.StructArray, limits: Bounds) -> None:
         levels = _Lists(stages.field("durations"))
         count = max(len(stages), len(levels.values))
         if count > limits.stages:
             raise TraceError(
                 f"{count:,} stages and executor levels, at most {limits.stages:,} are read "
-                "(traces.limits.Limits)"
+                "(traces.bounds.Limits)"
             )
         self._names = _names(_present(stages).field("name"))
         self._num_tasks = _present(stages.field("num_tasks")).to_pylist()

@@ -14,8 +14,8 @@ from typing import Any
 
 from files import reading
 from files.names import clean
+from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.limits import DEFAULT, Limits
 from traces.model import Job, LevelDurations, Stage, Trace
 from traces.text import json_number, parse_count, parse_number, read_table
 
@@ -54,7 +54,7 @@ class _JobDraft:
     stages: dict[str, _StageDraft] = field(default_factory=dict)
 
 
-def read_csv(path: Path, limits: Limits = DEFAULT) -> Trace:
+def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
     """Read a CSV trace, named after the file.
 
     Raises:
@@ -69,7 +69,7 @@ def read_csv(path: Path, limits: Limits = DEFAULT) -> Trace:
         if line > limits.stages or samples > limits.values:
             raise TraceError(
                 f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
-                "(traces.limits.Limits)"
+                "(traces.bounds.Limits)"
             )
         try:
             _add_row(drafts, _given(row), where)
@@ -135,7 +135,7 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
     return stage
 
 
-def read_json(path: Path, limits: Limits = DEFAULT) -> Trace:
+def read_json(path: Path, limits: Bounds = DEFAULT) -> Trace:
     """Read a JSON trace; its name is the key ``name``, else that of the file.
 
     Raises:

@@ -16,14 +16,14 @@ from traces import Trace
 from traces.numbers import Float64
 
 if TYPE_CHECKING:
-    from decima.evaluation.runner import Run
+    from decima.evaluation.runner import PolicyRun
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyReport:
     """One policy over S sequences; every array is (S,), one value for each."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[PolicyRun, ...]
     """by number of the sequence"""
     avg_jct_s: Float64
     median_jct_s: Float64
@@ -36,7 +36,7 @@ class PolicyReport:
     """Jain's index of the slowdowns"""
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> PolicyReport:
+    def of(cls, runs: Sequence[PolicyRun]) -> PolicyReport:
         """Collect the figures of `runs`, which are in the order of their sequences."""
         metrics = [run.metrics for run in runs]
         return cls(

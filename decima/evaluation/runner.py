@@ -20,7 +20,7 @@ from decima.policy import Policy
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
 from spark_sim.tables import Table
-from spark_sim.vector import Run as VectorRun
+from spark_sim.vector import Run
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
 from traces.estimates import with_estimates
@@ -33,7 +33,7 @@ _ESTIMATES = 99
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class PolicyRun:
     """One policy on one sequence."""
 
     policy: str
@@ -67,7 +67,7 @@ class Workload:
         return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
 
 
-Progress = Callable[[int, int], None]
+EvaluationProgress = Callable[[int, int], None]
 """called with (runs finished, runs in all): once with 0 when all input is accepted, then per run"""
 
 
@@ -76,7 +76,7 @@ def evaluate(
     *,
     workers: int = 1,
     timelines: bool = False,
-    progress: Progress | None = None,
+    progress: EvaluationProgress | None = None,
 ) -> Report:
     """Run every policy of `config` on the same sequences.
 
@@ -92,7 +92,7 @@ def evaluate(
     if workers < 1:
         raise ValueError(f"workers must be 1 or more, got {workers}")
     total = config.sequences * len(config.policies)
-    found: dict[tuple[str, int], Run] = {}
+    found: dict[tuple[str, int], PolicyRun] = {}
     workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any process starts
     for name in config.policies:
@@ -117,7 +117,7 @@ def simulate(
     number: int,
     *,
     timeline: bool = False,
-) -> Run:
+) -> PolicyRun:
     """One policy on sequence `number`.
 
     Raises:
@@ -128,7 +128,7 @@ def simulate(
     policy_cpu_s = play(simulator, policy)
     spent_s = time.process_time() - began
     record = simulator.timeline() if timeline else None
-    return Run(
+    return PolicyRun(
         policy.name,
         number,
         measure(simulator.state),
@@ -157,14 +157,14 @@ def prepare(
     )
 
 
-def _arriving(workload: Workload, config: EvaluationConfig, number: int) -> VectorRun:
+def _arriving(workload: Workload, config: EvaluationConfig, number: int) -> Run:
     """What arrives in sequence `number`, and what decides its durations."""
     arrivals = draw_sequence(config, workload.trace, number)
     if config.time_limit_s is not None and arrivals.arrival_ms[0] >= config.time_limit_s * MS_PER_S:
         raise ConfigError(
             f"time limit {config.time_limit_s} s: no job of sequence {number} has arrived by then"
         )
-    return VectorRun(arrivals.arrival_ms, arrivals.job, Streams(config.seed, number).duration_key())
+    return Run(arrivals.arrival_ms, arrivals.job, Streams(config.seed, number).duration_key())
 
 
 def play(simulator: Simulator, policy: Policy) -> float:
@@ -224,7 +224,7 @@ def _parts(config: EvaluationConfig, timelines: bool) -> list[_Part]:
 
 def _play_part(
     config: EvaluationConfig, workload: Workload, timelines: bool, part: _Part
-) -> list[Run]:
+) -> list[PolicyRun]:
     if is_learned(part.policy) and not timelines:
         return _in_lockstep(config, workload, part)
     return [
@@ -239,7 +239,7 @@ def _play_part(
     ]
 
 
-def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> list[Run]:
+def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> list[PolicyRun]:
     # torch takes a second to load, which heuristics need not wait for.
     from decima.learned import play_in_lockstep
 
@@ -252,7 +252,7 @@ def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> l
     )
     count = len(part.numbers)
     return [
-        Run(
+        PolicyRun(
             part.policy,
             number,
             measure(state),
@@ -266,7 +266,7 @@ def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> l
 
 def _runs(
     config: EvaluationConfig, workload: Workload, workers: int, timelines: bool
-) -> Iterator[Run]:
+) -> Iterator[PolicyRun]:
     parts = _parts(config, timelines)
     workers = min(workers, len(parts))
     if workers == 1:
@@ -288,6 +288,6 @@ def _start_worker(config: EvaluationConfig) -> None:
     _worker = Workload.of(config), config
 
 
-def _work(timelines: bool, part: _Part) -> list[Run]:
+def _work(timelines: bool, part: _Part) -> list[PolicyRun]:
     workload, config = _worker
     return _play_part(config, workload, timelines, part)

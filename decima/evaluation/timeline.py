@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from decima.evaluation.config import ConfigError
 from decima.evaluation.report import Report
-from decima.evaluation.runner import Run
+from decima.evaluation.runner import PolicyRun
 from decima.evaluation.sequences import draw_sequence
 from files.writing import written_whole
 
@@ -44,7 +44,7 @@ def write_timeline(report: Report, path: Path) -> None:
             pa.parquet.write_table(table, file, compression="zstd")
 
 
-def _rows(report: Report, run: Run) -> pa.Table:
+def _rows(report: Report, run: PolicyRun) -> pa.Table:
     if run.timeline is None:
         raise ConfigError("the evaluation kept no timelines")
     record = run.timeline

@@ -53,12 +53,12 @@ class Study:
     grades: Mapping[str, tuple[Grade, ...]]
 
 
-Progress = Callable[[str, int, int], None]
+ProbeProgress = Callable[[str, int, int], None]
 """called with what is being done, how much is done, and how much there is"""
 
 
 def run_study(
-    config: StudyConfig, progress: Progress = lambda _label, _done, _total: None
+    config: StudyConfig, progress: ProbeProgress = lambda _label, _done, _total: None
 ) -> Study:
     """Train both networks on the same DAGs and grade them; the same `config`, the same result.
 

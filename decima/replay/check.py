@@ -135,7 +135,7 @@ class ReplayReport:
 
 
 GROUPS = ("alone", "overlapping", "all")
-Progress = Callable[[int, int], None]
+CheckProgress = Callable[[int, int], None]
 """called with (runs finished, runs in all)"""
 
 
@@ -146,7 +146,7 @@ def relative_error(simulated: Float64, recorded: Float64) -> Float64:
 
 
 def replay(
-    recording: Recording, settings: ReplaySettings, progress: Progress | None = None
+    recording: Recording, settings: ReplaySettings, progress: CheckProgress | None = None
 ) -> ReplayReport:
     """Simulate every application of `recording` as it ran.
 

@@ -16,7 +16,7 @@ from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Parameters
 from decima.rule_fit.config import POLICY, REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
-from decima.rule_fit.scores import Scorer
+from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
 from traces.numbers import S_PER_MINUTE, Float64
@@ -103,7 +103,7 @@ class FittedRule:
         }
 
 
-Progress = Callable[[History], None]
+FitProgress = Callable[[History], None]
 """called before the first generation and after each"""
 
 
@@ -114,7 +114,7 @@ def fit_rule(
     workers: int = 1,
     state: Path | None = None,
     history: History | None = None,
-    progress: Progress | None = None,
+    progress: FitProgress | None = None,
 ) -> FittedRule:
     """Search the weights of `es_rule` for the least average JCT relative to strict fair.
 
@@ -133,7 +133,7 @@ def fit_rule(
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
     """
-    with Scorer(config, workers) as scorer:
+    with CandidateScorer(config, workers) as scorer:
         if history is None:
             first = scorer.scores([start(config.start)], config.validation_numbers())
             history = History(config.to_json(), float(first[0]))
@@ -153,7 +153,7 @@ def fit_rule(
 class _Fit:
     """A fit under way."""
 
-    def __init__(self, config: RuleFitConfig, scorer: Scorer, history: History) -> None:
+    def __init__(self, config: RuleFitConfig, scorer: CandidateScorer, history: History) -> None:
         self._config = config
         self._scorer = scorer
         self._history = history

@@ -23,7 +23,7 @@ _Work = tuple[Float64 | None, range]
 """weights (None: the reference), numbers of the sequences"""
 
 
-class Scorer:
+class CandidateScorer:
     """Plays candidates on numbered sequences. A context: on leaving, its processes end.
 
     All candidates of a call meet the same arrivals and task durations, and unfinished jobs count

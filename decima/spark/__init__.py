@@ -2,8 +2,8 @@
 
 from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
-from decima.spark.log_files import LogFiles
+from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Guard
-from decima.spark.scheduler import Scheduler, Status
+from decima.spark.scheduler import Scheduler, SchedulerStatus
 
-__all__ = ["AttachError", "Guard", "LogFiles", "Scheduler", "Status", "attach"]
+__all__ = ["AttachError", "DecisionLogFiles", "Guard", "Scheduler", "SchedulerStatus", "attach"]

@@ -14,7 +14,7 @@ from decima.spark.errors import AttachError, PolicyFaultError
 from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
-from decima.spark.log_files import LogFiles
+from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
 from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.policy_process import PolicyProcess
@@ -39,7 +39,7 @@ def attach(
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
     priors: Trace | None = None,
-    decision_log: LogFiles | Path | str | None = None,
+    decision_log: DecisionLogFiles | Path | str | None = None,
     metrics_port: int | None = None,
     ready_s: float | None = None,
 ) -> Scheduler:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
 from decima.spark.live_job import LiveJob
-from decima.spark.log_files import Lines, LogFiles
+from decima.spark.log_files import DecisionLogFiles, Lines
 from decima.spark.planning import Plan
-from decima.spark.reports import Report, TaskSet
+from decima.spark.reports import SessionReport, TaskSet
 from files.names import clean
 from traces import Job, Stage
 
@@ -54,7 +54,7 @@ class LoggedJob(NamedTuple):
     """of that time Spark's own (`LiveJob.own_ms`); None: it is not known"""
 
 
-class Decisions(NamedTuple):
+class DecisionHistory(NamedTuple):
     """What a decision log holds."""
 
     mode: str
@@ -73,7 +73,7 @@ class DecisionLog:
 
     def __init__(
         self,
-        where: LogFiles | Path,
+        where: DecisionLogFiles | Path,
         *,
         mode: str,
         policy: str,
@@ -90,7 +90,7 @@ class DecisionLog:
         Raises:
             AttachError: the file cannot be written.
         """
-        files = LogFiles.of(where)
+        files = DecisionLogFiles.of(where)
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -107,7 +107,7 @@ class DecisionLog:
             raise AttachError(f"decision log {files.path}: {error.strerror or error}") from error
 
     def note_plan(
-        self, number: int, report: Report, plan: Plan, applied_ms: tuple[int, int]
+        self, number: int, report: SessionReport, plan: Plan, applied_ms: tuple[int, int]
     ) -> None:
         """One plan."""
         self._write(
@@ -156,7 +156,7 @@ class DecisionLog:
 
 
 def log_opener(
-    where: LogFiles | Path | str | None,
+    where: DecisionLogFiles | Path | str | None,
     mode: str,
     policy: str,
     parameters: Mapping[str, float] | None,
@@ -166,11 +166,16 @@ def log_opener(
     if where is None:
         return None
     return partial(
-        DecisionLog, LogFiles.of(where), mode=mode, policy=policy, parameters=parameters, ran=ran
+        DecisionLog,
+        DecisionLogFiles.of(where),
+        mode=mode,
+        policy=policy,
+        parameters=parameters,
+        ran=ran,
     )
 
 
-def read_decision_log(path: Path) -> Decisions:
+def read_decision_log(path: Path) -> DecisionHistory:
     """What `DecisionLog` wrote, with the older files that it has put aside.
 
     Raises:
@@ -188,7 +193,7 @@ def read_decision_log(path: Path) -> Decisions:
         jobs.sort(key=lambda one: one.arrival_ms)
         parameters = {str(label): float(value) for label, value in head["parameters"].items()}
         mode, policy, ran = str(head["mode"]), str(head["policy"]), str(head["ran"])
-        return Decisions(mode, policy, plans, tuple(jobs), parameters, ran)
+        return DecisionHistory(mode, policy, plans, tuple(jobs), parameters, ran)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, AttachError):
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from decima.spark.planning import Plan
-from decima.spark.reports import Report
+from decima.spark.reports import SessionReport
 
 SETTLE_S = 0.05
 """what can start at once has started after so long, or something holds it back"""
@@ -18,7 +18,7 @@ class Due:
         self._signature: object = None
         self._since_s = 0.0
 
-    def is_due(self, report: Report, plan: Plan | None, now_s: float) -> bool:
+    def is_due(self, report: SessionReport, plan: Plan | None, now_s: float) -> bool:
         """Whether anything happened that a plan depends on, or a slot stands idle beside a task
         that will not start by itself.
 
@@ -41,7 +41,7 @@ class Due:
         return is_new or report.running < report.slots
 
 
-def starts_by_itself(report: Report, plan: Plan | None) -> bool:
+def starts_by_itself(report: SessionReport, plan: Plan | None) -> bool:
     """Whether every waiting task has an idle slot, and the plan in force keeps none from it: such
     jobs would be over before a plan could help.
     """

@@ -12,7 +12,15 @@ from collections.abc import Iterable
 
 from decima.spark.live_job import LiveJob, LiveStage
 from decima.spark.priors import Match, Priors
-from decima.spark.reports import JobDone, Measured, Report, StageDone, TaskSet, execution_of, job_of
+from decima.spark.reports import (
+    JobDone,
+    Measured,
+    SessionReport,
+    StageDone,
+    TaskSet,
+    execution_of,
+    job_of,
+)
 from traces.spark_log.events import JobStart, StageInfo
 from traces.spark_log.names import NEXT_RUN_MS, queries_of
 
@@ -60,7 +68,7 @@ class LiveJobs:
             key=lambda job: job.arrival_ms,
         )
 
-    def update(self, report: Report) -> None:
+    def update(self, report: SessionReport) -> None:
         """Take in the events, then the task sets, which have the last word."""
         self.time_ms = report.time_ms
         self.slots = report.slots
@@ -232,7 +240,7 @@ class LiveJobs:
 
     # --- task sets -------------------------------------------------------------------------------
 
-    def _take_sets(self, report: Report) -> None:
+    def _take_sets(self, report: SessionReport) -> None:
         self.lost_slots = {}
         for job, stage in self._submitted:
             stage.is_submitted = False

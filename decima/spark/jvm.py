@@ -11,7 +11,7 @@ from typing import Any
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
 from decima.spark.planning import Plan
-from decima.spark.reports import Report, read_report
+from decima.spark.reports import SessionReport, read_report
 
 OLDEST, NEWEST_MAJOR = (3, 5), 4
 CAPACITY = 100_000
@@ -93,7 +93,7 @@ class Jvm:
         """Give Spark its own objects back."""
         self._control.detach()
 
-    def wait(self, timeout_ms: int) -> Report:
+    def wait(self, timeout_ms: int) -> SessionReport:
         """News, or the state of things after `timeout_ms`."""
         return read_report(getattr(self._control, "await")(timeout_ms))
 

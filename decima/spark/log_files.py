@@ -1,4 +1,4 @@
-"""`LogFiles`, `Lines`: a log of bounded size in a few files, by the standard library's rotation."""
+"""`DecisionLogFiles`, `Lines`: a log of bounded size in a few files, by standard rotation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG = logging.getLogger("decima.spark")
 
 
 @dataclass(frozen=True)
-class LogFiles:
+class DecisionLogFiles:
     """Where a decision log goes, and how much of it is kept.
 
     The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
@@ -35,15 +35,15 @@ class LogFiles:
             )
 
     @classmethod
-    def of(cls, where: LogFiles | Path | str) -> LogFiles:
+    def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:
         """Of a path, with the usual bounds."""
-        return where if isinstance(where, LogFiles) else cls(Path(where))
+        return where if isinstance(where, DecisionLogFiles) else cls(Path(where))
 
 
 class Lines(RotatingFileHandler):
     """Lines in files of bounded size."""
 
-    def __init__(self, to: LogFiles, header: str) -> None:
+    def __init__(self, to: DecisionLogFiles, header: str) -> None:
         super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1, encoding="utf-8")
         self._header = header
         self._is_over = False

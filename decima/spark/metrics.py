@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from decima.spark.errors import AttachError
 
 if TYPE_CHECKING:
-    from decima.spark.scheduler import Status
+    from decima.spark.scheduler import SchedulerStatus
 
 LOOPBACK = "127.0.0.1"
 
@@ -27,7 +27,7 @@ _JVM_COUNTERS = {
 class Collector:
     """What `prometheus_client` asks at each scrape."""
 
-    def __init__(self, status: Callable[[], Status]) -> None:
+    def __init__(self, status: Callable[[], SchedulerStatus]) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Any]:
@@ -64,7 +64,9 @@ class Collector:
             yield Counter(f"decima_{name}", text, float(status.jvm.get(name, 0)))
 
 
-def serve(status: Callable[[], Status], port: int, address: str = LOOPBACK) -> Callable[[], None]:
+def serve(
+    status: Callable[[], SchedulerStatus], port: int, address: str = LOOPBACK
+) -> Callable[[], None]:
     """Serve on `port`, to this machine only unless `address` says otherwise; returns how to stop.
 
     Raises:

@@ -16,7 +16,7 @@ from decima.spark.errors import AttachError, PolicyFaultError
 from decima.spark.idleness import IdleWatch, unused_slots, wants_more
 from decima.spark.jobs import LiveJobs
 from decima.spark.policy_process import PolicyProcess
-from decima.spark.reports import Report, TaskSet
+from decima.spark.reports import SessionReport, TaskSet
 from decima.spark.tables import LiveTables
 from decima.spark.worker import Worker
 from spark_sim import Action, IllegalActionError, Observation
@@ -116,7 +116,7 @@ class Planner:
 
         Args:
             live: the session.
-            idle_ms, idle_slots: as in `Report`.
+            idle_ms, idle_slots: as in `SessionReport`.
         """
         wasted = self._idle_watch.is_fault(
             live.time_ms, idle_ms, lambda: idle_slots - self._idle_under_strict_fair(live)
@@ -290,7 +290,7 @@ def rehearsal() -> tuple[LiveTables, Round]:
     sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
     begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
     live = LiveJobs()
-    live.update(Report(2, 4, 0, False, True, 0, sets, begun))
+    live.update(SessionReport(2, 4, 0, False, True, 0, sets, begun))
     tables = LiveTables()
     round_ = tables.fill(live)
     assert round_ is not None  # noqa: S101 - it has slots and stages

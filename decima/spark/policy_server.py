@@ -18,7 +18,7 @@ import numpy as np
 from decima.policy import Policy
 from decima.spark import wire
 from decima.spark.planning import rehearsal
-from decima.spark.wire import Request
+from decima.spark.wire import PlanRequest
 from spark_sim import Action, IllegalActionError, Protocol
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
@@ -64,14 +64,14 @@ class Server:
         self._policy: Policy | None = None
         self._state: State | None = None
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: PlanRequest) -> bytes:
         """The reply to a request; a policy's error is one too."""
         try:
             return wire.actions_bytes(self._decide_all(request))
         except Exception as error:  # noqa: BLE001 - the policy's, whatever it is; the driver tells it
             return wire.FAULT + f"{type(error).__name__}: {error}".encode(errors="replace")
 
-    def _decide_all(self, request: Request) -> list[Action]:
+    def _decide_all(self, request: PlanRequest) -> list[Action]:
         state, policy = self._fill(request)
         round_ = Round(state)
         for action in request.given:
@@ -86,7 +86,7 @@ class Server:
                 break  # the driver finds the same, and tells it as it does of every policy
         return actions
 
-    def _fill(self, request: Request) -> tuple[State, Policy]:
+    def _fill(self, request: PlanRequest) -> tuple[State, Policy]:
         if request.graphs is not None:
             slots = int(request.tables["clock"]["num_executors"][0])
             arrival_ms = np.ascontiguousarray(request.tables["jobs"]["arrival_ms"])

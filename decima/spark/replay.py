@@ -24,7 +24,7 @@ from traces.arrays import to_arrays
 from traces.numbers import Float64
 
 POOL = "spark.scheduler.pool"
-JOB = "decima.job"
+JOB_PROPERTY = "decima.job"
 _MEASURED_MS = 100
 _MEASURED_WAVES = (4, 14)
 _MEASUREMENTS = 3
@@ -140,7 +140,7 @@ def submit_all(
     def work(number: int) -> None:
         time.sleep(max(0.0, arrival_s[number] - (time.monotonic() - begun)))
         submitted = time.monotonic()
-        context.setLocalProperty(JOB, names[number])
+        context.setLocalProperty(JOB_PROPERTY, names[number])
         context.setLocalProperty(POOL, names[number])
         try:
             run(number)

@@ -64,7 +64,7 @@ class JobDone(NamedTuple):
 LiveEvent = JobStart | JobDone | StageDone
 
 
-class Report(NamedTuple):
+class SessionReport(NamedTuple):
     """All task sets at one instant, and the events since the last report."""
 
     time_ms: int
@@ -92,14 +92,14 @@ class Report(NamedTuple):
         return sum(one.running for one in self.sets)
 
 
-def read_report(text: str) -> Report:
+def read_report(text: str) -> SessionReport:
     """Parse what `Control.await` returns.
 
     Raises:
         ValueError: not such a text; it comes from our own code, so this is a fault of ours.
     """
     found = json.loads(text)
-    return Report(
+    return SessionReport(
         time_ms=found["time_ms"],
         slots=found["slots"],
         plan=found["plan"],

@@ -17,7 +17,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from decima.policies import HEURISTICS, Parameters, is_learned
-from decima.spark.decision_log import Decisions
+from decima.spark.decision_log import DecisionHistory
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
 from files.writing import written_whole
@@ -61,7 +61,7 @@ def is_playable(policy: str) -> bool:
 
 
 def review(
-    decisions: Decisions,
+    decisions: DecisionHistory,
     policies: tuple[str, ...],
     parameters: Mapping[str, Parameters] | None = None,
 ) -> Review:
@@ -107,7 +107,7 @@ def review(
     )
 
 
-def _jct_s(decisions: Decisions) -> Float64:
+def _jct_s(decisions: DecisionHistory) -> Float64:
     """(K,) NaN where a job had not ended."""
     ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
     return np.array([np.nan if end is None else (end - arrival) / 1000 for arrival, end in ends])
@@ -120,7 +120,7 @@ def _error(simulated_s: Float64 | None, jct_s: Float64) -> float | None:
     return float(simulated_s[ended].mean() / jct_s[ended].mean() - 1)
 
 
-def draw_decisions(decisions: Decisions, path: Path) -> None:
+def draw_decisions(decisions: DecisionHistory, path: Path) -> None:
     """Draw the slots that each job held over time, as the log saw them at each plan.
 
     Args:
@@ -149,7 +149,7 @@ def draw_decisions(decisions: Decisions, path: Path) -> None:
         figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
 
 
-def held_slots(decisions: Decisions) -> tuple[Float64, dict[str, Float64]]:
+def held_slots(decisions: DecisionHistory) -> tuple[Float64, dict[str, Float64]]:
     """(P,) seconds since the first plan, and by job (P,) slots held; small jobs are one."""
     begin_ms = decisions.plans[0].time_ms
     time_s = np.array([(plan.time_ms - begin_ms) / 1000 for plan in decisions.plans])

@@ -18,7 +18,7 @@ from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
 from decima.spark.metrics import serve
 from decima.spark.planning import Guard, Plan, Planner
-from decima.spark.reports import Report
+from decima.spark.reports import SessionReport
 
 LOG = logging.getLogger("decima.spark")
 
@@ -32,7 +32,7 @@ _FAR = 2.0
 
 
 @dataclass(frozen=True)
-class Status:
+class SchedulerStatus:
     """Where a scheduler stands; counts are since it attached."""
 
     mode: str
@@ -75,7 +75,7 @@ class Control(Protocol):
         """Leave everything as it was found."""
         ...
 
-    def wait(self, timeout_ms: int) -> Report:
+    def wait(self, timeout_ms: int) -> SessionReport:
         """News, or the state of things after `timeout_ms`."""
         ...
 
@@ -120,7 +120,7 @@ class Scheduler:
         self._log: DecisionLog | None = None
         self._number = 0
         self._plan: Plan | None = None
-        self._report: Report | None = None
+        self._report: SessionReport | None = None
         self._latency_ms: deque[float] = deque(maxlen=_KEPT_LATENCIES)
         self._due = Due()
         self._ended_because: str | None = None
@@ -185,7 +185,7 @@ class Scheduler:
             self._log.close()
             self._log = None
 
-    def status(self) -> Status:
+    def status(self) -> SchedulerStatus:
         """A picture of now."""
         latency = np.array(self._latency_ms or [0.0])
         report, plan, jvm = self._report, self._plan, self._counters()
@@ -193,7 +193,7 @@ class Scheduler:
         held: dict[str, int] = {}
         for one in () if report is None else report.sets:
             held[one.job] = held.get(one.job, 0) + one.running
-        return Status(
+        return SchedulerStatus(
             mode=self.mode,
             policy=self.policy,
             is_attached=self._is_attached and abandoned is None,
@@ -262,7 +262,7 @@ class Scheduler:
             return False
         return True
 
-    def _put_in_force(self, plan: Plan, report: Report, began: float) -> None:
+    def _put_in_force(self, plan: Plan, report: SessionReport, began: float) -> None:
         self._number += 1
         self._plan = plan
         began_ms = _now_ms()

@@ -14,7 +14,7 @@ from typing import Any
 
 from decima.spark.errors import AttachError
 from decima.spark.planning import Plan
-from decima.spark.reports import JobDone, LiveEvent, Report, TaskSet, job_of
+from decima.spark.reports import JobDone, LiveEvent, SessionReport, TaskSet, job_of
 from traces.spark_log.events import (
     CALL_SITE,
     EXECUTION_ID,
@@ -72,7 +72,7 @@ class SoftControl:
                 self._set(name, share, weight)
             self._original.clear()
 
-    def wait(self, timeout_ms: int) -> Report:
+    def wait(self, timeout_ms: int) -> SessionReport:
         """The state of things after a short while."""
         time.sleep(min(timeout_ms / 1000, _POLL_S))
         events = tuple(self._changed_jobs())
@@ -80,7 +80,7 @@ class SoftControl:
         profile = self._scala.resourceProfileManager().defaultResourceProfile()
         slots = self._scala.maxNumConcurrentTasks(profile)
         now_ms = int(time.time() * 1000)
-        return Report(now_ms, slots, self._number, False, self._is_attached, 0, sets, events)
+        return SessionReport(now_ms, slots, self._number, False, self._is_attached, 0, sets, events)
 
     def apply(self, plan: Plan, number: int) -> None:
         """Set the minimum share of each job's pool to its limit; jobs without one get none."""

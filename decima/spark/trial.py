@@ -15,7 +15,7 @@ from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
-from decima.spark.scheduler import Status
+from decima.spark.scheduler import SchedulerStatus
 from traces import Job, Trace
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
@@ -58,7 +58,7 @@ class TrialConfig:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """One policy's run of the jobs."""
 
     policy: str
@@ -68,7 +68,7 @@ class Outcome:
     """(K,) in the simulator, whose tasks take `overhead_ms` more than they sleep"""
     overhead_ms: float
     """what Spark adds to a task, measured before the jobs came"""
-    status: Status | None
+    status: SchedulerStatus | None
     """of our scheduler; None where Spark's own ran"""
 
     @property
@@ -98,7 +98,7 @@ def run_trial(
     config: TrialConfig,
     progress: Callable[[str], None] = lambda _: None,
     priors: Trace | None = None,
-) -> list[Outcome]:
+) -> list[TrialOutcome]:
     """Run all policies.
 
     Args:
@@ -143,7 +143,7 @@ def _on_spark(
     jobs: Sequence[Job],
     arrival_s: Float64,
     priors: Trace | None,
-) -> Outcome:
+) -> TrialOutcome:
     spark = local_session(config.slots, fair=policy == "spark-fair")
     try:
         replayer = Replayer(spark)
@@ -160,7 +160,7 @@ def _on_spark(
     finally:
         spark.stop()
     simulated = expected_s(policy, config, jobs, arrival_s, overhead_ms)
-    return Outcome(policy, jct_s, simulated, overhead_ms, status)
+    return TrialOutcome(policy, jct_s, simulated, overhead_ms, status)
 
 
 def expected_s(

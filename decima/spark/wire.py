@@ -29,7 +29,7 @@ _TABLES = {"clock": CLOCK, "jobs": JOB, "stages": STAGE}
 _GRAPH = "graph."
 
 
-class Request(NamedTuple):
+class PlanRequest(NamedTuple):
     """A round of decisions to be made."""
 
     tables: dict[str, Table]
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 def request_bytes(state: State, given: Sequence[Action], *, with_graphs: bool) -> bytes:
-    """A `Request` as it travels."""
+    """A `PlanRequest` as it travels."""
     parts = {name: getattr(state, name).view(np.uint8) for name in _TABLES}
     parts["given"] = np.array([tuple(one) for one in given], np.int64).reshape(-1, 2)
     if with_graphs:
@@ -50,14 +50,14 @@ def request_bytes(state: State, given: Sequence[Action], *, with_graphs: bool) -
     return found
 
 
-def read_request(data: bytes) -> Request:
+def read_request(data: bytes) -> PlanRequest:
     """The other end of `request_bytes`."""
     parts = safetensors.numpy.load(data)
     graphs = None
     if f"{_GRAPH}first_stage" in parts:
         graphs = TraceArrays(*(parts[_GRAPH + name] for name in TraceArrays._fields))
     tables = {name: parts[name].view(kind) for name, kind in _TABLES.items()}
-    return Request(tables, _actions(parts["given"]), graphs)
+    return PlanRequest(tables, _actions(parts["given"]), graphs)
 
 
 def actions_bytes(actions: Sequence[Action]) -> bytes:

@@ -76,7 +76,7 @@ class WhatIf:
         return self.sizes[self.settings.executors]
 
 
-Progress = Callable[[str, int], None]
+StudyProgress = Callable[[str, int], None]
 """called with what is being done and how many runs were finished since the last call"""
 
 
@@ -85,7 +85,7 @@ def what_if(
     settings: WhatIfSettings,
     *,
     driver_times: bool = True,
-    progress: Progress | None = None,
+    progress: StudyProgress | None = None,
 ) -> WhatIf:
     """Replay `recording` as `settings` ask.
 
@@ -116,7 +116,7 @@ class _Study:
     """The runs of one what-if."""
 
     def __init__(
-        self, workload: ReplayWorkload, settings: WhatIfSettings, progress: Progress
+        self, workload: ReplayWorkload, settings: WhatIfSettings, progress: StudyProgress
     ) -> None:
         self._workload = workload
         self._settings = settings

@@ -29,7 +29,7 @@ class Actions(NamedTuple):
     limit: NDArray[np.int64]  # (B,)
 
 
-class Progress(NamedTuple):
+class LaneProgress(NamedTuple):
     """Where B simulations stand."""
 
     status: NDArray[np.int64]  # (B,) a `Status`
@@ -58,7 +58,9 @@ def member(stacked: State, index: int) -> State:
 
 
 @kernel
-def step_all(stacked: State, seen: ObservationBatch, actions: Actions, progress: Progress) -> int:
+def step_all(
+    stacked: State, seen: ObservationBatch, actions: Actions, progress: LaneProgress
+) -> int:
     """Apply one action to each simulation, run each to its next decision, note the rewards.
 
     Returns the first simulation whose action is illegal (nothing has changed then), else NONE.
@@ -108,19 +110,16 @@ def is_due(state: State) -> bool:
 @kernel
 def count(state: State, out: ObservationBatch, index: int) -> None:
     """Note where the rows of the simulation called `index` end in `out`."""
-    jobs = stages = edges = 0
+    jobs = stages = 0
     trace = state.trace
     if is_due(state):
         jobs = state.clock[0]["num_active"]
         for place in range(jobs):
             job = state.jobs[state.active[place]]
             first = trace.first_stage[job["template"]]
-            last = trace.first_stage[job["template"] + 1]
-            stages += last - first
-            edges += trace.first_child[last] - trace.first_child[first]
+            stages += trace.first_stage[job["template"] + 1] - first
     out.job_ptr[index + 1] = out.job_ptr[index] + jobs
     out.stage_ptr[index + 1] = out.stage_ptr[index] + stages
-    out.edge_ptr[index + 1] = out.edge_ptr[index] + edges
 
 
 @kernel
@@ -134,35 +133,25 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
     out.on_offer[index] = clock["on_offer"] if due else 0
     out.source_job[index] = NONE
     stage_row = out.stage_ptr[index]
-    edge = out.edge_ptr[index]
     for row in range(out.job_ptr[index], out.job_ptr[index + 1]):
         number = state.active[row - out.job_ptr[index]]
         out.jobs[row] = state.jobs[number]
         out.job_row[row] = number
         if number == clock["source_job"]:
             out.source_job[index] = row
-        edge = _fill_job(state, out, row, stage_row, edge)
+        _fill_job(state, out, row, stage_row)
         out.jobs[row]["first_stage"] = stage_row
         stage_row += out.jobs[row]["num_stages"]
 
 
 @inlined_kernel
-def _fill_job(state: State, out: ObservationBatch, row: int, base: int, edge: int) -> int:
-    """Write stages and edges of the job in batch row `row`; returns where the next edge goes."""
+def _fill_job(state: State, out: ObservationBatch, row: int, base: int) -> None:
+    """Write the stages of the job in batch row `row`."""
     first = out.jobs[row]["first_stage"]
     for local in range(out.jobs[row]["num_stages"]):
-        stage = state.stages[first + local]
-        out.stages[base + local] = stage
+        out.stages[base + local] = state.stages[first + local]
         out.stages[base + local]["job"] = row
         out.stage_row[base + local] = first + local
-        template = stage["template"]
-        for child in range(
-            state.trace.first_child[template], state.trace.first_child[template + 1]
-        ):
-            out.edges[0, edge] = base + local
-            out.edges[1, edge] = base + state.trace.children[child]
-            edge += 1
-    return edge
 
 
 @kernel
@@ -180,8 +169,4 @@ def fill_all(stacked: State, out: ObservationBatch) -> bool:
 @kernel
 def has_room(out: ObservationBatch) -> bool:
     """Whether the rows that `count` has placed all fit."""
-    return bool(
-        out.job_ptr[-1] <= len(out.jobs)
-        and out.stage_ptr[-1] <= len(out.stages)
-        and out.edge_ptr[-1] <= out.edges.shape[1]
-    )
+    return bool(out.job_ptr[-1] <= len(out.jobs) and out.stage_ptr[-1] <= len(out.stages))

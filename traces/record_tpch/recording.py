@@ -14,7 +14,7 @@ from traces.errors import TraceError
 from traces.inflation import MODEL, ExecutorModel
 from traces.model import Job, Trace
 from traces.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan
-from traces.record_tpch.session import EVENTS, FACTS, Progress, record_logs
+from traces.record_tpch.session import EVENTS, FACTS, RecordingProgress, record_logs
 from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
 
@@ -33,7 +33,7 @@ def record_tpch(
     samples: int = DEFAULT_SAMPLES,
     model: bool = True,
     keep_logs: Path | None = None,
-    progress: Progress = lambda line: None,
+    progress: RecordingProgress = lambda line: None,
 ) -> Trace:
     """Record `plan` on this machine.
 

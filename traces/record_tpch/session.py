@@ -30,7 +30,7 @@ from traces.record_tpch.tables import (
 EVENTS, FACTS = "events", "facts.json"
 """in the folder of a recording: the event log, and how it came about"""
 
-Progress = Callable[[str], None]
+RecordingProgress = Callable[[str], None]
 """called with one line as each step ends"""
 
 
@@ -41,7 +41,7 @@ class Spark(NamedTuple):
     major: int
 
 
-def record_logs(plan: RecordingPlan, folder: Path, progress: Progress) -> None:
+def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) -> None:
     """Run `plan`; `EVENTS` and `FACTS` go to `folder`. The tables are removed at the end.
 
     Raises:
@@ -106,7 +106,7 @@ def _orders(plan: RecordingPlan, scratch: Path, command: list[str]) -> dict[str,
 
 
 def _run_worker(
-    orders: Mapping[str, Any], scratch: Path, progress: Progress
+    orders: Mapping[str, Any], scratch: Path, progress: RecordingProgress
 ) -> list[dict[str, Any]]:
     """Run the queries in a process of their own; what it told, line by line."""
     written = scratch / "orders.json"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from files.names import clean
+from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.limits import DEFAULT, Limits
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log.codecs import open_codec
 from traces.spark_log.damage import DamageError
@@ -133,7 +133,7 @@ class Application:
             case _:
                 self._add_fact(event)
 
-    def excess(self, limits: Limits) -> str | None:
+    def excess(self, limits: Bounds) -> str | None:
         """The bound that the tables exceed, if one."""
         for label, count, most in (
             ("tasks", len(self.tasks), limits.values),
@@ -142,7 +142,7 @@ class Application:
             ("executors", len(self.executors), limits.stages),
         ):
             if count > most:
-                return f"more than {most:,} {label} (traces.limits.Limits)"
+                return f"more than {most:,} {label} (traces.bounds.Limits)"
         return None
 
     def _add_fact(self, event: Event) -> None:
@@ -199,7 +199,7 @@ class Application:
 
 
 def read_application(
-    log: LogFiles, summary: ImportSummary, limits: Limits = DEFAULT
+    log: LogFiles, summary: ImportSummary, limits: Bounds = DEFAULT
 ) -> Application:
     """Read the files of one application; what cannot be kept is counted in `summary`.
 
@@ -242,7 +242,7 @@ def read_application(
 
 
 def _records(
-    files: Sequence[Path], summary: ImportSummary, limits: Limits
+    files: Sequence[Path], summary: ImportSummary, limits: Bounds
 ) -> Iterator[tuple[Path, int, str, Event | DamageError | None]]:
     """(file, line, type, event) of each line; None for an event of no use, else what is wrong."""
     for path in files:
@@ -272,7 +272,7 @@ def _counted(pieces: Iterator[bytes], summary: ImportSummary, max_bytes: int) ->
         size += len(piece)
         if size > max_bytes:
             raise DamageError(
-                f"the file unfolds to more than {max_bytes:,} bytes (traces.limits.Limits), the "
+                f"the file unfolds to more than {max_bytes:,} bytes (traces.bounds.Limits), the "
                 "rest is not read"
             )
         yield piece

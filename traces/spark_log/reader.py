@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from files.names import clean
+from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.limits import DEFAULT, Limits
 from traces.model import Trace
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
@@ -36,7 +36,7 @@ def read_spark_logs(
     group_by: GroupBy = GroupBy.SQL,
     executors: int | None = None,
     name: str | None = None,
-    limits: Limits = DEFAULT,
+    limits: Bounds = DEFAULT,
 ) -> tuple[Trace, ImportSummary]:
     """The jobs of Spark event logs as a trace, in the order of their submission.
 
@@ -104,7 +104,7 @@ def _read_all(
     by: GroupBy,
     executors: int | None,
     summary: ImportSummary,
-    limits: Limits,
+    limits: Bounds,
 ) -> Iterator[_Recorded]:
     """The logs that have jobs; one at a time, since the tables of one may be large."""
     for log in logs:

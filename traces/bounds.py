@@ -8,7 +8,7 @@ from files.reading import MAX_JSON_BYTES
 
 
 @dataclass(frozen=True)
-class Limits:
+class Bounds:
     """Bounds on what a reader takes in. The defaults are far above the traces that are known here.
 
     A reader tells which bound it met; whoever has such a file and the memory gives larger ones.
@@ -27,4 +27,4 @@ class Limits:
     stages_per_job: int = 10_000
 
 
-DEFAULT = Limits()
+DEFAULT = Bounds()
