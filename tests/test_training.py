@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -239,6 +240,23 @@ def test_training_goes_on_from_a_model(finished: Path, trace_file: Path, tmp_pat
         command("--out", tmp_path / "run", *sets(trace_file, begin, "network.embedding=8")),
         "initial_model",
     )
+
+
+def test_a_run_goes_on_with_nothing_but_its_folder(
+    finished: Path, trace_file: Path, tmp_path: Path
+) -> None:
+    """The model that it began with is gone; the state is that of a run that was never stopped."""
+    begin, out = tmp_path / "begin.safetensors", tmp_path / "run"
+    shutil.copy(finished / MODEL, begin)
+    settings = sets(trace_file, f"initial_model={begin}", "iterations=2")
+    assert command("--out", out, *settings, "--minutes", 1e-6).exit_code == 0
+    begin.unlink()
+    assert command("--out", out, "--resume").exit_code == 0
+
+    shutil.copy(finished / MODEL, begin)
+    straight = final_weights(tmp_path / "straight", small(trace_file, *settings[1::2]))
+    resumed, _ = load_tensors(out / "checkpoint.safetensors")
+    assert torch.equal(resumed["weights"], straight["weights"])
 
 
 def test_averaged_weights_lag_behind(trace_file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from decima.evaluation import ARRIVALS, EvaluationConfig
+from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
 from spark_sim import Protocol
@@ -39,7 +39,7 @@ _CLUSTER = (
         "--arrivals",
         default=_DEFAULT.arrivals,
         show_default=True,
-        help=f"{', '.join(ARRIVALS)}, or a CSV file with columns arrival_ms,job.",
+        help=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job.",
     ),
     click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch)."),
     click.option(

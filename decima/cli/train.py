@@ -73,11 +73,14 @@ def train(
         raise ConfigError(f"workers must be 1 or more, got {workers}")
     if resume and (config_path is not None or changes or tuned is not None):
         raise ConfigError("--resume keeps the run's settings: no --config, --set, --tuned")
-    config = read_config(config_path, changes)
-    if tuned is not None:
-        config = with_teacher(config, *read_tuned(tuned))
-    load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
-    folder = RunFolder.open(out) if resume else RunFolder.create(out, config.to_json())
+    if resume:
+        folder = RunFolder.open(out)
+    else:
+        config = read_config(config_path, changes)
+        if tuned is not None:
+            config = with_teacher(config, *read_tuned(tuned))
+        load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
+        folder = RunFolder.create(out, config.to_json())
     with folder:
         result = run_training(
             folder,

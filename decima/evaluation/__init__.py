@@ -1,7 +1,7 @@
 """Comparing policies on the same arrival sequences."""
 
-from decima.evaluation.config import ARRIVALS, EvaluationConfig
+from decima.evaluation.config import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import evaluate, simulate
 
-__all__ = ["ARRIVALS", "EvaluationConfig", "PolicyReport", "Report", "evaluate", "simulate"]
+__all__ = ["ARRIVAL_PATTERNS", "EvaluationConfig", "PolicyReport", "Report", "evaluate", "simulate"]

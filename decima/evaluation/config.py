@@ -10,10 +10,11 @@ from typing import Any
 
 from decima.policies import Heuristic, is_learned
 from spark_sim import Cluster, Protocol
+from traces.arrivals import ARRIVALS
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
-ARRIVALS = ("poisson", "batch", "bursty", "diurnal", "recorded", "decima-sim")
+ARRIVAL_PATTERNS = (*ARRIVALS, "recorded", "decima-sim")
 """arrival patterns by name; anything else is the path of a CSV file (`arrival_ms,job`)"""
 
 
@@ -36,7 +37,7 @@ class EvaluationConfig:
     interarrival_s: float = 25.0
     """mean time between arrivals"""
     arrivals: str = "poisson"
-    """one of `ARRIVALS`, or the path of a CSV file"""
+    """one of `ARRIVAL_PATTERNS`, or the path of a CSV file"""
     sequences: int = 10
     """arrival sequences; every policy meets the same ones"""
     seed: int = 0
@@ -71,10 +72,9 @@ class EvaluationConfig:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
         if self.estimates not in KINDS:
             raise ConfigError(f"estimates {self.estimates!r}: there are {', '.join(KINDS)}")
-        if self.arrivals not in ARRIVALS and not Path(self.arrivals).exists():
-            raise ConfigError(
-                f"arrivals {self.arrivals!r}: no such file, and none of {', '.join(ARRIVALS)}"
-            )
+        if self.arrivals not in ARRIVAL_PATTERNS and not Path(self.arrivals).exists():
+            known = ", ".join(ARRIVAL_PATTERNS)
+            raise ConfigError(f"arrivals {self.arrivals!r}: no such file, and none of {known}")
         self.cluster()
 
     def _check_policy(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from decima.evaluation.config import ARRIVALS, EvaluationConfig
+from decima.evaluation.config import ARRIVAL_PATTERNS, EvaluationConfig
 from spark_sim import Streams
 from traces import Trace
 from traces import arrivals as patterns
@@ -19,16 +19,10 @@ def draw_sequence(config: EvaluationConfig, trace: Trace, number: int) -> Arriva
     """
     gap_ms = config.interarrival_s * MS_PER_S
     rng = Streams(config.seed, number).arrivals()
-    if config.arrivals not in ARRIVALS:
+    if config.arrivals not in ARRIVAL_PATTERNS:
         return patterns.read_arrivals(Path(config.arrivals), trace)
     if config.arrivals == "recorded":
         return patterns.recorded(trace)
     if config.arrivals == "decima-sim":
         return patterns.decima_sim(trace, config.jobs, gap_ms, config.seed + number)
-    if config.arrivals == "batch":
-        return patterns.batch(trace, config.jobs, rng)
-    if config.arrivals == "bursty":
-        return patterns.bursty(trace, config.jobs, gap_ms, rng)
-    if config.arrivals == "diurnal":
-        return patterns.diurnal(trace, config.jobs, gap_ms, rng)
-    return patterns.poisson(trace, config.jobs, gap_ms, rng)
+    return patterns.ARRIVALS[config.arrivals](trace, config.jobs, gap_ms, rng)

@@ -30,13 +30,18 @@ GAP_MEMORY = 0.1
 class DecimaLearner:
     """Weights, optimiser and average reward; the shards do the rest."""
 
-    def __init__(self, config: TrainConfig, *, workers: int = 1) -> None:
-        """Raises:
-        ValueError: (one line) the trace or a setting breaks a rule.
+    def __init__(self, config: TrainConfig, *, workers: int = 1, is_resumed: bool = False) -> None:
+        """Args:
+            config: of the training.
+            workers: processes.
+            is_resumed: `load` follows: the model that the run began with need not be there.
+
+        Raises:
+            ValueError: (one line) the trace or a setting breaks a rule.
         """
         self._config = config
         torch.manual_seed(config.seed)
-        self.network = _initial_network(config)
+        self.network = _initial_network(config, is_resumed)
         update = config.update
         self._optimiser = Optimiser(self.network, update.learning_rate, update.max_norm)
         self._warm = Optimiser(self.network, config.imitation.learning_rate, update.max_norm)
@@ -223,13 +228,13 @@ class DecimaLearner:
         return {name: value.detach() for name, value in network.state_dict().items()}
 
 
-def _initial_network(config: TrainConfig) -> PolicyNetwork:
+def _initial_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
     """New weights, or those of the model to go on from.
 
     Raises:
         ConfigError: that model is a network of other sizes.
     """
-    if config.initial_model is None:
+    if config.initial_model is None or is_resumed:
         return PolicyNetwork(config.network)
     found = load_model(Path(config.initial_model)).network
     if found.config != config.network:

@@ -36,7 +36,8 @@ def run_training(
         NotFiniteError: a number of the training is not finite; the message says how to replay.
     """
     config = config_from(folder.config)
-    learner = DecimaLearner(config, workers=workers)
+    is_resumed = folder.checkpoint_file.exists()
+    learner = DecimaLearner(config, workers=workers, is_resumed=is_resumed)
     try:
         result = train(
             learner,
