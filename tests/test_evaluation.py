@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from decima import Policy, SessionReport, evaluate
+from decima import Policy, Report, evaluate
 from decima.evaluation import runner, simulate
 from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
@@ -455,5 +455,5 @@ def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
 
 def test_a_report_compares_with_its_first_policy(trace_file: Path) -> None:
     """The reference is what was named first, whatever the order of the registry."""
-    report: SessionReport = evaluate(small_config(trace_file, policies=("random", "fifo")))
+    report: Report = evaluate(small_config(trace_file, policies=("random", "fifo")))
     assert report.reference is report.policies["random"]

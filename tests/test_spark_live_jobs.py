@@ -262,7 +262,7 @@ def test_a_job_s_time_is_its_tasks_its_waiting_or_spark_s_own() -> None:
     mine = started(1, info(0, 2), info(1, 2, (0,)), time_ms=0, decima_job="mine")
     live.update(report(other, mine, sets=(task_set(9, 100, 0, 4), task_set(0, 2, job="job mine"))))
     full = task_set(9, 100, 0, SLOTS)
-    measured = (Measured(0, 2, 200.0, EPOCH_MS + 30, EPOCH_MS + 130),)
+    measured: tuple[Measured, ...] = (Measured(0, 2, 200.0, EPOCH_MS + 30, EPOCH_MS + 130),)
     sets = (full, task_set(1, 2, job="job mine"))
     live.update(report(StageDone(0, 0, True), sets=sets, measured=measured, time_ms=140))
     job = next(one for one in live.known() if one.key == "job mine")

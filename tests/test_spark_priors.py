@@ -108,7 +108,8 @@ def test_what_nothing_tells_from_others_counts_only_where_all_runs_agree() -> No
 
 def test_metadata_that_somebody_changed_harms_nothing() -> None:
     """The names count as they stand."""
-    for metadata in ({"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}):
+    odd: tuple[dict[str, Any], ...] = ({"recorded": 3}, {"recorded": {"shop/q5": {}}}, {})
+    for metadata in odd:
         trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})
         assert Priors(trace).find([Query("shop/q5", True)], 4, 0) == (Match.NAME, 100)
 

@@ -12,8 +12,9 @@ import pytest
 
 from decima.evaluation.config import ConfigError
 from decima.policies import HEURISTICS, Parameters
-from decima.tuning import FIRST_TRAINING_SEQUENCE, Floats, read_tuned, tune
+from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
 from tests.commands import Command, refused, small_config
+from traces.numbers import Float64
 
 Json = dict[str, Any]
 
@@ -54,7 +55,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
         gain: the factor that parameters bring on a sequence.
     """
 
-    def averages_s(_: object, numbers: range, name: str, parameters: Any = None) -> Floats:
+    def averages_s(_: object, numbers: range, name: str, parameters: Any = None) -> Float64:
         reference_s = [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
         if name == "strict_fair":
             return np.array(reference_s)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from decima.agent.rollout import Rollouts
 from decima.training.config import CreditConfig
-from decima.training.costs import Float64, cost_at
+from decima.training.costs import cost_at
 from rl import baselines, returns
 from rl.baselines import TimedReturns
-from traces.numbers import Int64
+from traces.numbers import Float64, Int64
 
 UNBOUNDED_UNIT_S = 1_000.0
 """unit of undiscounted returns"""

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.training.config import TrainConfig, WorkloadConfig
-from rl.returns import Floats
 from rl.schedules import Curriculum
 from spark_sim import Streams
 from spark_sim.vector import Run
 from traces import Trace
 from traces import arrivals as patterns
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Float64
 
 FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_EPISODE = 3_000_000
@@ -68,7 +67,7 @@ class EpisodeSource:
         )
         self.settings = settings_of(config.workload)
 
-    def of_iteration(self, iteration: int, shares: Floats) -> list[Episode]:
+    def of_iteration(self, iteration: int, shares: Float64) -> list[Episode]:
         """The sequences of an iteration.
 
         Args:

@@ -27,13 +27,12 @@ from decima.training.episodes import Episode, EpisodeSource
 from decima.training.teacher import Teacher
 from rl import objectives
 from rl.optimiser import flat_gradient, set_flat_parameters
-from rl.returns import Floats
 from spark_sim import Cluster, Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run
 from traces import load_trace
 from traces.arrays import TraceArrays, to_arrays
-from traces.numbers import Int64
+from traces.numbers import Float64, Int64
 
 REFERENCE = "strict_fair"
 """the heuristic that scores are relative to"""
@@ -114,7 +113,7 @@ class Shard:
 
     # --- playing ---------------------------------------------------------------------------------
 
-    def collect(self, iteration: int, weights: Tensor, rate: float, shares: Floats) -> Collected:
+    def collect(self, iteration: int, weights: Tensor, rate: float, shares: Float64) -> Collected:
         """Play the shard's sequences of an iteration and assign credit.
 
         Args:
