@@ -17,6 +17,7 @@ from decima.policies import PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
+from decima.spark.policy_process import PolicyProcess
 from tests.spark_work import (
     local_spark,
     refusing,
@@ -213,17 +214,19 @@ def listeners(spark: Any) -> set[str]:
     return set(every.split(","))
 
 
-def started_by_us() -> set[str]:
-    """Commands of the processes that this one has started and that live, but for Spark's JVM."""
-    pids = Path("/proc/self/task").glob("*/children")
-    every = {pid for found in pids for pid in found.read_text().split()}
-    commands = {Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in every}
-    return {command for command in commands if "decima.spark" in command}
-
-
 @pytest.mark.parametrize("policy", ["decima", "strict_fair"])
-def test_a_taken_metrics_port_leaves_nothing_behind(session: Any, policy: str) -> None:
+def test_a_taken_metrics_port_leaves_nothing_behind(
+    session: Any, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
     """No process of the policy, no thread and no listener; the next one may attach."""
+    started: list[int | None] = []
+
+    def noted(process: PolicyProcess) -> None:
+        start(process)
+        started.append(process.pid)
+
+    start = PolicyProcess.start
+    monkeypatch.setattr(PolicyProcess, "start", noted)
     before, queues = spark_objects(session), listeners(session)
     threads = set(threading.enumerate())
     with socket.socket() as taken:
@@ -236,7 +239,8 @@ def test_a_taken_metrics_port_leaves_nothing_behind(session: Any, policy: str) -
     assert spark_objects(session) == before
     assert listeners(session) == queues
     assert until(lambda: set(threading.enumerate()) <= threads)
-    assert started_by_us() == set()
+    assert len(started) == (1 if policy == "decima" else 0)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
     decima.spark.attach(session, policy="strict_fair").detach()
 
 

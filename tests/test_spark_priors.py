@@ -121,7 +121,8 @@ def test_any_description_is_found_again(name: str) -> None:
 
 def test_metadata_that_somebody_changed_harms_nothing() -> None:
     """The names count as they stand."""
-    for metadata in ({"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}):
+    changed: list[dict[str, Any]] = [{"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}]
+    for metadata in changed:
         trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})
         assert Priors(trace).find([Query("shop/q5", True)], 4, 0) == (Match.NAME, 100)
 
