@@ -36,6 +36,8 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+for session in sessions:
+    session.stop()  # else its connection is closed when Python ends, which waits for ever
 """
 
 
@@ -81,7 +83,7 @@ def test_clients_of_connect_are_scheduled(server: tuple[Any, str], tmp_path: Pat
             env={**os.environ, "SPARK_CONNECT_MODE_ENABLED": "1"},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
         status = scheduler.status()
