@@ -1,4 +1,7 @@
-"""Clients of Spark Connect, scheduled by a policy that is attached in their server."""
+"""Clients of Spark Connect, scheduled by a policy that is attached in their server.
+
+Slow (a minute): `pytest -m slow tests/test_spark_connect.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from decima.spark.decision_log import read_decision_log
 from tests.spark_work import SLOTS
 from traces.loopback import LOOPBACK
 
-pytestmark = pytest.mark.real_spark
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 CLIENT = """
 import sys
