@@ -46,6 +46,14 @@ def sleep_tasks(
     assert len(counted.collect()) == min(3, tasks)
 
 
+def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Wait for it; whether it came."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
 def together(*work: Callable[[], None]) -> None:
     """Run each in a thread of its own; no exception is lost, and none may hang."""
     failed: list[BaseException] = []

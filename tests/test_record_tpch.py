@@ -388,7 +388,7 @@ def test_the_model_is_asked_for_or_not(recording: Path) -> None:
     ("content", "message"),
     [
         (None, "facts.json: cannot read"),
-        ("{", "facts.json: no facts of a recording"),
+        ("{", "facts.json:1: not JSON"),
         ("[]", "the number of slots is missing"),
     ],
 )
@@ -460,6 +460,7 @@ def missing_for_recording() -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_two_queries_on_real_spark_become_two_jobs(tmp_path: Path) -> None:
     """Query 6 scans and adds up; query 4 joins two scans, groups, and sorts by sampling first."""
     skip_without(missing_for_recording(), os.environ)

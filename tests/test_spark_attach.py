@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from decima.policies import PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
+from decima.spark.policy_process import PolicyProcess
 from tests.spark_work import (
     local_spark,
     refusing,
@@ -23,6 +25,7 @@ from tests.spark_work import (
     sleep_tasks,
     spark_objects,
     together,
+    until,
 )
 
 pytestmark = pytest.mark.real_spark
@@ -76,6 +79,10 @@ def test_a_job_that_is_first_starts_first(session: Any) -> None:
         assert lead_s() > plain_s + 1.0
 
 
+def no_plan(live: object, **_: object) -> None:
+    """In place of `Planner.plan`: nobody ever plans."""
+
+
 def test_a_new_stage_starts_within_a_fair_share_before_any_plan(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +98,7 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(
         took_s[job] += time.monotonic()
 
     with decima.spark.attach(session, policy="strict_fair", hold_s=5.0) as scheduler:
-        monkeypatch.setattr(scheduler._planner, "plan", lambda live: None)
+        monkeypatch.setattr(scheduler._planner, "plan", no_plan)
         together(lambda: timed("large", 80, 0.0), lambda: timed("small", 3, 1.5))
         counters = scheduler.status().jvm
     assert took_s["small"] < 8.0
@@ -103,7 +110,7 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(
 def test_what_fits_needs_no_plan(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many idle slots as tasks: they start though nobody plans and a stage could wait."""
     with decima.spark.attach(session, policy="strict_fair", hold_s=30.0) as scheduler:
-        monkeypatch.setattr(scheduler._planner, "plan", lambda live: None)
+        monkeypatch.setattr(scheduler._planner, "plan", no_plan)
         several(session, jobs=2, tasks=4)
         counters = scheduler.status().jvm
     assert counters["early_launches"] >= 8
@@ -145,16 +152,12 @@ def test_a_model_for_another_size_says_so(
 
 
 def test_metrics_are_served_while_attached(session: Any) -> None:
-    """On loopback only, in Prometheus' text form; gone after detaching; a taken port is refused."""
-    import socket
+    """On loopback only, in Prometheus' text form; gone after detaching."""
     from urllib.request import urlopen
 
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(AttachError, match=f"metrics port {port}"):
-            decima.spark.attach(session, policy="strict_fair", metrics_port=port)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     with decima.spark.attach(session, policy="strict_fair", metrics_port=port):
         several(session, jobs=2)
         text = urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
@@ -211,6 +214,36 @@ def listeners(spark: Any) -> set[str]:
     return set(every.split(","))
 
 
+@pytest.mark.parametrize("policy", ["decima", "strict_fair"])
+def test_a_taken_metrics_port_leaves_nothing_behind(
+    session: Any, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """No process of the policy, no thread and no listener; the next one may attach."""
+    started: list[int | None] = []
+
+    def noted(process: PolicyProcess) -> None:
+        start(process)
+        started.append(process.pid)
+
+    start = PolicyProcess.start
+    monkeypatch.setattr(PolicyProcess, "start", noted)
+    before, queues = spark_objects(session), listeners(session)
+    threads = set(threading.enumerate())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(AttachError, match=f"metrics port {port}") as caught:
+            decima.spark.attach(session, policy=policy, metrics_port=port)
+    assert "\n" not in str(caught.value)
+    assert spark_objects(session) == before
+    assert listeners(session) == queues
+    assert until(lambda: set(threading.enumerate()) <= threads)
+    assert len(started) == (1 if policy == "decima" else 0)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
+    decima.spark.attach(session, policy="strict_fair").detach()
+
+
 @pytest.mark.parametrize(
     ("field", "package"),
     [("true", "refused.all"), ("value instanceof Builder", "refused.builder")],
@@ -221,7 +254,7 @@ def test_fields_that_cannot_be_set_leave_nothing_behind(
 ) -> None:
     """One line that says why, Spark's own objects, and no listener."""
     before, queues = spark_objects(session), listeners(session)
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     with monkeypatch.context() as patched:
         patched.setattr("decima.spark.jvm.java_class", refusing(field, package))
         with pytest.raises(AttachError, match="final field") as caught:
@@ -229,8 +262,7 @@ def test_fields_that_cannot_be_set_leave_nothing_behind(
     assert "\n" not in str(caught.value)
     assert spark_objects(session) == before
     assert listeners(session) == queues
-    time.sleep(0.2)
-    assert threading.active_count() <= threads
+    assert until(lambda: set(threading.enumerate()) <= threads)
     decima.spark.attach(session, policy="strict_fair").detach()
 
 

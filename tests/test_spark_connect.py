@@ -1,4 +1,7 @@
-"""Clients of Spark Connect, scheduled by a policy that is attached in their server."""
+"""Clients of Spark Connect, scheduled by a policy that is attached in their server.
+
+Slow (a minute): `pytest -m slow tests/test_spark_connect.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from decima.spark.decision_log import read_decision_log
 from tests.spark_work import SLOTS
 from traces.loopback import LOOPBACK
 
-pytestmark = pytest.mark.real_spark
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 CLIENT = """
 import sys
@@ -36,6 +39,8 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+for session in sessions:
+    session.stop()  # else its connection is closed when Python ends, which waits for ever
 """
 
 
@@ -81,7 +86,7 @@ def test_clients_of_connect_are_scheduled(server: tuple[Any, str], tmp_path: Pat
             env={**os.environ, "SPARK_CONNECT_MODE_ENABLED": "1"},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
         status = scheduler.status()

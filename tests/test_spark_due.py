@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from decima.spark import Guard, Scheduler
 from decima.spark.due import SETTLE_S, Due
-from decima.spark.planning import Plan
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Plan, Planner
 from decima.spark.reports import SessionReport, TaskSet
+from spark_sim import PASS
+from tests.spark_work import Faulty
+from traces.spark_log.events import JobStart, StageInfo
 
 SLOTS = 8
 
@@ -77,3 +84,74 @@ def test_a_full_cluster_is_planned_for_when_it_changes() -> None:
     assert not due.is_due(report(tasks(0, 5, SLOTS)), None, 0.1)
     assert due.is_due(report(tasks(0, 5, SLOTS - 1)), None, 0.2)
     assert due.is_due(report(tasks(0, 5, SLOTS), tasks(1, 1)), None, 0.3)
+
+
+def test_what_a_plan_keeps_from_starting_is_due_at_every_report() -> None:
+    """However few tasks it is, and whatever else comes and goes: else nobody would find out."""
+    due, passed = Due(), plan((), (0,))
+    for step in range(20):
+        others = (tasks(step, 0, 1),) if step % 3 else ()
+        found = report(tasks(0, 2), *others)
+        assert due.is_due(found, passed, step * SETTLE_S / 2), f"report {step}"
+
+
+class Idling:
+    """A session of one job whose tasks start as soon as a plan lets them, and end at once; every
+    report is a tenth of a second later.
+    """
+
+    TICK_MS = 100
+
+    def __init__(self, num_tasks: int) -> None:
+        self._left = num_tasks
+        self._time_ms = self._since_ms = 1_000
+        self._chosen: tuple[int, ...] = ()
+        self._is_attached = False
+
+    def attach(self) -> None:
+        self._is_attached = True
+
+    def detach(self) -> None:
+        self._is_attached = False
+
+    def wait(self, timeout_ms: int) -> SessionReport:
+        stages = (StageInfo(0, 1_000, (), b"rdd"),)
+        events = (JobStart(0, self._time_ms, stages, {}),) if self._time_ms == 1_000 else ()
+        self._time_ms += self.TICK_MS
+        if self._chosen:
+            self._left -= SLOTS
+            self._chosen, self._since_ms = (), self._time_ms
+        sets = (TaskSet(0, 0, "spark 0", 1_000, 1_000 - self._left, 0),)
+        idle_ms = self._time_ms - self._since_ms
+        return SessionReport(
+            self._time_ms, SLOTS, 0, False, self._is_attached, 0, sets, events,
+            idle_ms=idle_ms, idle_slots=SLOTS if idle_ms else 0,
+        )  # fmt: skip
+
+    def apply(self, plan: Plan, number: int) -> None:
+        self._chosen = plan.chosen
+
+    def counters(self) -> dict[str, Any]:
+        return {}
+
+    def is_stopped(self) -> bool:
+        return False
+
+
+def test_a_policy_that_only_passes_is_found_out() -> None:
+    """What is due, the watch for idle slots and the guard together: strict fair steps in at each
+    bound, and after a few the scheduler lets go.
+    """
+    guard = Guard(decision_s=60.0, idle_s=0.5, failures=3)
+    planner = Planner(lambda _trace: Faulty(lambda: PASS), guard)
+    scheduler = Scheduler(
+        Idling(300), planner, LiveJobs(), mode="exact", policy="passes", guard=guard
+    )
+    scheduler.start()
+    scheduler._thread.join(timeout=60)
+    assert not scheduler._thread.is_alive()
+    scheduler.detach()
+    status = scheduler.status()
+    assert status.ended_because == "the policy failed 3 times in a row"
+    assert status.fallbacks == 3
+    assert "slots idle for" in str(status.last_fault)

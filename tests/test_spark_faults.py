@@ -29,6 +29,7 @@ from tests.spark_work import (
     sleep_tasks,
     spark_objects,
     together,
+    until,
 )
 
 pytestmark = pytest.mark.real_spark
@@ -178,14 +179,6 @@ def test_a_scheduler_that_stays_silent_is_let_go_of(
     assert families["decima_attached"].samples[0].value == 0
     scheduler.detach()
     assert "no sign of life" in str(scheduler.status().ended_because)
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    """Wait for it; whether it came."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
 
 
 def test_a_full_disk_ends_the_log_and_nothing_else(

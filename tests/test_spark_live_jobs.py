@@ -267,10 +267,10 @@ def test_a_job_s_time_is_its_tasks_its_waiting_or_spark_s_own() -> None:
     live.update(report(StageDone(0, 0, True), sets=sets, measured=measured, time_ms=140))
     job = next(one for one in live.known() if one.key == "job mine")
     assert job.own_ms() is None
-    measured = (Measured(1, 1, 100.0, EPOCH_MS + 500, EPOCH_MS + 600),
-                Measured(1, 1, 200.0, EPOCH_MS + 500, EPOCH_MS + 700))  # fmt: skip
+    rest = (Measured(1, 1, 100.0, EPOCH_MS + 500, EPOCH_MS + 600),
+            Measured(1, 1, 200.0, EPOCH_MS + 500, EPOCH_MS + 700))  # fmt: skip
     ends = (StageDone(1, 0, True), JobDone(1, EPOCH_MS + 720))
-    live.update(report(*ends, sets=(full,), measured=measured, time_ms=725))
+    live.update(report(*ends, sets=(full,), measured=rest, time_ms=725))
     assert job.own_ms() == 60
     job.stages[0].last_finish_ms = None
     assert job.own_ms() is None

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 import decima.spark
+from decima.evaluation.config import ConfigError
 from decima.policies import PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.priors import Match, Priors
+from files.names import clean
 from tests.spark_work import sleep_tasks, together
 from traces import Job, Stage, Trace, read_trace, write_trace
+from traces.model import MAX_NAME
 from traces.spark_log import read_spark_logs
 from traces.spark_log.names import Query, queries_of, query_of
 
@@ -106,10 +109,20 @@ def test_what_nothing_tells_from_others_counts_only_where_all_runs_agree() -> No
         Match.NAME, Match.AMBIGUOUS, Match.UNKNOWN]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["select " + "x, " * 300 + "y", "two\nlines", "a\tb\x1b[1m"])
+def test_any_description_is_found_again(name: str) -> None:
+    """A whole statement, line ends, what a terminal obeys: a trace has them in a form of its own,
+    the longest of which is longer than what a live job is called.
+    """
+    priors = Priors(Trace("logs", (job(clean(name, MAX_NAME), (4, 100)),)))
+    found = queries_of({"spark.job.description": name})
+    assert priors.find(found, 4, 0) == (Match.NAME, 100)
+
+
 def test_metadata_that_somebody_changed_harms_nothing() -> None:
     """The names count as they stand."""
-    odd: tuple[dict[str, Any], ...] = ({"recorded": 3}, {"recorded": {"shop/q5": {}}}, {})
-    for metadata in odd:
+    changed: list[dict[str, Any]] = [{"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}]
+    for metadata in changed:
         trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})
         assert Priors(trace).find([Query("shop/q5", True)], 4, 0) == (Match.NAME, 100)
 
@@ -194,7 +207,7 @@ def test_a_tuned_heuristic_is_attached_by_its_file(session: Any, tmp_path: Path)
         ({"policy": "es_rule", "parameters": path}, AttachError, "not of 'es_rule'"),
         ({"policy": "decima", "parameters": values}, AttachError, "'decima' is no heuristic"),
         ({"policy": "tuned_srw", "parameters": {"x": 1}}, PolicyError, "no parameter 'x'"),
-        ({"policy": "tuned_srw", "parameters": tmp_path / "none"}, AttachError, "none"),
+        ({"policy": "tuned_srw", "parameters": tmp_path / "none"}, ConfigError, "none"),
     ]
     for arguments, kind, part in cases:
         with pytest.raises(kind, match=part) as caught:

@@ -36,7 +36,7 @@ def test_everything_holds_on_the_oldest_spark() -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1_800,
         check=False,
     )
     assert result.returncode == 0, result.stdout[-4_000:]

@@ -32,17 +32,10 @@ def read_parameters(
     if isinstance(parameters, Mapping):
         found: Parameters = dict(parameters)
     else:
-        owner, found = _read(Path(parameters))
+        owner, found = read_tuned(Path(parameters))
         if owner != policy:
             raise AttachError(f"{parameters}: parameters of {owner!r}, not of {policy!r}")
     return Heuristic(policy, found).parameters
-
-
-def _read(path: Path) -> tuple[str, Parameters]:
-    try:
-        return read_tuned(path)
-    except OSError as error:
-        raise AttachError(f"{path}: {error.strerror or error}") from error
 
 
 def read_priors(trace: Trace | None) -> Priors | None:

@@ -197,8 +197,10 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
-    logs = {} if event_log is None else {"dir": event_log.absolute().as_uri(), "enabled": "true"}
-    settings = {**LOOPBACK, **{f"spark.eventLog.{name}": value for name, value in logs.items()}}
+    # What the first session of a process sets, its JVM keeps for all: no log is said as well.
+    settings = {**LOOPBACK, "spark.eventLog.enabled": "false" if event_log is None else "true"}
+    if event_log is not None:
+        settings["spark.eventLog.dir"] = event_log.absolute().as_uri()
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:

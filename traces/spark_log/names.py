@@ -48,16 +48,17 @@ def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
 def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
     """What a Spark job may be known as, best first; empty where nothing tells it from others."""
     names = (*given_names(properties), properties.get(CALL_SITE))
-    found = (None if name is None else query_of(clean(name)) for name in names)
+    found = (None if name is None else query_of(name) for name in names)
     return tuple(query for query in found if query is not None)
 
 
 def query_of(name: str) -> Query | None:
     """The query of a job so called, whatever its run: "q5 #17" is the seventeenth of q5.
 
-    None for the call site that all of pyspark shares: it says nothing.
+    Both sides come here, so a name that is too long to be shown is cut in one way only. None for
+    the call site that all of pyspark shares: it says nothing.
     """
-    plain = _RUN.sub("", name)
+    plain = _RUN.sub("", clean(name))
     if not plain or _OF_ANYBODY.match(plain):
         return None
     return Query(plain, _CALL_SITE.match(plain) is None)
