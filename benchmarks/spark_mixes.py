@@ -104,6 +104,15 @@ def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
         spark.sparkContext.setLocalProperty(POOL, None)
 
 
+def batches_s(query: Any, first: int) -> list[float]:
+    """Seconds that each batch with rows took, from the one numbered `first` on."""
+    return [
+        one["durationMs"]["triggerExecution"] / 1000
+        for one in query.recentProgress
+        if one["batchId"] >= first and one["numInputRows"] > 0
+    ]
+
+
 def timed(context: Any, name: str, pool: str | None, work: Callable[[], None]) -> float:
     """Seconds that a job takes; called in a thread of its own."""
     context.setLocalProperty(JOB, name)
@@ -138,11 +147,8 @@ def run_mix(spark: Any, replayer: Replayer, policy: str, seed: int, tasks: int) 
             thread.start()
         for thread in threads:
             thread.join()
-        batch_s = [
-            one["durationMs"]["triggerExecution"] / 1000
-            for one in query.recentProgress
-            if one["batchId"] >= first_batch and one["numInputRows"] > 0
-        ]
+        while not (batch_s := batches_s(query, first_batch)):
+            time.sleep(0.1)  # under FIFO the first one may wait for all of the large job
         status = None if own is None else own.status()
     small_s = [took_s[f"small {row}"] for row in range(len(jobs))]
     return {
