@@ -5,8 +5,8 @@
 Every run gives each policy the same work in one JVM, one after the other, the order rotated from
 run to run: a job of 5,000 tasks, ten small ones that come while it runs, and a streaming query
 whose batches are due every half second. Tasks sleep, so that the machine's cores matter little;
-nobody knows a duration beforehand. The session has FAIR mode: without a pool of its own every job
-falls into one, which is Spark's FIFO. A run that the file holds is not repeated.
+nobody knows a duration beforehand. The session has FAIR mode, with one FIFO pool for Spark's FIFO:
+since Spark 3.3.2 the default pool is itself FAIR. A run that the file holds is not repeated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,21 @@ ROWS_PER_S = 32
 ROW_MS = 20
 SHUFFLE_PARTITIONS = 4
 WARM_BATCHES = 3
+FIFO_POOL = "fifo"
 MEASURES = {"small": "small jobs, mean", "p95": "batches, p95", "large": "large job"}
+
+
+def make_fifo_pool(spark: Any) -> None:
+    """A pool in which jobs are served by their number, whatever the default one does."""
+    jvm, context = spark._jvm, spark._jsc.sc()
+    scheduler = jvm.org.apache.spark.scheduler
+    fifo = scheduler.Pool(FIFO_POOL, scheduler.SchedulingMode.FIFO(), 0, 1)
+    context.taskScheduler().rootPool().addSchedulable(fifo)
+
+
+def pool_of(policy: str, name: str) -> str | None:
+    """The pool of a job: only Spark's own schedulers look at it."""
+    return {"spark-fifo": FIFO_POOL, "spark-fair": name}.get(policy)
 
 
 def small_jobs(seed: int, over_s: float) -> list[tuple[float, str]]:
@@ -64,7 +78,11 @@ def _times(ms: int, tasks: int) -> str:
 
 @contextmanager
 def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
-    """A query over a stream of rows, grouped, so that every batch has two stages."""
+    """A query over a stream of rows, shuffled, so that every batch has two stages.
+
+    It keeps no state: writing that to files takes more of a small machine than all its tasks, and
+    none of it is scheduling.
+    """
     spark.sparkContext.setLocalProperty(POOL, pool)
     nap = f"java_method('java.lang.Thread', 'sleep', {ROW_MS}L)"
     rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S)
@@ -72,10 +90,8 @@ def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
         rows.option("numPartitions", SHUFFLE_PARTITIONS)
         .load()
         .selectExpr("value % 4 AS part", f"{nap} AS slept")
-        .groupBy("part")
-        .agg({"slept": "max"})
+        .repartition(SHUFFLE_PARTITIONS, "part")
         .writeStream.format("noop")
-        .outputMode("update")
         .trigger(processingTime=f"{BATCH_MS} milliseconds")
         .start()
     )
@@ -86,6 +102,15 @@ def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
     finally:
         query.stop()
         spark.sparkContext.setLocalProperty(POOL, None)
+
+
+def batches_s(query: Any, first: int) -> list[float]:
+    """Seconds that each batch with rows took, from the one numbered `first` on."""
+    return [
+        one["durationMs"]["triggerExecution"] / 1000
+        for one in query.recentProgress
+        if one["batchId"] >= first and one["numInputRows"] > 0
+    ]
 
 
 def timed(context: Any, name: str, pool: str | None, work: Callable[[], None]) -> float:
@@ -99,18 +124,17 @@ def timed(context: Any, name: str, pool: str | None, work: Callable[[], None]) -
 
 def run_mix(spark: Any, replayer: Replayer, policy: str, seed: int, tasks: int) -> dict[str, Any]:
     """One policy's run; see `MEASURES`, all in seconds."""
-    own_pool = policy == "spark-fair"
     jobs = small_jobs(seed, over_s=0.8 * tasks * TASK_MS / 1000 / SLOTS)
     took_s: dict[str, float] = {}
     begun = time.monotonic()
 
     def submit(name: str, arrival_s: float, graph: str) -> None:
         time.sleep(max(0.0, arrival_s - (time.monotonic() - begun)))
-        pool = name if own_pool else None
         work = lambda: replayer.run_one(name, graph)  # noqa: E731 - named where it is used
-        took_s[name] = timed(spark.sparkContext, name, pool, work)
+        took_s[name] = timed(spark.sparkContext, name, pool_of(policy, name), work)
 
-    with streaming(spark, "stream" if own_pool else None) as query, _attached(spark, policy) as own:
+    stream = streaming(spark, pool_of(policy, "stream"))
+    with stream as query, _attached(spark, policy) as own:
         begun = time.monotonic()
         first_batch = query.lastProgress["batchId"] + 1
         threads = [
@@ -123,11 +147,8 @@ def run_mix(spark: Any, replayer: Replayer, policy: str, seed: int, tasks: int) 
             thread.start()
         for thread in threads:
             thread.join()
-        batch_s = [
-            one["durationMs"]["triggerExecution"] / 1000
-            for one in query.recentProgress
-            if one["batchId"] >= first_batch and one["numInputRows"] > 0
-        ]
+        while not (batch_s := batches_s(query, first_batch)):
+            time.sleep(0.1)  # under FIFO the first one may wait for all of the large job
         status = None if own is None else own.status()
     small_s = [took_s[f"small {row}"] for row in range(len(jobs))]
     return {
@@ -194,6 +215,7 @@ def main() -> None:
     stored: dict[str, Any] = json.loads(given.json.read_text()) if given.json.exists() else {}
     spark = local_session(SLOTS, fair=True)
     spark.conf.set("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS)
+    make_fifo_pool(spark)
     replayer = Replayer(spark)
     warm_up(spark, replayer, policies, given.warm_up)
     for seed in range(given.runs):

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     spark = local_session(SLOTS, fair=True)
-    ways = ("plain FIFO", "plain FAIR", given.policy)
+    ways = ("one pool", "own pools", given.policy)
     plans, plain_mb, own_mb = 0, rss_mb(), 0.0
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for round_ in range(-1, given.rounds):
@@ -70,7 +70,7 @@ def main() -> None:
         for way in (*ways[turn:], *ways[:turn]):
             is_attached = way == given.policy
             with attach(spark, way, ready_s=START_S) if is_attached else nullcontext() as scheduler:
-                once = run_jobs(spark, given.jobs, own_pools=way == "plain FAIR")
+                once = run_jobs(spark, given.jobs, own_pools=way == "own pools")
                 if scheduler is not None:
                     plans = scheduler.status().plans
                     process = scheduler.process_id
@@ -78,7 +78,7 @@ def main() -> None:
             print(f"round {round_}, {way}: {given.jobs / once[0]:.1f} jobs/s", flush=True)
             if round_ >= 0:  # the first warms the JVM up
                 found[way].append(once)
-    plain_cpu_s = np.median([cpu_s for _, cpu_s in found["plain FIFO"]])
+    plain_cpu_s = np.median([cpu_s for _, cpu_s in found["one pool"]])
     print(f"{given.jobs} tiny jobs from {THREADS} threads, {SLOTS} slots, {given.rounds} rounds")
     for way, runs in found.items():
         took_s, cpu_s = np.median(np.array(runs), axis=0)
