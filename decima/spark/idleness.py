@@ -25,7 +25,7 @@ class IdleWatch:
 
         Args:
             now_ms: since the epoch.
-            idle_ms: for how long slots have stood idle because of plans (`Report.idle_ms`).
+            idle_ms: for how long slots have stood idle because of plans (`SessionReport.idle_ms`).
             excess: how many more than under strict fair. It is asked only after half the bound, and
                 must be above 0 for the other half: what has just come up, the policy may still use.
         """
