@@ -199,7 +199,10 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
-    logs = {} if event_log is None else {"dir": event_log.absolute().as_uri(), "enabled": "true"}
+    # The settings of the session that starts the JVM hold for all that follow unless they say "no".
+    logs = {"enabled": "false"}
+    if event_log is not None:
+        logs = {"dir": event_log.absolute().as_uri(), "enabled": "true"}
     settings = {**LOOPBACK, **{f"spark.eventLog.{name}": value for name, value in logs.items()}}
     for key, value in settings.items():
         builder = builder.config(key, value)
