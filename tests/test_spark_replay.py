@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from decima.cli.main import main
 from decima.spark.errors import AttachError
 from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
-from decima.spark.trial import TrialConfig, draw_jobs
+from decima.spark.trial import TrialConfig, draw_jobs, local_session
 from spark_sim.compile import Kernels
 from tests.commands import refused
 from traces import Job, Stage, Trace, load_trace
@@ -99,3 +100,22 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     assert (ratio > 0.9).all()
     assert np.median(ratio) < 2.0
     assert "strict_fair" in found.stdout
+
+
+def test_sessions_after_a_recorded_one_write_no_event_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The settings of the session that starts the JVM hold for the next one too, and its folder
+    may be gone by then.
+    """
+    sql = pytest.importorskip("pyspark.sql")
+    told = dict[str, str]()
+    builder = MagicMock()
+    for name in ("master", "appName"):
+        getattr(builder, name).return_value = builder
+    builder.config.side_effect = lambda key, value: (told.update({key: value}), builder)[1]
+    monkeypatch.setattr(sql.SparkSession, "builder", builder)
+    local_session(2, fair=False, event_log=tmp_path)
+    assert told["spark.eventLog.enabled"] == "true"
+    local_session(2, fair=False)
+    assert told["spark.eventLog.enabled"] == "false"
