@@ -141,6 +141,9 @@ def standalone(tmp_path: Path) -> Iterator[str]:
                         stderr=log,
                     )
                 )
+        # A session gives up after a minute, which a busy machine may need to start these.
+        last = tmp_path / f"{commands[-1][0]}.log"
+        assert until(lambda: "registered with master" in last.read_text(), 240), last.read_text()
         yield url
     finally:
         for process in running:
