@@ -19,7 +19,8 @@ import pytest
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
-from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together
+from decima.spark.live_job import LiveJob
+from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -70,10 +71,14 @@ def executors() -> list[int]:
     return [pid for pid in found if is_ours(pid)]
 
 
+def reads_outputs(job: LiveJob) -> bool:
+    """Whether a stage of it runs that reads what others have written."""
+    return job.running > 0 and any(stage.is_done for stage in job.stages)
+
+
 def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> None:
     """Its slots go, its outputs are made again by another attempt of their stage, all jobs end."""
     with session("local-cluster[2,2,1024]") as spark:
-        groups = spark.sparkContext.statusTracker()
         ended: list[str] = []
 
         def job(name: str) -> None:
@@ -86,10 +91,7 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
             ended.append(name)
 
         def kill() -> None:
-            end = time.monotonic() + 30
-            while len(groups.getActiveStageIds()) < 2 and time.monotonic() < end:
-                time.sleep(0.02)
-            time.sleep(1.0)
+            assert until(lambda: any(map(reads_outputs, scheduler._live.known())), 120)
             os.kill(executors()[0], signal.SIGKILL)
 
         log = tmp_path / "decisions.jsonl"
@@ -139,6 +141,9 @@ def standalone(tmp_path: Path) -> Iterator[str]:
                         stderr=log,
                     )
                 )
+        # A session gives up after a minute, which a busy machine may need to start these.
+        last = tmp_path / f"{commands[-1][0]}.log"
+        assert until(lambda: "registered with master" in last.read_text(), 240), last.read_text()
         yield url
     finally:
         for process in running:
