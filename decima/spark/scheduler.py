@@ -291,7 +291,7 @@ class Scheduler:
             if not trained / _FAR <= slots <= trained * _FAR:
                 LOG.warning(
                     "%s was trained for %d slots and this session has %d: train it for these, or "
-                    "see in shadow mode whether it helps",
+                    "attach es_rule, which serves any number",
                     self.policy,
                     trained,
                     slots,
