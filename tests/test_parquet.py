@@ -304,7 +304,7 @@ def test_a_small_file_that_unfolds_to_gigabytes_is_refused_unread(tmp_path: Path
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     message, _, grown_mb = done.stdout.rpartition("|")
-    assert "values, at most 20,000,000 are read (traces.bounds.Limits)" in message
+    assert "values, at most 20,000,000 are read (traces.bounds.Bounds)" in message
     assert int(grown_mb) < 50
 
 

@@ -156,7 +156,7 @@ def _collect(
                 raise TraceError(
                     f"{path}: more than {limits.stages:,} tasks or {limits.file_bytes:,} bytes of "
                     "them: take fewer jobs with a limit, or read with larger bounds "
-                    "(traces.bounds.Limits)"
+                    "(traces.bounds.Bounds)"
                 )
     return rows_of
 
@@ -188,7 +188,7 @@ def _lines(path: Path, stream: io.BufferedIOBase, max_bytes: int) -> Iterator[st
         if size > max_bytes:
             raise TraceError(
                 f"{path}:{number}: more than {max_bytes:,} bytes of content, as many are read "
-                "(traces.bounds.Limits)"
+                "(traces.bounds.Bounds)"
             )
         yield line.decode("utf-8", "replace").rstrip("\r\n")
 

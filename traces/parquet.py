@@ -97,7 +97,7 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)") from error
     header = _header(path, file)
     try:
-        _check_size(path, unfolded(data, file.metadata), limits)
+        _check_size(path, unfolded(data), limits)
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_NAMES)
         # The schema's own check would accept columns of another type; cast refuses them.
         columns = file.read().select(SCHEMA.names).cast(_READ_SCHEMA)
@@ -110,6 +110,8 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         return Trace(clean(header["name"], MAX_NAME), jobs, header["metadata"])
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
+    except (pa.ArrowException, IndexError, ValueError) as error:  # a dictionary without an entry
+        raise TraceError(f"{path}: damaged trace file: {_one_line(error)}") from error
 
 
 def _check_size(path: Path, size: Unfolded, limits: Bounds) -> None:
@@ -121,7 +123,7 @@ def _check_size(path: Path, size: Unfolded, limits: Bounds) -> None:
         if count > most:
             raise TraceError(
                 f"{path}: unfolds to {count:,} {label}, at most {most:,} are read "
-                "(traces.bounds.Limits)"
+                "(traces.bounds.Bounds)"
             )
 
 

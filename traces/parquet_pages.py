@@ -1,7 +1,9 @@
 """What a Parquet file unfolds to, told by its pages before any of them is decoded.
 
 The footer says so too, but decoders go by the pages, and nothing makes the two agree. A page begins
-with a header in Thrift's compact protocol (parquet.thrift of the format's specification).
+with a header in Thrift's compact protocol (parquet.thrift of the format's specification), and so is
+the footer written that says where the pages are. Both are read here: asked for a column that a
+damaged footer does not describe, Arrow ends the process.
 """
 
 from __future__ import annotations
@@ -9,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
-
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
     13
 )
 _SIZE, _PACKED_SIZE, _DATA, _DICTIONARY, _DATA_V2 = 2, 3, 5, 7, 8
 _NUM_VALUES = 1
+# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+_TOTAL_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
+_TRAILER_BYTES = 8
+"""at the end: the length of the footer, and b"PAR1" """
 _MAX_DEPTH = 8
+_LONG_LIST = 15
 _MAX_VARINT_BYTES = 10
 
 
@@ -29,19 +35,40 @@ class Unfolded(NamedTuple):
     """of decompressed pages"""
 
 
-def unfolded(data: bytes, metadata: pq.FileMetaData) -> Unfolded:
+def unfolded(data: bytes) -> Unfolded:
     """What the pages of a file hold, by their own headers.
 
     Raises:
-        ValueError: a page or its header is damaged.
+        ValueError: the footer, a page or its header is damaged.
     """
     values = num_bytes = 0
-    for group in range(metadata.num_row_groups):
-        for column in range(metadata.num_columns):
-            for header in _pages(data, metadata.row_group(group).column(column)):
-                values += _num_values(header)
-                num_bytes += _count(header.get(_SIZE))
+    for chunk in _chunks(data):
+        for header in _pages(data, chunk):
+            values += _num_values(header)
+            num_bytes += _count(header.get(_SIZE))
     return Unfolded(values, num_bytes)
+
+
+def _chunks(data: bytes) -> Iterator[dict[int, Any]]:
+    """The metadata of all column chunks, from the footer."""
+    end = len(data) - _TRAILER_BYTES
+    begin = end - int.from_bytes(data[end : end + 4], "little")
+    if end < 0 or begin < 0:
+        raise ValueError("the footer lies outside the file")
+    footer, _ = _struct(data, begin, 0)
+    for group in _rows(footer.get(_ROW_GROUPS)):
+        for column in _rows(group.get(_COLUMNS)):
+            chunk = column.get(_META_DATA)
+            if not isinstance(chunk, dict):
+                raise ValueError("a column is not described")
+            yield chunk
+
+
+def _rows(value: object) -> list[dict[int, Any]]:
+    """A field that should be a list of structs."""
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise ValueError("the footer is damaged")
+    return value
 
 
 def _num_values(header: dict[int, Any]) -> int:
@@ -52,16 +79,16 @@ def _num_values(header: dict[int, Any]) -> int:
 def _count(value: object) -> int:
     """A field that should be a count; what is none is not decoded either."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError("a page header is damaged")
+        raise ValueError("a header is damaged")
     return value
 
 
-def _pages(data: bytes, chunk: pq.ColumnChunkMetaData) -> Iterator[dict[int, Any]]:
+def _pages(data: bytes, chunk: dict[int, Any]) -> Iterator[dict[int, Any]]:
     """The headers of the pages of one column chunk."""
-    at = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        at = min(at, chunk.dictionary_page_offset)
-    end = at + chunk.total_compressed_size
+    at = _count(chunk.get(_DATA_OFFSET))
+    if _DICTIONARY_OFFSET in chunk:
+        at = min(at, _count(chunk[_DICTIONARY_OFFSET]))
+    end = at + _count(chunk.get(_TOTAL_SIZE))
     if not 0 <= at <= end <= len(data):
         raise ValueError("a column lies outside the file")
     while at < end:
@@ -97,9 +124,26 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return None, at + length
     if kind in (_BYTE, _DOUBLE):
         return None, at + (1 if kind == _BYTE else 8)
-    if kind == _STRUCT and depth < _MAX_DEPTH:
+    if depth < _MAX_DEPTH and kind == _STRUCT:
         return _struct(data, at, depth + 1)
-    raise ValueError("a page header is damaged")  # lists and maps occur in none
+    if depth < _MAX_DEPTH and kind in (_LIST, _SET):
+        return _list(data, at, depth + 1)
+    raise ValueError("a header is damaged")  # maps occur in none
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    head, at = _byte(data, at)
+    kind, count = head & 0x0F, head >> 4
+    if count == _LONG_LIST:
+        count, at = _varint(data, at)
+    if count > len(data) - at:  # every element takes a byte at least
+        raise ValueError("a header breaks off")
+    found = []
+    for _ in range(count):
+        # A truth value is in the kind of a field, but takes a byte in a list.
+        value, at = _value(data, at, _BYTE if kind in (_TRUE, _FALSE) else kind, depth)
+        found.append(value)
+    return found, at
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -114,10 +158,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return value, at
-    raise ValueError("a page header is damaged")
+    raise ValueError("a header is damaged")
 
 
 def _byte(data: bytes, at: int) -> tuple[int, int]:
     if at >= len(data):
-        raise ValueError("a page header breaks off")
+        raise ValueError("a header breaks off")
     return data[at], at + 1

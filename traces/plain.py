@@ -69,7 +69,7 @@ def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
         if line > limits.stages or samples > limits.values:
             raise TraceError(
                 f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
-                "(traces.bounds.Limits)"
+                "(traces.bounds.Bounds)"
             )
         try:
             _add_row(drafts, _given(row), where)

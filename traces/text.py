@@ -73,7 +73,7 @@ def _lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[str]:
             rule = f"a file of more than {max_bytes:,} bytes"
             if len(line) > MAX_LINE_BYTES:
                 rule = f"a line of more than {MAX_LINE_BYTES:,} bytes"
-            raise TraceError(f"{path}:{number}: {rule} is not read (traces.bounds.Limits)")
+            raise TraceError(f"{path}:{number}: {rule} is not read (traces.bounds.Bounds)")
         yield line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 

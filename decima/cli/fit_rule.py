@@ -89,15 +89,9 @@ def fit_rule(
     from decima.rule_fit.fit import Budget
     from decima.rule_fit.fit import fit_rule as search
 
-    config = RuleFitConfig(
-        settings=_settings(settings_file, options),
-        seed=options["seed"],
-        sequences=options["sequences"],
-        start=start,
-        population=population,
-        sigma=sigma,
-        validation=validation,
-    )
+    config = RuleFitConfig(settings=_settings(settings_file, options), seed=options["seed"],
+                           sequences=options["sequences"], start=start, population=population,
+                           sigma=sigma, validation=validation)  # fmt: skip
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)

@@ -142,7 +142,7 @@ class Application:
             ("executors", len(self.executors), limits.stages),
         ):
             if count > most:
-                return f"more than {most:,} {label} (traces.bounds.Limits)"
+                return f"more than {most:,} {label} (traces.bounds.Bounds)"
         return None
 
     def _add_fact(self, event: Event) -> None:
@@ -272,7 +272,7 @@ def _counted(pieces: Iterator[bytes], summary: ImportSummary, max_bytes: int) ->
         size += len(piece)
         if size > max_bytes:
             raise DamageError(
-                f"the file unfolds to more than {max_bytes:,} bytes (traces.bounds.Limits), the "
+                f"the file unfolds to more than {max_bytes:,} bytes (traces.bounds.Bounds), the "
                 "rest is not read"
             )
         yield piece
