@@ -79,7 +79,6 @@ def train(
     try:
         for observer in observers:
             observer.started(session.state, settings)
-        session.save()  # from here on a resumed run needs nothing but its folder
         with stop_signals() as asked_to_stop:
             while (reason := session.reason_to_stop()) is None and not asked_to_stop():
                 report = session.advance()

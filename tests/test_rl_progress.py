@@ -19,7 +19,7 @@ from rl.learner import IterationReport, LoopSettings, LoopState
 from rl.progress import Reference, RichProgress, duration_text, time_left_s
 from rl.tensorboard import TensorBoardLog, framed
 
-PACKAGE = Path(__file__).parents[1] / "decima" / "rl"
+PACKAGE = Path(__file__).parents[1] / "rl"
 SETTINGS = LoopSettings(iterations=100, validate_every=5)
 
 
@@ -217,6 +217,6 @@ def test_the_package_rests_on_nothing_else_of_ours() -> None:
         f"{path.name} imports {name}"
         for path in sources
         for name in modules_imported(ast.parse(path.read_text()))
-        if name.partition(".")[0] in ours and not name.startswith("rl.")
+        if name.partition(".")[0] in ours
     ]
     assert wrong == []

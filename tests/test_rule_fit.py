@@ -212,7 +212,7 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
     ("damage", "part"),
     [
         (lambda _: "{", "not JSON"),
-        (lambda _: "[" * 100_000, "not JSON"),
+        (lambda _: "[" * 100_000, "nested too deeply"),
         (lambda _: "[1]", "not the state of a `decima fit-rule`"),
         (lambda state: json.dumps({**state, "format": "x"}), "not the state of a"),
         (lambda state: json.dumps({**state, "version": 2}), "version 2, this reader knows 1"),

@@ -60,7 +60,10 @@ def test_a_load_is_work_over_what_executors_can_do(tmp_path: Path) -> None:
         ("setting = [3]", "there is no [[setting]]"),
         ("[[setting", "settings.toml: "),
         ("[[setting]]\ncolour = 1", "setting 1: unknown setting colour; there are trace, policies"),
-        ("[[setting]]\n[[setting]]\nexecutors = 0", "setting 2: number of executors must lie in"),
+        (
+            "[[setting]]\n[[setting]]\nexecutors = 0",
+            "setting 2: settings: number of executors must lie in",
+        ),
         ("[[setting]]\nexecutors = 2.5", "executors is 2.5: a whole number is needed"),
         ("[[setting]]\nexecutors = true", "executors is True: a whole number is needed"),
         ("[[setting]]\nload = -1", "load must be a positive number, got -1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 
@@ -109,7 +110,9 @@ def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> 
     how = next(words for words in findings(found) if words.startswith("How: "))
     call = re.search(r"decima\.spark\.attach\(spark, (.*?)\), at first", how)
     assert call is not None
-    arguments = eval(f"dict({call[1]})")  # noqa: S307 - our own words
+    parsed = ast.parse(f"attach({call[1]})", mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    arguments = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
     assert arguments == {"policy": "tuned_srw", "parameters": dict(found.main.tuned["tuned_srw"])}
     apart = replace(settings, protocol="executors")
     assert not any("attach(" in words for words in findings(replace(found, settings=apart)))

@@ -41,6 +41,8 @@ class LiveJobs:
         """grows when a job, a stage or an edge comes or goes"""
         self.slots = 0
         self.time_ms = 0
+        self.last_arrival_ms = 0
+        """of any job, those that are over included"""
         self.forgotten: list[LiveJob] = []
         """jobs that the last `update` found to be over"""
         self._next_forgotten: list[LiveJob] = []
@@ -125,6 +127,7 @@ class LiveJobs:
     def _job(self, key: str, time_ms: int) -> LiveJob:
         if key not in self._jobs:
             self._jobs[key] = LiveJob(key, key.partition(" ")[2], time_ms, seen_ms=time_ms)
+            self.last_arrival_ms = max(self.last_arrival_ms, time_ms)
             self.version += 1
         return self._jobs[key]
 

@@ -136,7 +136,9 @@ class LiveTables:
         done = (stages["finished"] == stages["num_tasks"]).astype(np.int32)
         jobs["stages_done"] = np.add.reduceat(done, first)
         jobs["attached"] = np.add.reduceat(stages["launched"] - stages["finished"], first)
-        state.clock["time_ms"] = live.time_ms - self.jobs[0].arrival_ms
+        origin_ms = self.jobs[0].arrival_ms
+        state.clock["time_ms"] = live.time_ms - origin_ms
+        state.clock["last_arrival_ms"] = live.last_arrival_ms - origin_ms
 
     def limits(self) -> dict[str, int]:
         """By job: the limit that the round has given it; what it holds for nothing counts too."""
