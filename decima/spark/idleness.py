@@ -45,7 +45,8 @@ def unused_slots(seen: Observation) -> int:
     return int(seen.num_executors - seen.jobs[seen.active]["held"].sum())
 
 
-def wants_more(seen: Observation) -> bool:
-    """Whether a stage has tasks to start that the plan in the making gives no slots."""
+def tasks_left(seen: Observation) -> int:
+    """Tasks to start that the plan in the making gives no slots."""
     rows = seen.stages[np.isin(seen.stages["job"], seen.active)]
-    return bool(np.any((rows["runnable"] == 1) & (rows["covered"] < rows["num_tasks"])))
+    rows = rows[rows["runnable"] == 1]
+    return int(np.maximum(rows["num_tasks"] - rows["covered"], 0).sum())

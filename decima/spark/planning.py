@@ -13,7 +13,7 @@ from typing import NamedTuple
 from decima.policies import Heuristic
 from decima.policy import Policy
 from decima.spark.errors import AttachError, PolicyFaultError
-from decima.spark.idleness import IdleWatch, unused_slots, wants_more
+from decima.spark.idleness import IdleWatch, tasks_left, unused_slots
 from decima.spark.jobs import LiveJobs
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.reports import SessionReport, TaskSet
@@ -189,7 +189,7 @@ class Planner:
             self._replace(round_)
             return str(fault)
         seen = round_.observation()
-        if may_forgive and not (unused_slots(seen) > 0 and wants_more(seen)):
+        if may_forgive and not (unused_slots(seen) > 0 and tasks_left(seen) > 0):
             self.failures_in_a_row = 0
         return None
 
@@ -236,12 +236,13 @@ class Planner:
             round_.assign(self._stand_in.decide(round_.observation()))
 
     def _idle_under_strict_fair(self, live: LiveJobs) -> int:
-        """Slots that its plan would give to nobody."""
+        """Slots that its plan would give to nobody though a task waits, as the JVM counts them."""
         round_ = self._tables.fill(live)
         if round_ is None:
             return 0
         self._replace(round_)
-        return unused_slots(round_.observation())
+        seen = round_.observation()
+        return min(unused_slots(seen), tasks_left(seen))
 
     def _note(self, fault: PolicyFaultError) -> None:
         self.failures += 1
