@@ -68,7 +68,7 @@ def together(*work: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=240)
+        thread.join(timeout=60)
         assert not thread.is_alive(), "a job hangs"
     if failed:
         raise failed[0]

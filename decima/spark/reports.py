@@ -85,7 +85,7 @@ class SessionReport(NamedTuple):
     idle_ms: int = 0
     """for how long slots have stood idle beside tasks that the plan in force kept from starting"""
     idle_slots: int = 0
-    """how many did so all that time"""
+    """how many did so all the time since the last report"""
 
     @property
     def running(self) -> int:

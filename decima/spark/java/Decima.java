@@ -785,7 +785,7 @@ final class News extends SparkListener {
     out.put("sets", told);
     out.put("slots", slots);
     out.put("idle_ms", control.idleness.ms());
-    out.put("idle_slots", control.idleness.least());
+    out.put("idle_slots", control.idleness.take());
     ArrayList news = new ArrayList();
     events.drainTo(news);
     out.put("events", news);
@@ -864,7 +864,9 @@ final class News extends SparkListener {
 final class Idleness {
   private final Control control;
   private long sinceNs = 0;
-  /** slots that stood idle so all the time since then; 0: none does */
+  /** slots that stand idle so; 0: none does */
+  private int wasted = 0;
+  /** the least of it since it was last told: a slot that a task has just left is no waste */
   private int least = 0;
   /** slots that no task runs on, whatever the reason */
   private int idle = 0;
@@ -875,11 +877,14 @@ final class Idleness {
 
   /** For how long slots have stood idle, as often as it was looked at. */
   synchronized long ms() {
-    return least == 0 ? 0L : (System.nanoTime() - sinceNs) / 1000000L;
+    return wasted == 0 ? 0L : (System.nanoTime() - sinceNs) / 1000000L;
   }
 
-  synchronized int least() {
-    return least;
+  /** How many have done so all the time since this was last asked. */
+  synchronized int take() {
+    int told = least;
+    least = wasted;
+    return told;
   }
 
   synchronized int idle() {
@@ -887,16 +892,14 @@ final class Idleness {
   }
 
   synchronized void look() {
-    int wasted = count();
-    int now = control.isFree() || control.observeOnly ? 0 : wasted;
-    if (now == 0) {
-      least = 0;
-    } else if (least == 0) {
-      least = now;
+    int counted = count();
+    int now = control.isFree() || control.observeOnly ? 0 : counted;
+    if (wasted == 0) {
       sinceNs = System.nanoTime();
-    } else {
-      least = Math.min(least, now);
+      least = now;
     }
+    least = Math.min(least, now);
+    wasted = now;
   }
 
   private int count() {
@@ -977,7 +980,7 @@ final class Watchdog extends Thread {
       control.news.countSlots(); // else done at each report
     }
     control.idleness.look();
-    if (isSilent && !control.lapsed && control.idleness.least() > 0) {
+    if (isSilent && !control.lapsed && control.idleness.ms() > 0) {
       control.lapsed = true;
       control.counters.lapses.incrementAndGet();
       control.revive();
