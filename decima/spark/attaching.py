@@ -56,7 +56,8 @@ def attach(
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
-        lapse_s: without a decision for so long while slots stand idle, Spark's own order returns.
+        lapse_s: where we are silent for so long and our plan keeps slots idle, Spark's own order
+            returns until we are heard again.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured.
         decision_log: a file for one JSON line a plan, bounded in size.

@@ -18,7 +18,7 @@ _JVM_COUNTERS = {
     "launches_over_limit": "Tasks started beyond a limit; always 0.",
     "early_launches": "Tasks started before the first plan that knew their stage.",
     "expired_holds": "Stages that started without waiting longer for their first decision.",
-    "lapses": "Times that limits lapsed because no decision came.",
+    "lapses": "Times that the plan lapsed: the scheduler was silent while slots stood idle.",
     "faults": "Exceptions of ours in the JVM.",
     "abandoned": "1 once the JVM has let go by itself, for want of a sign of life.",
 }

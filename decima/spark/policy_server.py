@@ -10,21 +10,18 @@ import os
 import select
 import socket
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
 
 from decima.policy import Policy
 from decima.spark import wire
-from decima.spark.planning import rehearsal
+from decima.spark.planning import PolicyFor, rehearsal
 from decima.spark.wire import PlanRequest
 from spark_sim import Action, IllegalActionError, Protocol
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
-
-PolicyFor = Callable[[TraceArrays], Policy]
 
 _LOOK_S = 5.0
 """so often it looks whether the driver is still there: a process that the driver has forked may
