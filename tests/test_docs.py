@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import click
 import pytest
@@ -20,6 +21,11 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 _LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
 _PATH = re.compile(r"`((?:traces|spark_sim|gnn|decima|tests|benchmarks|docs)/[\w./-]+)`")
 _CODE = re.compile(r"`(decima [a-z][^`]*)`|^(?: {4})?(decima [a-z].*)$", re.MULTILINE)
+_NAME = re.compile(r"`((?:files|traces|spark_sim|gnn|rl|decima)(?:\.[A-Za-z_]\w*)+)")
+_IMPORT = re.compile(
+    r"^ *from ((?:files|traces|spark_sim|gnn|rl|decima)[\w.]*) import ([\w, ]+)$", re.MULTILINE
+)
+_SPARK_PROPERTIES = {"decima.job"}
 _KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
 
 
@@ -30,6 +36,29 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     paths = [page.parent / link for link in _LINK.findall(text)]
     paths += [ROOT / path for path in _PATH.findall(text)]
     assert [str(path) for path in paths if not path.exists()] == []
+
+
+def names(text: str) -> set[str]:
+    """Dotted names of ours in code, and what is imported from our packages."""
+    found = set(_NAME.findall(text))
+    for module, several in _IMPORT.findall(text):
+        found |= {f"{module}.{name.split(' as ')[0].strip()}" for name in several.split(",")}
+    return found - _SPARK_PROPERTIES
+
+
+def is_there(name: str) -> bool:
+    """Whether it is a module, or something in one."""
+    try:
+        resolve_name(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
+
+
+@each_page
+def test_names_of_python_on_a_page_exist(page: Path) -> None:
+    """Modules, classes and functions, in sentences and in examples."""
+    assert [name for name in sorted(names(page.read_text())) if not is_there(name)] == []
 
 
 def commands(text: str) -> Iterator[list[str]]:

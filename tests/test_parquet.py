@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, wr
 from traces.bounds import Bounds
 from traces.model import MAX_NAME
 from traces.parquet import FORMAT, SCHEMA, VERSION
+from traces.thinning import thinned
 
 durations = st.lists(st.floats(2**-10, 2**40, width=32), max_size=4)
 names = st.text(min_size=1, max_size=8).map(clean)
@@ -304,7 +306,7 @@ def test_a_small_file_that_unfolds_to_gigabytes_is_refused_unread(tmp_path: Path
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     message, _, grown_mb = done.stdout.rpartition("|")
-    assert "values, at most 20,000,000 are read (traces.bounds.Bounds)" in message
+    assert "values, at most 20,000,000 are read (larger traces.bounds.Bounds" in message
     assert int(grown_mb) < 50
 
 
@@ -344,6 +346,20 @@ def test_bounds_can_be_raised_and_are_named(tmp_path: Path, small: Trace) -> Non
             read_trace(path, limits)
     bomb(path, 1000)
     assert len(read_trace(path, Bounds(values=2000)).jobs) == 1
+
+
+def test_a_trace_beyond_the_bounds_can_be_written_smaller(tmp_path: Path) -> None:
+    """The message says how: read with larger bounds, thinned, it is within them."""
+    big, small = tmp_path / "big.parquet", tmp_path / "small.parquet"
+    bomb(big, 1000)
+    bounds = Bounds(values=500)
+    with pytest.raises(
+        TraceError, match=r"at most 500 are read \(larger .*Bounds, given in Python"
+    ):
+        read_trace(big, bounds)
+    trace = read_trace(big, Bounds(values=10**4))
+    write_trace(replace(trace, jobs=tuple(thinned(job, 200) for job in trace.jobs)), small)
+    assert read_trace(small, bounds).jobs[0].work_ms == trace.jobs[0].work_ms
 
 
 def test_a_long_name_that_repeats_takes_its_length_once(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from files.names import clean
-from traces.bounds import DEFAULT, Bounds
+from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
 from traces.numbers import MS_PER_S
@@ -155,8 +155,7 @@ def _collect(
             if held > limits.stages or held_bytes > limits.file_bytes:
                 raise TraceError(
                     f"{path}: more than {limits.stages:,} tasks or {limits.file_bytes:,} bytes of "
-                    "them: take fewer jobs with a limit, or read with larger bounds "
-                    "(traces.bounds.Bounds)"
+                    f"them: take fewer jobs with a limit ({TO_READ_MORE})"
                 )
     return rows_of
 
@@ -188,7 +187,7 @@ def _lines(path: Path, stream: io.BufferedIOBase, max_bytes: int) -> Iterator[st
         if size > max_bytes:
             raise TraceError(
                 f"{path}:{number}: more than {max_bytes:,} bytes of content, as many are read "
-                "(traces.bounds.Bounds)"
+                f"({TO_READ_MORE})"
             )
         yield line.decode("utf-8", "replace").rstrip("\r\n")
 

@@ -11,7 +11,9 @@ from files.reading import MAX_JSON_BYTES
 class Bounds:
     """Bounds on what a reader takes in. The defaults are far above the traces that are known here.
 
-    A reader tells which bound it met; whoever has such a file and the memory gives larger ones.
+    A reader tells which bound it met; whoever has such a file and the memory gives larger ones, and
+    writes a smaller trace for the commands, which have no option for it: what one of them could
+    import, the next could not read.
     """
 
     content_bytes: int = 16 * 2**30
@@ -28,3 +30,6 @@ class Bounds:
 
 
 DEFAULT = Bounds()
+
+TO_READ_MORE = "larger traces.bounds.Bounds, given in Python, read more"
+"""ends the message of a bound that was met; docs/trace-format.md shows how"""

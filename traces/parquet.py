@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from files.names import clean
 from files.reading import parse_json, read_bytes
 from files.writing import written_whole
-from traces.bounds import DEFAULT, Bounds
+from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_NAME, Job, Trace
 from traces.parquet_columns import read_jobs
@@ -61,6 +62,21 @@ def _with_dictionaries() -> pa.Schema:
 
 
 _READ_SCHEMA = _with_dictionaries()
+
+
+def check_output(path: Path) -> None:
+    """Find out now what `write_trace` would find out after the work is done.
+
+    Raises:
+        TraceError: `path` is no ``.parquet``, or no file can be written there.
+    """
+    if path.suffix.lower() != ".parquet":
+        raise TraceError(f"{path}: a trace file ends in .parquet")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise TraceError(f"{path}: cannot write: {folder} is no folder")
+    if not os.access(folder, os.W_OK):
+        raise TraceError(f"{path}: cannot write: no permission in {folder}")
 
 
 def write_trace(trace: Trace, path: Path) -> None:
@@ -122,8 +138,7 @@ def _check_size(path: Path, size: Unfolded, limits: Bounds) -> None:
     ):
         if count > most:
             raise TraceError(
-                f"{path}: unfolds to {count:,} {label}, at most {most:,} are read "
-                "(traces.bounds.Bounds)"
+                f"{path}: unfolds to {count:,} {label}, at most {most:,} are read ({TO_READ_MORE})"
             )
 
 

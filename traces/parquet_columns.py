@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from files.names import clean
-from traces.bounds import Bounds
+from traces.bounds import TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_NAME, Job, LevelDurations, Stage
 
@@ -43,7 +43,7 @@ def read_jobs(table: pa.Table, limits: Bounds) -> Iterator[Job]:
         if len(rows) > limits.stages_per_job:
             raise TraceError(
                 f"job {name!r}: {len(rows):,} stages, at most {limits.stages_per_job:,} are read "
-                "(traces.bounds.Bounds)"
+                f"({TO_READ_MORE})"
             )
         yield Job(name, tuple(read.stage(row) for row in rows), arrivals[index])
 
@@ -57,7 +57,7 @@ class _Stages:
         if count > limits.stages:
             raise TraceError(
                 f"{count:,} stages and executor levels, at most {limits.stages:,} are read "
-                "(traces.bounds.Bounds)"
+                f"({TO_READ_MORE})"
             )
         self._names = _names(_present(stages).field("name"))
         self._num_tasks = _present(stages.field("num_tasks")).to_pylist()

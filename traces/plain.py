@@ -14,7 +14,7 @@ from typing import Any
 
 from files import reading
 from files.names import clean
-from traces.bounds import DEFAULT, Bounds
+from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
 from traces.text import json_number, parse_count, parse_number, read_table
@@ -69,7 +69,7 @@ def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
         if line > limits.stages or samples > limits.values:
             raise TraceError(
                 f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
-                "(traces.bounds.Bounds)"
+                f"({TO_READ_MORE})"
             )
         try:
             _add_row(drafts, _given(row), where)

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from traces.bounds import DEFAULT
+from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
 
 MAX_LINE_BYTES = 2**22
+_TO_READ_MORE = f"several smaller files can be imported as one trace; {TO_READ_MORE}"
 
 
 def read_table(
@@ -70,10 +71,10 @@ def _lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[str]:
             return
         size += len(line)
         if size > max_bytes or len(line) > MAX_LINE_BYTES:
-            rule = f"a file of more than {max_bytes:,} bytes"
+            rule = f"a file of more than {max_bytes:,} bytes is not read ({_TO_READ_MORE})"
             if len(line) > MAX_LINE_BYTES:
-                rule = f"a line of more than {MAX_LINE_BYTES:,} bytes"
-            raise TraceError(f"{path}:{number}: {rule} is not read (traces.bounds.Bounds)")
+                rule = f"a line of more than {MAX_LINE_BYTES:,} bytes is not read"
+            raise TraceError(f"{path}:{number}: {rule}")
         yield line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 

@@ -39,9 +39,9 @@ def say(text: str) -> None:
     click.echo(one_line(text))
 
 
-def stdout() -> Console:
-    """Where results go."""
-    console = CleanConsole(highlight=False)
+def stdout(*, markup: bool = True) -> Console:
+    """Where results go; `markup` in brackets is obeyed, or shown as it is."""
+    console = CleanConsole(highlight=False, markup=markup)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
     return console

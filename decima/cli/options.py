@@ -13,6 +13,8 @@ from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
 from spark_sim import Protocol
 from traces.estimates import KINDS
+from traces.parquet import check_output
+from traces.spark_log import GroupBy
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,6 +82,31 @@ TUNED = click.option(
     help="Parameters from `decima tune` or `decima fit-rule`; may be repeated.",
 )
 """parameters of heuristics, for `read_all_tuned`"""
+
+
+def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
+    check_output(path)
+    return path
+
+
+TRACE_OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    callback=_checked,
+    help="Trace file to write (.parquet).",
+)
+"""of an import; a path that cannot be written is refused before anything is read"""
+
+GROUP_BY = click.option(
+    "--group-by",
+    type=click.Choice([choice.value for choice in GroupBy]),
+    default=GroupBy.SQL.value,
+    show_default=True,
+    help="What makes one job: a SQL execution (outside SQL a Spark job), a Spark job, a job group.",
+)
+"""for all that reads event logs of Spark"""
 
 
 def workload_options(command: F) -> F:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.options import GROUP_BY
 from decima.replay import ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
 from decima.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
@@ -15,13 +16,6 @@ from spark_sim.cluster import MAX_EXECUTORS
 from traces.spark_log import GroupBy
 
 LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-GROUP_BY = click.option(
-    "--group-by",
-    type=click.Choice([choice.value for choice in GroupBy]),
-    default=GroupBy.SQL.value,
-    show_default=True,
-    help="What makes one job: a SQL execution (outside SQL a Spark job), a Spark job, a job group.",
-)
 JSON = click.option(
     "--json",
     "json_path",

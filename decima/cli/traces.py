@@ -10,14 +10,14 @@ from typing import Any
 import click
 from rich.table import Table
 
-from decima.cli.console import CleanConsole, say
+from decima.cli.console import say, stdout
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
+from decima.cli.options import TRACE_OUTPUT
 from decima.cli.record import record
 from traces import (
     Job,
     Trace,
-    TraceError,
     list_builtin,
     load_trace,
     read_alibaba,
@@ -31,14 +31,6 @@ from traces.graph import depth, summary
 from traces.numbers import MS_PER_S
 
 EXISTING = click.Path(exists=True, path_type=Path)
-OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="Trace file to write (.parquet).",
-)
-_WIDTH = 160  # of tables that go to a file or a pipe
 
 
 @click.group(cls=OneLineErrors)
@@ -110,7 +102,7 @@ traces.add_command(record)
 
 @import_group.command("decima-sim")
 @click.argument("folder", type=EXISTING)
-@OUTPUT
+@TRACE_OUTPUT
 def import_decima_sim(folder: Path, output: Path) -> None:
     """Import decima-sim's TPC-H FOLDER (all sizes, or one)."""
     save_imported(read_decima_sim(folder), output)
@@ -118,10 +110,15 @@ def import_decima_sim(folder: Path, output: Path) -> None:
 
 @import_group.command("alibaba")
 @click.argument("file", type=EXISTING)
-@click.option("--limit", type=int, help="Take only the first jobs of the file, this many.")
+@click.option(
+    "--limit",
+    type=int,
+    help="Take only the first jobs of the file, this many. All of it is read even so: the rows of "
+    "a job may lie anywhere.",
+)
 @click.option("--machine-memory-mb", type=float, help="What 100 in plan_mem stands for.")
 @click.option("--raw-starts", is_flag=True, help="Count waiting for parents as run time.")
-@OUTPUT
+@TRACE_OUTPUT
 def import_alibaba(
     file: Path, limit: int | None, machine_memory_mb: float | None, raw_starts: bool, output: Path
 ) -> None:
@@ -137,7 +134,7 @@ def import_alibaba(
 
 @import_group.command("csv")
 @click.argument("files", nargs=-1, required=True, type=EXISTING)
-@OUTPUT
+@TRACE_OUTPUT
 def import_csv(files: tuple[Path, ...], output: Path) -> None:
     """Import CSV files written by hand (docs/trace-format.md)."""
     save_imported(_merged(files, read_csv, output), output)
@@ -145,7 +142,7 @@ def import_csv(files: tuple[Path, ...], output: Path) -> None:
 
 @import_group.command("json")
 @click.argument("files", nargs=-1, required=True, type=EXISTING)
-@OUTPUT
+@TRACE_OUTPUT
 def import_json(files: tuple[Path, ...], output: Path) -> None:
     """Import JSON files written by hand (docs/trace-format.md)."""
     save_imported(_merged(files, read_json, output), output)
@@ -154,7 +151,7 @@ def import_json(files: tuple[Path, ...], output: Path) -> None:
 @import_group.command("wfcommons")
 @click.argument("files", nargs=-1, required=True, type=EXISTING)
 @click.option("--group", is_flag=True, help="Merge interchangeable tasks into one stage.")
-@OUTPUT
+@TRACE_OUTPUT
 def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None:
     """Import WfCommons instances (WfFormat 1.5), one job for each file."""
     save_imported(read_wfcommons(files, group=group), output)
@@ -164,10 +161,8 @@ def save_imported(trace: Trace, output: Path) -> None:
     """Write `trace` and print its figures with what the importer left out: the end of an import.
 
     Raises:
-        TraceError: the output is no ``.parquet`` path, or cannot be written.
+        TraceError: the output cannot be written.
     """
-    if output.suffix.lower() != ".parquet":
-        raise TraceError(f"{output}: a trace file ends in .parquet")
     write_trace(trace, output)
     _print_figures(summary(trace))
     say(f"wrote {output}")
@@ -247,7 +242,4 @@ def _print_job(job: Job) -> None:
 
 def _print(table: Table) -> None:
     # Names come from files: they are shown as they are, never read as markup.
-    console = CleanConsole(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
-    console.print(table)
+    stdout(markup=False).print(table)

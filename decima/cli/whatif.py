@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import parse_names
-from decima.cli.replay import GROUP_BY, JSON, LOGS
+from decima.cli.options import GROUP_BY, parse_names
+from decima.cli.replay import JSON, LOGS
 from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
 from decima.replay.report import verdict

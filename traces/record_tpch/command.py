@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from traces.errors import TraceError
 from traces.model import Trace
-from traces.parquet import write_trace
+from traces.parquet import check_output, write_trace
 from traces.record_tpch.plan import QUERIES, RecordingPlan, Variant
 from traces.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
 
@@ -80,7 +79,7 @@ def tpch(
 
     The defaults are those of the built-in trace tpch and take about half an hour on two cores.
     """
-    _check_output(output)
+    check_output(output)
     if from_logs is not None:
         trace = read_recording(from_logs, name=output.stem, samples=samples, model=not no_model)
     else:
@@ -131,17 +130,6 @@ def _whole(option: str, number: float) -> int:
     if not number.is_integer():
         raise TraceError(f"{option} {number:g}: not a whole number")
     return int(number)
-
-
-def _check_output(output: Path) -> None:
-    """Find out now what would else be found out after half an hour."""
-    if output.suffix.lower() != ".parquet":
-        raise TraceError(f"{output}: a trace file ends in .parquet")
-    folder = output.absolute().parent
-    if not folder.is_dir():
-        raise TraceError(f"{output}: cannot write: {folder} is no folder")
-    if not os.access(folder, os.W_OK):
-        raise TraceError(f"{output}: cannot write: no permission in {folder}")
 
 
 def _words(trace: Trace) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from files.names import clean
-from traces.bounds import DEFAULT, Bounds
+from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log.codecs import open_codec
@@ -142,7 +142,7 @@ class Application:
             ("executors", len(self.executors), limits.stages),
         ):
             if count > most:
-                return f"more than {most:,} {label} (traces.bounds.Bounds)"
+                return f"more than {most:,} {label} ({TO_READ_MORE})"
         return None
 
     def _add_fact(self, event: Event) -> None:
@@ -272,8 +272,8 @@ def _counted(pieces: Iterator[bytes], summary: ImportSummary, max_bytes: int) ->
         size += len(piece)
         if size > max_bytes:
             raise DamageError(
-                f"the file unfolds to more than {max_bytes:,} bytes (traces.bounds.Bounds), the "
-                "rest is not read"
+                f"the file unfolds to more than {max_bytes:,} bytes ({TO_READ_MORE}), "
+                "the rest is not read"
             )
         yield piece
 
