@@ -179,6 +179,22 @@ def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
         assert len(numbers) > 20 if run == 0 else numbers[0] == 1
 
 
+def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    """Neither the first file nor the one that is put aside; what a link leads to stays."""
+    victim, path = tmp_path / "victim", tmp_path / "log.jsonl"
+    victim.write_text("precious")
+    path.symlink_to(victim)
+    with pytest.raises(AttachError, match=rf"decision log {path}: .*symbolic link"):
+        DecisionLog(path, mode="exact", policy="p")
+    path.unlink()
+    (tmp_path / "log.jsonl.1").symlink_to(victim)
+    with closing(DecisionLog(DecisionLogFiles(path, 200, 2), mode="exact", policy="p")) as log:
+        report = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
+        log.note_plan(1, report, Plan((1,), {}, (), "p"), (1, 2))
+    assert [file.is_symlink() for file in sorted(tmp_path.glob("log.jsonl*"))] == [False, False]
+    assert victim.read_text() == "precious"
+
+
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
     for bounds in ((1_000, 1), (0, 2)):
         with pytest.raises(AttachError, match="at least 2"):

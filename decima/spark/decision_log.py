@@ -15,6 +15,7 @@ from decima.spark.live_job import LiveJob
 from decima.spark.log_files import DecisionLogFiles, Lines
 from decima.spark.planning import Plan
 from decima.spark.reports import SessionReport, TaskSet
+from files.errors import reason
 from files.names import clean
 from traces import Job, Stage
 
@@ -88,7 +89,7 @@ class DecisionLog:
             ran: what really decides; None: the policy.
 
         Raises:
-            AttachError: the file cannot be written.
+            AttachError: the file cannot be written, or its path is a link.
         """
         files = DecisionLogFiles.of(where)
         header = {
@@ -101,10 +102,9 @@ class DecisionLog:
             "ran": policy if ran is None else ran,
         }
         try:
-            files.path.open("w").close()
             self._lines = Lines(files, json.dumps(header))
         except OSError as error:
-            raise AttachError(f"decision log {files.path}: {error.strerror or error}") from error
+            raise AttachError(f"decision log {files.path}: {reason(error)}") from error
 
     def note_plan(
         self, number: int, report: SessionReport, plan: Plan, applied_ms: tuple[int, int]

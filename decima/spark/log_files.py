@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from decima.spark.errors import AttachError
+from files.writing import open_to_append
 
 LOG = logging.getLogger("decima.spark")
 
@@ -44,10 +46,19 @@ class Lines(RotatingFileHandler):
     """Lines in files of bounded size."""
 
     def __init__(self, to: DecisionLogFiles, header: str) -> None:
-        super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1, encoding="utf-8")
+        """Begin anew.
+
+        Raises:
+            OSError: the file cannot be written, or its path is a link.
+        """
+        open_to_append(to.path, empty=True).close()
+        super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1)
         self._header = header
         self._is_over = False
         self.write(header)
+
+    def _open(self) -> TextIOWrapper:
+        return TextIOWrapper(open_to_append(Path(self.baseFilename)), "utf-8")
 
     def write(self, line: str) -> None:
         """One line more."""
