@@ -102,6 +102,37 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     assert "strict_fair" in found.stdout
 
 
+def refusals() -> list[tuple[Exception, str]]:
+    """What starting a Spark may raise, and what is told of it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
+
+    thrown = MagicMock(_target_id="o1")
+    thrown.toString.return_value = (
+        "java.lang.IllegalArgumentException: bad port\n\tat a.B(B.java:1)"
+    )
+    return [
+        (Py4JJavaError("While calling\n", thrown), "java.lang.IllegalArgumentException: bad port"),
+        (IllegalArgumentException("no such master\n\nJVM stacktrace:\na.B"), "no such master"),
+        (PySparkRuntimeError("no gateway\nat all"), "(is Java there?): no gateway"),
+        (FileNotFoundError(2, "No such file", "submit"), "[Errno 2] No such file: 'submit'"),
+    ]
+
+
+def test_a_spark_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it says at length, no traceback, and exit code 2."""
+    sql = pytest.importorskip("pyspark.sql")
+    for error, said in refusals():
+        monkeypatch.setattr(sql.SparkSession.Builder, "getOrCreate", MagicMock(side_effect=error))
+        command = ["spark", "replay", "--jobs", "1", "--slots", "2", "--policies", "spark-fifo"]
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == 2, result.exception
+        line = result.stderr.splitlines()[-1]
+        assert result.stderr.endswith(f"running spark-fifo\n{line}\n")
+        assert line.startswith("error: Spark does not start")
+        assert line.endswith(f" {said}")
+
+
 def test_sessions_after_a_recorded_one_write_no_event_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

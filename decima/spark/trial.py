@@ -12,6 +12,7 @@ import numpy as np
 
 from decima.policies import HEURISTICS, Heuristic, Parameters, is_learned
 from decima.spark.attaching import attach
+from decima.spark.compile import first_line
 from decima.spark.errors import AttachError
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
@@ -181,10 +182,11 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
         event_log: a folder for its event log.
 
     Raises:
-        AttachError: pyspark is not installed, or Java does not start.
+        AttachError: pyspark is not installed, Java does not start, or Spark refuses its settings.
     """
     try:
-        from pyspark.errors import PySparkRuntimeError
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException, PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise AttachError(
@@ -196,6 +198,7 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
         .config("spark.scheduler.mode", "FAIR" if fair else "FIFO")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")  # in force before what can fail
     )
     # What the first session of a process sets, its JVM keeps for all: no log is said as well.
     settings = {**LOOPBACK, "spark.eventLog.enabled": "false" if event_log is None else "true"}
@@ -204,8 +207,8 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        return builder.getOrCreate()
     except PySparkRuntimeError as error:
-        raise AttachError(f"Spark does not start (is Java there?): {error}") from error
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+        raise AttachError(f"Spark does not start (is Java there?): {first_line(error)}") from error
+    except (Py4JError, PySparkException, OSError) as error:
+        raise AttachError(f"Spark does not start: {first_line(error)}") from error
