@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,6 +162,35 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     state = tmp_path / "rule.state.json"
     refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")
     assert run(*arguments, "--resume", state, command="fit-rule").exit_code == 0
+
+
+def test_minutes_end_a_fit_that_can_go_on(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generations of 40 s: two to a minute, those of a fit that goes on counted anew. What is
+    stopped so is what as many generations give.
+    """
+    clock = itertools.count(0.0, 40.0)
+    monkeypatch.setattr("decima.rule_fit.fit.time", SimpleNamespace(monotonic=clock.__next__))
+    options = ("--population", 4, "--validation", 2)
+    out, state = tmp_path / "rule.json", tmp_path / "rule.state.json"
+    # The generations end it should the minutes not.
+    minute = (*options, "--minutes", 1, "--generations", 9, "-o", out)
+    for done, more in ((2, ()), (4, ("--resume", state))):
+        result = run(*minute, *more, command="fit-rule")
+        assert result.exit_code == 0, result.output
+        assert f"of {done}; state in" in result.stdout
+        assert json.loads(state.read_text())["elapsed_s"] == 40.0 * done
+        assert read_tuned(out)[0] == "es_rule"
+
+    straight = tmp_path / "straight.json"
+    run(*options, "--generations", 4, "-o", straight, command="fit-rule")
+    stopped, never = (
+        json.loads(path.with_suffix(".state.json").read_text()) for path in (out, straight)
+    )
+    assert stopped == never
+    assert len(never["generations"]) == 4
+    assert out.read_text() == straight.read_text()
 
 
 def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
