@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import settings
 
 from decima.cli.main import main
 from spark_sim.compile import Kernels
@@ -14,6 +15,11 @@ from tests.commands import SMALL, Command
 from tests.real_spark import missing_for_spark, skip_without
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 from traces.synthetic import chain, fork_join
+
+# Every run tries the same examples: a test that fails does so again, here and elsewhere.
+# `pytest --hypothesis-profile=default` tries others.
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -213,7 +213,7 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_damage_never_escapes_as_another_error(data: st.DataObject, tmp_path: Path) -> None:
