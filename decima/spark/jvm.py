@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from decima.spark.compile import first_line, java_class
-from decima.spark.errors import AttachError
+from decima.spark.errors import AttachError, missing
 from decima.spark.planning import Plan
 from decima.spark.reports import SessionReport, read_report
 
@@ -31,9 +31,7 @@ def check_session(spark: Any) -> Any:
         from pyspark import SparkContext
         from pyspark.sql.utils import is_remote
     except ImportError as error:
-        raise AttachError(
-            "pyspark is not installed: pip install 'decima-scheduler[spark]'"
-        ) from error
+        raise missing("pyspark") from error
     if is_remote() or "connect" in type(spark).__module__:
         raise AttachError(
             "this is Spark Connect: it has no access to the scheduler; attach in the driver itself"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from decima.spark.errors import AttachError
+from decima.spark.errors import AttachError, missing
+from traces.loopback import ADDRESS
 
 if TYPE_CHECKING:
     from decima.spark.scheduler import SchedulerStatus
-
-LOOPBACK = "127.0.0.1"
 
 _JVM_COUNTERS = {
     "refused_offers": "Offers that a limit refused.",
@@ -65,7 +64,7 @@ class Collector:
 
 
 def serve(
-    status: Callable[[], SchedulerStatus], port: int, address: str = LOOPBACK
+    status: Callable[[], SchedulerStatus], port: int, address: str = ADDRESS
 ) -> Callable[[], None]:
     """Serve on `port`, to this machine only unless `address` says otherwise; returns how to stop.
 
@@ -75,9 +74,7 @@ def serve(
     try:
         from prometheus_client import CollectorRegistry, start_http_server
     except ImportError as error:
-        raise AttachError(
-            "prometheus_client is not installed: pip install 'decima-scheduler[spark]'"
-        ) from error
+        raise missing("prometheus_client") from error
     registry = CollectorRegistry()
     registry.register(Collector(status))
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from decima.policies import HEURISTICS, Heuristic, Parameters, is_learned
 from decima.spark.attaching import attach
 from decima.spark.compile import first_line
-from decima.spark.errors import AttachError
+from decima.spark.errors import AttachError, missing
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.scheduler import SchedulerStatus
@@ -189,9 +189,7 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
         from pyspark.errors import PySparkException, PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise AttachError(
-            "pyspark is not installed: pip install 'decima-scheduler[spark]'"
-        ) from error
+        raise missing("pyspark") from error
     builder = (
         SparkSession.builder.master(f"local[{slots}]")
         .appName("decima replay")
