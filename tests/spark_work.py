@@ -26,6 +26,8 @@ def local_spark() -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
+        # The session that started this JVM may have had one, in a folder that is gone by now.
+        .config("spark.eventLog.enabled", "false")
         .config(map=dict(LOOPBACK))
         .getOrCreate()
     )
