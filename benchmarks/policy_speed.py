@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from decima.agent.scoring import Scorer
 from numpy.typing import NDArray
 
 from decima.agent.memory import GraphSorter
@@ -28,7 +29,6 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, Rollouts, roll_out
 from decima.agent.scales import Scales
-from decima.agent.scoring import Scorer
 from decima.policies import model_path
 from decima.training.shard import BLOCK, CHUNK
 from spark_sim import Cluster, Simulator, Status, Streams

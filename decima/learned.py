@@ -51,8 +51,8 @@ def play_in_lockstep(
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    generators = [np.random.default_rng(key) for key in keys]
-    lanes = Lanes(arrays, cluster, runs, generators if name.endswith(SAMPLED_SUFFIX) else None)
+    drawn = np.array(keys, np.uint64) if name.endswith(SAMPLED_SUFFIX) else None
+    lanes = Lanes(arrays, cluster, runs, drawn)
     return play_out(load(name, cluster.protocol), Scales.of(arrays), lanes)
 
 

@@ -13,9 +13,10 @@ from decima.heuristics import run as compiled
 from decima.policy import Policy
 from decima.weights import shipped_weights
 from spark_sim import Action, IllegalActionError, Observation, Protocol, Simulator, Status
+from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
-from spark_sim.tables import ILLEGAL, NONE
+from spark_sim.tables import ILLEGAL, NONE, State
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
@@ -228,3 +229,12 @@ class Heuristic:
             raise IllegalActionError(f"policy {self.name!r}: {explain_illegal(seen, action)}")
         simulator.finish(status)
         return spent_us / 1e6
+
+    def branch(self, state: State, wanted: Preferences, index: int) -> int:
+        """Choose once by the preferences `index`, then play `state` to its end.
+
+        Returns:
+            how many preferences were looked at.
+        """
+        _, used = compiled.branch(state, wanted, index, self._code, self._numbers, self._scratch)
+        return int(used)

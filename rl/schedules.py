@@ -55,9 +55,9 @@ class Curriculum:
     read; only the chance of an end falls there (mean 2,000 s to 20,000 s over 1,125 iterations).
     """
 
-    start_s: float
+    start: float
     """mean length at iteration 0, in simulated seconds"""
-    end_s: float
+    end: float
     """mean length from iteration `iterations` on"""
     iterations: int
     """how many iterations the growth takes"""
@@ -65,9 +65,9 @@ class Curriculum:
     """whether equal steps add the same time or multiply by the same factor"""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.start_s <= self.end_s:
+        if not 0.0 < self.start <= self.end:
             raise ValueError(
-                f"mean episode length from {self.start_s} s to {self.end_s} s: it must be above 0"
+                f"mean episode length from {self.start} s to {self.end} s: it must be above 0"
                 " and not fall"
             )
         if self.iterations < 1:
@@ -75,16 +75,16 @@ class Curriculum:
         if self.growth not in ("linear", "geometric"):
             raise ValueError(f"growth is {self.growth!r}: it must be linear or geometric")
 
-    def mean_s(self, iteration: int) -> float:
+    def mean(self, iteration: int) -> float:
         """Mean episode length at an iteration, counted from 0."""
         share = min(iteration / self.iterations, 1.0)
         if self.growth == "linear":
-            return self.start_s + (self.end_s - self.start_s) * share
-        return float(self.start_s * (self.end_s / self.start_s) ** share)
+            return self.start + (self.end - self.start) * share
+        return float(self.start * (self.end / self.start) ** share)
 
     def draw(self, rng: np.random.Generator, iteration: int) -> float:
         """Length in seconds of one episode of an iteration; all rollouts of one input share it."""
-        return float(rng.exponential(self.mean_s(iteration)))
+        return float(rng.exponential(self.mean(iteration)))
 
 
 def gap_weights(gap: Floats, *, temperature: float, floor: float = 0.1) -> Floats:

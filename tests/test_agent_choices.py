@@ -7,18 +7,18 @@ import math
 import numpy as np
 import pytest
 import torch
+from decima.agent.acting import Choices, act
+from decima.agent.scoring import Scorer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decima.agent import kernels
-from decima.agent.acting import Choices, act
 from decima.agent.memory import GraphSorter, Memory, Seen
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.recording import Recorder
 from decima.agent.scene import Scene
-from decima.agent.scoring import Scorer
 from spark_sim import Cluster, Observation, Status
 from spark_sim.tables import NONE
 from tests.test_agent_support import (

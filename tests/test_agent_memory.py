@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from decima.agent.acting import act
+from decima.agent.kernels import KNOWN
 from torch import Tensor
 
 from decima.agent import columns
-from decima.agent.acting import act
-from decima.agent.kernels import KNOWN
 from decima.agent.memory import Memory, Seen, describe
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import torch
+from decima.agent.scoring import Scorer, segment_log_softmax
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from decima.agent.memory import GraphSorter
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, roll_out
-from decima.agent.scoring import Scorer, segment_log_softmax
 from rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from decima.agent.acting import act
 
 from decima.agent import columns
 from decima.agent import model as model_files
-from decima.agent.acting import act
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.cli.main import main

@@ -33,7 +33,7 @@ _COMPILED_LAST = "agent"
 @click.option(
     "--tuned",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Imitate this heuristic first: a file of `decima fit-rule` or `decima tune`.",
+    help="Start from this rule instead of the shipped one: a file of `decima fit-rule`.",
 )
 @click.option(
     "--out",
@@ -64,7 +64,7 @@ def train(
     to the same result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.training.config import read_config, with_teacher
+    from decima.training.config import read_config, with_rule
     from decima.training.session import MODEL, run_training
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
@@ -78,8 +78,9 @@ def train(
     else:
         config = read_config(config_path, changes)
         if tuned is not None:
-            config = with_teacher(config, *read_tuned(tuned))
-        load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
+            config = with_rule(config, *read_tuned(tuned))
+        for trace in {one.trace for one in config.workload.evaluations()}:
+            load_trace(trace)  # what is wrong with it shows before a folder is made
         folder = RunFolder.create(out, config.to_json())
     with folder:
         result = run_training(

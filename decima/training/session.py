@@ -10,7 +10,7 @@ from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
 from decima.training.config import TrainConfig, config_from
 from decima.training.learner import DecimaLearner
-from decima.training.shard import REFERENCE
+from decima.training.shard import REFERENCES
 from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
 from rl.loop import TrainingResult, train
@@ -71,12 +71,12 @@ def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dic
     }
     return {
         "feature_version": FEATURE_VERSION,
-        "trace": config.workload.trace,
+        "trace": ", ".join(sorted({one.trace for one in config.workload.evaluations()})),
         "seed": config.seed,
         "iterations": result.state.next_iteration,
         "best_iteration": best,
         "trained_s": round(result.state.elapsed_s, 1),
-        "validation_percent_against": REFERENCE,
+        "validation_percent_against": REFERENCES[0],
         "validation": validation,
         "environment": json.loads(folder.environment_file.read_text("utf-8")),
         "config": config.to_json(),
