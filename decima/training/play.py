@@ -19,14 +19,12 @@ from decima.training.config import TrainConfig
 from decima.training.costs import cost_at
 from decima.training.credit import Finished, of_branches, of_returns
 from decima.training.episodes import Episode
-from spark_sim import Streams
+from spark_sim import Simulator, Streams
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64, Int64
 
 _STATES_STREAM = 12
-_ROUNDS_A_JOB = 12
-"""of a typical workload; it only decides about how many states an episode gives"""
 
 
 class Batch(NamedTuple):
@@ -68,7 +66,9 @@ class Player:
         recorder: Recorder | None = None
         states: list[State] = []
         costs: list[Float64] = []
-        brancher = Brancher(self._config, network, episodes, iteration) if by_branches else None
+        brancher = None
+        if by_branches:
+            brancher = Brancher(self._config, network, self._arrays, episodes, iteration)
         simulators = None
         for step in steps(network, self._scales, lanes):
             simulators = step.simulators
@@ -128,6 +128,7 @@ class Brancher:
         self,
         config: TrainConfig,
         network: PolicyNetwork,
+        arrays: TraceArrays,
         episodes: list[Episode],
         iteration: int,
     ) -> None:
@@ -137,8 +138,9 @@ class Brancher:
         self._rule = Heuristic("es_rule", rule)
         key = (iteration, episodes[0].number, _STATES_STREAM)
         self._rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=key))
-        rounds = np.array([_ROUNDS_A_JOB * len(episode.run.job) for episode in episodes])
-        self._chance = np.minimum(1.0, config.credit.states / rounds)
+        # The rule's own run tells about how many states there will be to choose from.
+        rounds = np.array([_rounds(self._rule, arrays, episode) for episode in episodes])
+        self._chance = np.minimum(1.0, config.credit.states / np.maximum(rounds, 1))
 
     def try_some(self, step: Step, recorder: Recorder) -> Float64:
         """Record what was tried in some of the simulations; returns what each plan cost."""
@@ -169,6 +171,20 @@ class Brancher:
             end_s = np.array([state.clock[0]["time_ms"] / 1000.0])
             cost[row] = cost_at(objective, state, end_s)[0]
         return cost, used
+
+
+def _rounds(rule: Heuristic, arrays: TraceArrays, episode: Episode) -> int:
+    """Scheduling events in an episode under the rule."""
+    run = episode.run
+    simulator = Simulator(
+        arrays,
+        episode.setting.config.cluster(),
+        run.arrival_ms,
+        run.job,
+        duration_key=run.duration_key,
+    )
+    rule.play(simulator)
+    return int(simulator.state.clock[0]["rounds"])
 
 
 def _copied(state: State) -> State:
