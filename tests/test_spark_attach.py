@@ -137,7 +137,7 @@ def test_a_model_for_another_size_says_so(
     from decima.agent.model import load_model, save_model
     from decima.policies import model_path
 
-    model = load_model(model_path("decima-session"))
+    model = load_model(model_path("decima"))
     card = json.loads(json.dumps(model.card))
     for trained, warns in ((50, True), (12, False)):
         card["config"]["workload"]["executors"] = trained

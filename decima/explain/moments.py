@@ -57,7 +57,7 @@ def moments(
         duration_key=streams.duration_key(),
     )
     key = int(streams.actions().integers(2**63))
-    policy = learned_policy(name, workload.arrays, key, config.cluster().protocol)
+    policy = learned_policy(name, workload.arrays, key)
     total = np.zeros(len(columns.CLUSTER))
     is_session = simulator.cluster.protocol is Protocol.SESSION
     moving_delay_s = 0.0 if is_session else simulator.cluster.moving_delay_ms / MS_PER_S
