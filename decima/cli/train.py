@@ -65,7 +65,7 @@ def train(
     """
     # torch takes a second to load, which other commands need not wait for.
     from decima.training.config import read_config, with_rule
-    from decima.training.session import MODEL, run_training
+    from decima.training.session import MODEL, run_training, verdict
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
@@ -94,7 +94,10 @@ def train(
             f"{result.reason.value} after {state.next_iteration} iterations, "
             f"{duration_text(state.elapsed_s)} of training"
         )
-        stdout().print(_reached(state))
+        if state.best_iteration is None:
+            stdout().print("no validation yet: the model is the newest")
+        else:
+            stdout().print(verdict(folder, state.best_iteration))
         if (out / MODEL).exists():
             stdout().print(f"model: {out / MODEL}")
 
@@ -117,14 +120,3 @@ class _Preparation:
 
     def stopped(self) -> None:
         """Nothing to say."""
-
-
-def _reached(state: LoopState) -> str:
-    """The result in one line, against its target."""
-    if state.best_score is None:
-        return "no validation yet: the model is the newest"
-    compared = "better" if state.best_score < 0 else "not better"
-    return (
-        f"best average JCT on held-back sequences: {state.best_score:+.1f} % against "
-        f"strict_fair, {compared} (the target is below 0)"
-    )

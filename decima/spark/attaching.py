@@ -148,7 +148,7 @@ class Guest:
         return self._policy.decide(read_only(observation))
 
 
-def _trained_slots(policy: str | Policy) -> int | None:
+def _trained_slots(policy: str | Policy) -> tuple[int, int] | None:
     """The slots that a model was trained for; None for other policies, and where nobody says."""
     if not isinstance(policy, str) or not is_learned(policy):
         return None

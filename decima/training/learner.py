@@ -142,7 +142,7 @@ class DecimaLearner:
 
         Returns:
             "score": percent above `strict_fair` (lower is better), the geometric mean over
-            settings; the same by setting; and "above_es_rule", against that.
+            settings; the same by setting; and "above_NAME" against the other heuristics.
         """
         if not self._references:
             for name in REFERENCES:
