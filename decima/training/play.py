@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from traces.arrays import TraceArrays
 from traces.numbers import Float64, Int64
 
 _STATES_STREAM = 12
+USUAL_DECISIONS = 400
+"""of an episode; one with four times as many gives half as many states"""
 
 
 class Batch(NamedTuple):
@@ -138,9 +141,10 @@ class Brancher:
         self._rule = Heuristic("es_rule", rule)
         key = (iteration, episodes[0].number, _STATES_STREAM)
         self._rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=key))
-        # The rule's own run tells about how many states there will be to choose from.
-        rounds = np.array([_rounds(self._rule, arrays, episode) for episode in episodes])
-        self._chance = np.minimum(1.0, config.credit.states / np.maximum(rounds, 1))
+        # The rule's own run tells about how many states there will be to choose from, and what it
+        # costs to go on from one.
+        chances = [_chance(self._rule, arrays, one, config.credit.states) for one in episodes]
+        self._chance = np.array(chances)
 
     def try_some(self, step: Step, recorder: Recorder) -> Float64:
         """Record what was tried in some of the simulations; returns what each plan cost."""
@@ -173,8 +177,8 @@ class Brancher:
         return cost, used
 
 
-def _rounds(rule: Heuristic, arrays: TraceArrays, episode: Episode) -> int:
-    """Scheduling events in an episode under the rule."""
+def _chance(rule: Heuristic, arrays: TraceArrays, episode: Episode, states: int) -> float:
+    """With which a state is taken, for about `states` of them; fewer in a long run."""
     run = episode.run
     simulator = Simulator(
         arrays,
@@ -184,7 +188,9 @@ def _rounds(rule: Heuristic, arrays: TraceArrays, episode: Episode) -> int:
         duration_key=run.duration_key,
     )
     rule.play(simulator)
-    return int(simulator.state.clock[0]["rounds"])
+    clock = simulator.state.clock[0]
+    wanted = states / math.sqrt(max(1.0, float(clock["decisions"]) / USUAL_DECISIONS))
+    return min(1.0, wanted / max(1, int(clock["rounds"])))
 
 
 def _copied(state: State) -> State:
