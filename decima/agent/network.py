@@ -26,7 +26,7 @@ from decima.heuristics.es_rule import PARAMETERS
 from decima.weights import shipped_weights
 from gnn.encoder import NEGATIVE_SLOPE, Encoder, EncoderConfig
 
-SHARPNESS = 3.0
+SHARPNESS = 2.0
 """kappa at first: the odds of two neighbours in the rule's order are e to this"""
 _SURE = 1e4
 _PLANNED = columns.CLUSTER.index("planned")

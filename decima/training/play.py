@@ -21,6 +21,7 @@ from decima.training.costs import cost_at
 from decima.training.credit import Finished, of_branches, of_returns
 from decima.training.episodes import Episode
 from spark_sim import Simulator, Streams
+from spark_sim.kernels.choices import Preferences
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64, Int64
@@ -121,7 +122,11 @@ class Player:
                 streams = Streams(self._config.seed, episode.number, rollout)
                 keys.append(int(streams.actions().integers(1, 2**63)))
         cluster = episodes[0].setting.config.cluster()
-        return Lanes(self._arrays, cluster, runs, np.array(keys, np.uint64))
+        # Branches are tried from the states that the likeliest plans lead to: those it will meet.
+        by_branches = self._config.credit.method == "branches"
+        return Lanes(
+            self._arrays, cluster, runs, None if by_branches else np.array(keys, np.uint64)
+        )
 
 
 class Brancher:
@@ -169,12 +174,34 @@ class Brancher:
         objective = self._config.credit.objective
         cost = np.empty(len(drawn.decision))
         used = np.empty(len(drawn.decision), np.int64)
+        known: dict[tuple[int, bytes], tuple[float, int]] = {}
+        lengths: set[int] = set()
         for row, lane in enumerate(drawn.decision):
-            state = _copied(step.simulators.state(int(lane)))
-            used[row] = self._rule.branch(state, wanted, row)
-            end_s = np.array([state.clock[0]["time_ms"] / 1000.0])
-            cost[row] = cost_at(objective, state, end_s)[0]
+            # Plans that agree in all that was looked at have the same future.
+            found = next(
+                (
+                    known[key]
+                    for length in lengths
+                    if (key := (int(lane), _begin(wanted, row, length))) in known
+                ),
+                None,
+            )
+            if found is None:
+                state = _copied(step.simulators.state(int(lane)))
+                length = self._rule.branch(state, wanted, row)
+                end_s = np.array([state.clock[0]["time_ms"] / 1000.0])
+                found = float(cost_at(objective, state, end_s)[0]), length
+                known[int(lane), _begin(wanted, row, length)] = found
+                lengths.add(length)
+            cost[row], used[row] = found
         return cost, used
+
+
+def _begin(wanted: Preferences, row: int, length: int) -> bytes:
+    """The first `length` entries of a plan, as far as it has so many."""
+    first = int(wanted.ptr[row])
+    last = min(first + length, int(wanted.ptr[row + 1]))
+    return wanted.stage[first:last].tobytes() + wanted.limit[first:last].tobytes()
 
 
 def _chance(rule: Heuristic, arrays: TraceArrays, episode: Episode, states: int) -> float:
