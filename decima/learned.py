@@ -68,5 +68,5 @@ def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    rng = np.random.default_rng(key) if name.endswith(SAMPLED_SUFFIX) else None
-    return LearnedPolicy(load(name), trace, rng=rng, name=name)
+    drawn = key if name.endswith(SAMPLED_SUFFIX) else None
+    return LearnedPolicy(load(name), trace, key=drawn, name=name)

@@ -30,6 +30,8 @@ from spark_sim.tables import NONE
 from traces.numbers import Int64
 
 _NEVER = -1e9
+_COUNT = np.uint64(0xD1342543DE82EF95)
+"""odd: the keys of a run's plans are multiples of it apart"""
 
 
 class Plans(NamedTuple):
@@ -83,6 +85,11 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
     first_limit = np.repeat(legal.limit_ptr[legal.job_ptr[decision]], jobs)
     limit = np.where(drawn.limit < 0, -1, drawn.limit - first_limit)
     return Plans(decision, ptr, drawn.order, counts, job_ptr, limit)
+
+
+def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The random bits of the plan that comes after `count` others, from those of its run."""
+    return run + count * _COUNT
 
 
 def preferences(plans: Plans, legal: Legal) -> Preferences:

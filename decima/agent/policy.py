@@ -28,20 +28,21 @@ class LearnedPolicy:
         trace: TraceArrays,
         *,
         scales: Scales | None = None,
-        rng: np.random.Generator | None = None,
+        key: int | None = None,
         name: str = "decima",
     ) -> None:
         """Args:
         network: the weights.
         trace: the jobs that observations point to.
         scales: what is typical of the workload; None takes that of `trace`.
-        rng: samples plans; None takes the likeliest.
+        key: random bits of the plans that are drawn; None takes the likeliest.
         name: in tables.
         """
         self.name = name
         self._network = network
         self._memory = Memory(network, trace, Scales.of(trace) if scales is None else scales)
-        self._rng = rng
+        self._key = None if key is None else np.array([key], np.uint64)
+        self._count = np.zeros(1, np.uint64)
         self._jobs: Table | None = None
         self._round = -1
         self._plan = _NOTHING
@@ -61,9 +62,8 @@ class LearnedPolicy:
     def plan(self, observation: Observation) -> Seen:
         """Plan the round that is open, anew if there is a plan."""
         seen = self.look(observation)
-        key = None
-        if self._rng is not None:
-            key = self._rng.integers(1, 2**64, 1, np.uint64)
+        key = None if self._key is None else plans.key_of(self._key, self._count)
+        self._count += np.uint64(1)
         drawn = plans.draw(seen.scores, seen.legal, np.zeros(1, np.int64), key)
         self._plan = plans.preferences(drawn, seen.legal)
         self._round, self._next = observation.round_number, 0

@@ -20,9 +20,6 @@ from spark_sim.tables import State
 from spark_sim.vector import Run, VectorSimulator
 from traces.arrays import TraceArrays
 
-_COUNT = np.uint64(0xD1342543DE82EF95)
-"""odd: the keys of a lane's plans are multiples of it apart"""
-
 
 class Lanes(NamedTuple):
     """What is played side by side."""
@@ -67,7 +64,7 @@ def steps(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Iterator[Step
     while simulators.alive.any():
         batch = simulators.observation()
         seen = memory.look(scene_of_batch(batch, jobs_each, stages_each))
-        keys = None if lanes.keys is None else lanes.keys + count * _COUNT
+        keys = None if lanes.keys is None else plans.key_of(lanes.keys, count)
         count += batch.alive
         drawn = plans.draw(seen.scores, seen.legal, every, keys)
         yield Step(seen, drawn, batch.alive.copy(), memory, simulators)
