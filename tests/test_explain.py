@@ -43,12 +43,13 @@ BUSY = 12
 
 
 def perturbed(config: NetworkConfig = SMALL, seed: int = 0) -> PolicyNetwork:
-    """Weights as no training leaves them: every choice has another probability."""
+    """Weights as no training leaves them: every choice has another probability, plans are long."""
     network = PolicyNetwork(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weights in network.parameters():
             weights.normal_(0.0, 0.5, generator=generator)
+        network.end_head.last.bias.sub_(6.0)
     return network
 
 
@@ -91,13 +92,12 @@ def test_probabilities_are_those_by_which_the_policy_acts(
     policy = LearnedPolicy(network, workload.arrays)
     several = 0
     run = moments(workload, config, saved(network, tmp_path), 0)
-    for moment in itertools.islice(run, 5, 50, 2):
+    first_of_several = (one for one in run if one.number == one.planned_at and one.num_open > 1)
+    for moment in itertools.islice(first_of_several, 12):
         found = explain_decision(network, workload, moment)
         chances = [stage.probability for stage in found.stages]
         assert chances == sorted(chances, reverse=True)
         assert sum(chances) + found.end_probability == pytest.approx(1, abs=1e-6)
-        if moment.number != moment.planned_at:
-            continue
         seen = policy.plan(moment.observation)
         assert policy.planned is not None
         first = policy.planned.plan._replace(used=np.ones(1, np.int64))
@@ -110,7 +110,7 @@ def test_probabilities_are_those_by_which_the_policy_acts(
         assert found.taken_limit is not None
         joint = found.taken.probability * of_limit[found.taken_limit]
         assert np.log(joint) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-        several += len(found.stages) > 1 and len(found.limits) > 1
+        several += len(found.limits) > 1
     assert several > 3
 
 
@@ -176,7 +176,9 @@ def test_the_run_is_the_one_that_an_evaluation_plays(
     assert len(watched) == played.metrics.decisions
     jobs = watched[-1].observation.jobs
     jct_s = (jobs["completion_ms"] - jobs["arrival_ms"]) / 1000
-    assert jct_s.tolist() == pytest.approx(played.metrics.jct_s.tolist())
+    complete = np.isfinite(jct_s)  # at the last decision
+    assert complete.sum() > 6
+    assert jct_s[complete].tolist() == pytest.approx(played.metrics.jct_s[complete].tolist())
 
 
 def test_names_and_figures_are_those_of_the_job(
@@ -213,14 +215,16 @@ def test_passing_is_explained_too(
 
 
 def test_a_decision_without_a_choice_has_nothing_to_explain(
-    config: EvaluationConfig, tmp_path: Path
+    config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
     """Under decima-sim's rules executors may be on offer with no stage left to want them."""
     network = perturbed()
-    config = replace(config, protocol="decima-sim")
-    workload = Workload.of(config)
     run = moments(workload, config, saved(network, tmp_path), 0)
-    empty = next(moment for moment in run if moment.num_open == 0)
+    moment = at_number(run, BUSY)
+    jobs, stages = moment.observation.jobs.copy(), moment.observation.stages.copy()
+    jobs["open_stages"] = stages["open"] = 0
+    seen = moment.observation._replace(jobs=jobs, stages=stages)
+    empty = replace(moment, observation=seen, action=PASS, given=0, order=np.zeros(1, np.int64))
     found = explain_decision(network, workload, empty)
     assert (found.stages, found.attributions, found.end_probability) == ((), (), 1.0)
     assert (found.taken, found.end_place) == (None, 1)
@@ -467,11 +471,9 @@ def test_without_a_choice_there_is_no_why() -> None:
     found = hand_made(cluster_jobs=1.0)
     assert found.taken is not None
     alone = replace(found, stages=(found.taken,))
-    assert in_words(alone)[2] == (
-        "It had 90.0 %; next is leaving the rest idle with 0.0 %."
-    )
+    assert in_words(alone)[2] == ("It had 90.0 %; next is leaving the rest idle with 0.0 %.")
     idle = replace(
-        found, taken=None, taken_limit=None, given=0, limits=(), end_probability=0.95, end_place=1
+        found, taken=None, taken_limit=None, given=0, limits=(), end_probability=0.95, end_place=0
     )
     none = replace(idle, stages=(), attributions=(), end_probability=1.0)
     assert in_words(none) == ("No stage may be chosen: 2 executors on offer stay idle.",)

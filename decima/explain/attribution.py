@@ -165,9 +165,7 @@ def integrated_gradients(
     return Columns(*(by * summed / steps for by, summed in zip(change, total, strict=True)))
 
 
-def _baseline(
-    function: DecisionFunction, at: Columns, cluster_mean: Float64
-) -> Columns:
+def _baseline(function: DecisionFunction, at: Columns, cluster_mean: Float64) -> Columns:
     jobs = at.job.index_select(0, function.job_of_stage)
     return Columns(
         stage=_mean_everywhere(at.stage, at.stage),

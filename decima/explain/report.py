@@ -16,10 +16,11 @@ MOST_STAGES, MOST_LIMITS = 12, 12
 """rows shown; the rest is summed up in one line"""
 
 STAGES_LEGEND = (
-    "first: probability of being taken first; order: place in the plan of this event; waiting: tasks without an executor; task: mean duration; path: from the stage's start to the "
-    "end of its job; now: its parents are complete, so it can start. Of its job: left: work not "
-    "started, in executor-seconds; holds: executors; here: executors on offer that are in it; age: "
-    "since it arrived."
+    "first: probability of being taken first; order: place in the plan of this event; waiting: "
+    "tasks without an executor; task: mean duration; path: from the stage's start to the end of "
+    "its job; now: its parents are complete, so it can start. Of its job: left: work not started, "
+    "in executor-seconds; holds: executors; here: executors on offer that are in it; age: since it "
+    "arrived."
 )
 REASONS_LEGEND = (
     "weight: what the reason adds to the logarithm of the probability; +0.7 about doubles it, -0.7 "
@@ -40,8 +41,8 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
     """
     planned = "" if found.planned_at == found.decision else f", planned at {found.planned_at}"
     yield (
-        f"decision {found.decision}{planned} at {found.time_s:.1f} s: {found.jobs_in_system} jobs in the "
-        f"system, {found.on_offer} of {found.executors} executors on offer, "
+        f"decision {found.decision}{planned} at {found.time_s:.1f} s: "
+        f"{found.jobs_in_system} jobs in the system, {found.on_offer} of {found.executors} executors on offer, "
         f"{len(found.stages)} stages to choose from\n"
     )
     for sentence in in_words(found):
@@ -147,8 +148,8 @@ def limits_table(found: Explanation) -> Table:
 def _sum_line(found: Explanation) -> str:
     explained = sum(part.total for part in found.attributions)
     return (
-        f"together {explained:+.2f}: the logarithm of its probability to be first is {found.log_prob:.2f}, and "
-        f"would be {found.baseline:.2f} if all choices were average"
+        f"together {explained:+.2f}: the logarithm of its probability to be first is "
+        f"{found.log_prob:.2f}, and would be {found.baseline:.2f} if all choices were average"
     )
 
 
