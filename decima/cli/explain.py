@@ -58,7 +58,7 @@ def explain(
     Plays a sequence up to the decision, then says in words what was chosen and why, and shows the
     stages considered, their probabilities, the parallelism limits of the one taken, and what each
     reason weighed: integrated gradients of the log-probability that what was taken comes first,
-    against a decision in which all choices are average. Weights add up to the difference of the two.
+    against a decision in which all choices are average. Weights add up to the difference of both.
 
     All choices of a scheduling event are planned at the first of them; a later one is explained by
     what was the case then.

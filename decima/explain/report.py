@@ -42,7 +42,8 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
     planned = "" if found.planned_at == found.decision else f", planned at {found.planned_at}"
     yield (
         f"decision {found.decision}{planned} at {found.time_s:.1f} s: "
-        f"{found.jobs_in_system} jobs in the system, {found.on_offer} of {found.executors} executors on offer, "
+        f"{found.jobs_in_system} jobs in the system, "
+        f"{found.on_offer} of {found.executors} executors on offer, "
         f"{len(found.stages)} stages to choose from\n"
     )
     for sentence in in_words(found):
