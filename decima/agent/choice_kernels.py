@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
     order: Int64  # (K,) number of the stage among the decision's; their count is the end
     height: Float64  # (K,) scratch
     job_ptr: Int64  # (Q + 1,)
-    limit: Int64  # (jobs,) row of the limit among the M, for each job of the decision; -1: none
+    limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
 
 
 @inlined_kernel
@@ -74,15 +74,16 @@ def draw(logits: Logits, out: Drawn) -> None:
             logit = logits.end[decision] if entry == count else logits.stage[first + entry]
             _insert(out, base, entry, logit + _gumbel(out.key[plan], entry))
         first_job = logits.job_ptr[decision]
+        first_limit = logits.limit_ptr[first_job]
         for job in range(first_job, logits.job_ptr[decision + 1]):
             best = -1
             height = -math.inf
             for row in range(logits.limit_ptr[job], logits.limit_ptr[job + 1]):
-                number = count + 1 + row - logits.limit_ptr[first_job]
+                number = count + 1 + row - first_limit
                 found = logits.limit[row] + _gumbel(out.key[plan], number)
                 if found > height:
                     height = found
-                    best = row
+                    best = row - first_limit
             out.limit[out.job_ptr[plan] + job - first_job] = best
 
 

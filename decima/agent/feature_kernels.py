@@ -32,7 +32,7 @@ class Units(NamedTuple):
 class Columns(NamedTuple):
     """Arrays to fill for B decisions with J jobs; O open stages and M limits at most."""
 
-    job_x: Float32  # (J, len(JOB)); "shorter" is not filled
+    job_x: Float32  # (J, len(JOB))
     cluster_x: Float32  # (B, len(CLUSTER))
     stage_x: Float32  # (O, len(STAGE))
     limit_x: Float32  # (M, len(LIMIT))
@@ -48,6 +48,7 @@ class Columns(NamedTuple):
     taken: Int64  # (J,) executors that the rule would give
     scratch: Float64  # (3, J)
     candidate: Int64  # (J,) scratch
+    less: Int64  # (J,) scratch: jobs of the same decision with less work left
 
 
 @inlined_kernel
@@ -152,12 +153,12 @@ def _describe_node(
 
 
 @kernel
-def describe(scene: Scene, less: Int64, units: Units, out: Columns) -> tuple[int, int]:
+def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[int, int]:
     """Fill `out`; returns the numbers of open stages and of limits.
 
     Args:
         scene: B decisions with J jobs.
-        less: (J,) jobs of the same decision with less work left.
+        order: (J,) the jobs, decision by decision, those with less work left first.
         units: of the columns.
         out: arrays to fill.
     """
@@ -170,7 +171,8 @@ def describe(scene: Scene, less: Int64, units: Units, out: Columns) -> tuple[int
             stages = _describe_stages(scene, decision, index, stages, units, out)
         if last_job > first_job:
             out.first_open[last_job] = stages
-            _plan(scene, decision, less, units, stages, out)
+            _count_less(scene, order, first_job, last_job, out)
+            _plan(scene, decision, units, stages, out)
         total_ms = _describe_cluster(scene, decision, units, out)
         for index in range(first_job, last_job):
             _describe_job(scene, decision, index, units, total_ms, out)
@@ -221,9 +223,21 @@ def _describe_stages(
 
 
 @inlined_kernel
-def _plan(
-    scene: Scene, decision: int, less: Int64, units: Units, last_stage: int, out: Columns
-) -> None:
+def _count_less(scene: Scene, order: Int64, first: int, last: int, out: Columns) -> None:
+    """Fill `less` of a decision's jobs; of two that have as much work left none has less."""
+    count = 0
+    before_ms = -math.inf
+    for place in range(first, last):
+        index = order[place]
+        remaining_ms = scene.jobs[scene.rows[index]]["remaining_ms"]
+        if remaining_ms > before_ms:
+            count = place - first
+            before_ms = remaining_ms
+        out.less[index] = count
+
+
+@inlined_kernel
+def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Columns) -> None:
     """What the rule would choose, and the columns of stages and cluster that say so."""
     first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
     active = scene.rows[first:last]
@@ -247,7 +261,7 @@ def _plan(
             scene.jobs,
             scene.stages,
             active,
-            less[first:last],
+            out.less[first:last],
             out.first_open[first : last + 1],
             out.open_stage,
             scene.on_offer[decision],
@@ -300,7 +314,7 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
 def _describe_job(
     scene: Scene, decision: int, index: int, units: Units, total_ms: float, out: Columns
 ) -> None:
-    """Write columns `JOB`, but for "shorter", "wanted" and "score"."""
+    """Write columns `JOB`, but for "wanted" and "score"."""
     row = out.job_x[index]
     job = scene.jobs[scene.rows[index]]
     executors = float(scene.num_executors[decision])
@@ -313,6 +327,7 @@ def _describe_job(
     row[4] = 1.0 if scene.rows[index] == scene.source[decision] else 0.0
     row[5] = log2_column(remaining_ms / units.work_ms)
     row[6] = log2_column(remaining_ms * jobs / max(total_ms, 1e-6))
+    row[7] = out.less[index] / max(1.0, jobs - 1.0)
     row[8] = remaining_ms / max(job["work_ms"], 1e-6)
     age_ms = max(scene.time_ms[decision] - job["arrival_ms"], 0.0)
     row[9] = math.log1p(age_ms * executors / units.work_ms) / 4

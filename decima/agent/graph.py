@@ -94,8 +94,8 @@ def units_of(scales: Scales, rule: Float64) -> Units:
 def describe(scene: Scene, units: Units) -> Tables:
     """All columns of the heads."""
     decisions, jobs = len(scene.time_ms), len(scene.rows)
-    stages = int(scene.jobs["open_stages"][scene.rows].sum())
-    open_jobs = int(np.count_nonzero(scene.jobs["open_stages"][scene.rows]))
+    open_stages = scene.jobs["open_stages"][scene.rows]
+    stages, open_jobs = int(open_stages.sum()), int(np.count_nonzero(open_stages))
     limits = open_jobs * (2 * int(scene.on_offer.max(initial=1)).bit_length() + 3)
     out = Columns(
         job_x=np.zeros((jobs, len(columns.JOB)), np.float32),
@@ -114,11 +114,9 @@ def describe(scene: Scene, units: Units) -> Tables:
         taken=np.zeros(jobs, np.int64),
         scratch=np.zeros((3, jobs)),
         candidate=np.empty(jobs, np.int64),
+        less=np.empty(jobs, np.int64),
     )
-    less = jobs_with_less(scene)
-    found, found_limits = feature_kernels.describe(scene, less, units, out)
-    others = np.maximum(np.repeat(np.diff(scene.job_ptr), np.diff(scene.job_ptr)) - 1, 1)
-    out.job_x[:, columns.JOB.index("shorter")] = less / others
+    found, found_limits = feature_kernels.describe(scene, _by_work_left(scene), units, out)
     out = out._replace(
         stage_x=out.stage_x[:found],
         open_stage=out.open_stage[:found],
@@ -137,7 +135,8 @@ def describe(scene: Scene, units: Units) -> Tables:
 def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
     """The record of what `describe` has found; arrays and tensors share memory."""
     found, legal = tables
-    decision_of_job = np.repeat(np.arange(len(found.cluster_x)), np.diff(legal.job_ptr))
+    jobs_each = legal.job_ptr[1:] - legal.job_ptr[:-1]
+    decision_of_job = np.repeat(np.arange(len(found.cluster_x)), jobs_each)
     planned = found.planned[decision_of_job[found.open_job]]
     place = np.where(found.rank < 0, planned + 1, found.rank)
     off = np.abs(found.limit_x[:, columns.LIMIT.index("off")])
@@ -158,19 +157,13 @@ def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
     )
 
 
-def jobs_with_less(scene: Scene) -> Int64:
-    """(J,) how many jobs of the same decision have less work left."""
-    counts = np.diff(scene.job_ptr)
-    decision = np.repeat(np.arange(len(counts)), counts)
+def _by_work_left(scene: Scene) -> Int64:
+    """(J,) the jobs, decision by decision, those with less work left first."""
     remaining_ms: NDArray[np.float64] = scene.jobs["remaining_ms"][scene.rows]
-    order = np.lexsort((remaining_ms, decision))
-    place = np.arange(len(order)) - np.repeat(scene.job_ptr[:-1], counts)
-    sorted_ms = remaining_ms[order]
-    is_equal = np.append(False, sorted_ms[1:] == sorted_ms[:-1]) & (place > 0)
-    less = np.empty(len(order), np.int64)
-    less[order] = np.maximum.accumulate(np.where(is_equal, -1, np.arange(len(order))))
-    less -= np.repeat(scene.job_ptr[:-1], counts)
-    return less
+    if len(scene.time_ms) == 1:
+        return np.argsort(remaining_ms)
+    decision = np.repeat(np.arange(len(scene.time_ms)), scene.job_ptr[1:] - scene.job_ptr[:-1])
+    return np.lexsort((remaining_ms, decision))
 
 
 class GraphSorter:

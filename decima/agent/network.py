@@ -13,12 +13,13 @@ chosen, M limits, D size of an embedding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import leaky_relu, linear
 
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
@@ -111,14 +112,23 @@ class Head(nn.Module):
             tables: (values, index) pairs: row r of the result uses values[index[r]], or values[r]
                 where the index is None.
         """
+        # Layers are not called but for their weights: calls of modules take a sixth of a live
+        # decision (benchmark `policy_speed`).
         total: Tensor | None = None
-        for part, (values, index) in zip(self.parts, tables, strict=True):
-            mapped = part(values)
+        for part, (values, index) in zip(_layers(self.parts), tables, strict=True):
+            mapped = linear(values, part.weight, part.bias)
             if index is not None:
                 mapped = mapped.index_select(0, index)
             total = mapped if total is None else total + mapped
-        score: Tensor = self.last(self.body(total)).squeeze(1)
-        return score
+        if total is None:
+            raise ValueError("a head needs at least one table")
+        for layer in (*_layers(self.body), self.last):
+            total = linear(leaky_relu(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
+        return total.squeeze(1)
+
+
+def _layers(modules: Iterable[nn.Module]) -> Iterator[nn.Linear]:
+    return (one for one in modules if isinstance(one, nn.Linear))
 
 
 class PolicyNetwork(nn.Module):

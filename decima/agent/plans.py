@@ -61,8 +61,8 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         decision: (Q,) the decision that each plan is for.
         key: (Q,) not 0, of the draws; None takes the likeliest order and limits.
     """
-    counts = np.diff(legal.open_ptr)[decision] + 1
-    jobs = np.diff(legal.job_ptr)[decision]
+    counts = legal.open_ptr[decision + 1] - legal.open_ptr[decision] + 1
+    jobs = legal.job_ptr[decision + 1] - legal.job_ptr[decision]
     ptr, job_ptr = pointers(counts), pointers(jobs)
     drawn = Drawn(
         decision,
@@ -82,9 +82,7 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         legal.limit_ptr,
     )
     choice_kernels.draw(logits, drawn)
-    first_limit = np.repeat(legal.limit_ptr[legal.job_ptr[decision]], jobs)
-    limit = np.where(drawn.limit < 0, -1, drawn.limit - first_limit)
-    return Plans(decision, ptr, drawn.order, counts, job_ptr, limit)
+    return Plans(decision, ptr, drawn.order, counts, job_ptr, drawn.limit)
 
 
 def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -94,18 +92,18 @@ def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uin
 
 def preferences(plans: Plans, legal: Legal) -> Preferences:
     """What the simulator is told; stages as rows of the scene."""
-    counts = np.diff(plans.ptr)
+    counts = plans.ptr[1:] - plans.ptr[:-1]
     decision = np.repeat(plans.decision, counts)
-    count = np.diff(legal.open_ptr)[decision]
-    ends = plans.order == count
-    row = np.where(ends, 0, legal.open_ptr[decision] + plans.order)
-    stage = np.full(len(row), NONE, np.int64)
-    limit = np.zeros(len(row), np.int64)
-    stage[~ends] = legal.open_stage[row[~ends]]
-    job = legal.open_job[row[~ends]] - legal.job_ptr[decision[~ends]]
-    first_limit = legal.limit_ptr[legal.job_ptr[decision[~ends]]]
-    chosen = plans.limit[np.repeat(plans.job_ptr[:-1], counts)[~ends] + job]
-    limit[~ends] = legal.limit[first_limit + chosen]
+    first = legal.open_ptr[decision]
+    named = plans.order < legal.open_ptr[decision + 1] - first
+    stage = np.full(len(named), NONE, np.int64)
+    limit = np.zeros(len(named), np.int64)
+    row, decision = (first + plans.order)[named], decision[named]
+    stage[named] = legal.open_stage[row]
+    first_job = legal.job_ptr[decision]
+    job = legal.open_job[row] - first_job
+    chosen = plans.limit[np.repeat(plans.job_ptr[:-1], counts)[named] + job]
+    limit[named] = legal.limit[legal.limit_ptr[first_job] + chosen]
     return Preferences(plans.ptr, stage, limit)
 
 
@@ -213,4 +211,6 @@ def rows_of(ptr: Int64, index: Int64) -> Int64:
 
 def pointers(counts: NDArray[np.int64]) -> Int64:
     """(n + 1,) where segments of so many rows begin and end."""
-    return np.concatenate([[0], np.cumsum(counts)])
+    ptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr

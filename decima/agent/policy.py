@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from decima.agent import plans
 from decima.agent.memory import Memory, Seen
 from decima.agent.network import PolicyNetwork
+from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
 from spark_sim.kernels.choices import Preferences
@@ -14,6 +17,13 @@ from spark_sim.observation import PASS, Action, Observation
 from spark_sim.tables import NONE, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
+
+
+class Planned(NamedTuple):
+    """A plan, and what it was made of."""
+
+    seen: Seen
+    plan: Plans  # one
 
 
 class LearnedPolicy:
@@ -46,6 +56,8 @@ class LearnedPolicy:
         self._jobs: Table | None = None
         self._round = -1
         self._plan = _NOTHING
+        self.planned: Planned | None = None
+        """the plan that is followed, None before the first; read it, do not keep it"""
         self._next = 0
         self._others = 0
         """stages that stay open after the last choice, if it opens none"""
@@ -66,6 +78,7 @@ class LearnedPolicy:
         self._count += np.uint64(1)
         drawn = plans.draw(seen.scores, seen.legal, np.zeros(1, np.int64), key)
         self._plan = plans.preferences(drawn, seen.legal)
+        self.planned = Planned(seen, drawn)
         self._round, self._next = observation.round_number, 0
         return seen
 

@@ -57,8 +57,11 @@ def explain(
 
     Plays a sequence up to the decision, then says in words what was chosen and why, and shows the
     stages considered, their probabilities, the parallelism limits of the one taken, and what each
-    reason weighed: integrated gradients of the log-probability of what was taken, against a
-    decision in which all choices are average. Weights add up to the difference of the two.
+    reason weighed: integrated gradients of the log-probability that what was taken comes first,
+    against a decision in which all choices are average. Weights add up to the difference of both.
+
+    All choices of a scheduling event are planned at the first of them; a later one is explained by
+    what was the case then.
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")
