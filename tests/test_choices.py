@@ -146,7 +146,7 @@ def first_tasks(simulator: Simulator) -> list[int]:
     """How many tasks of each stage came out of the first round: all moves take the same time."""
     started = simulator.timeline()
     first = started["stage"][started["start_ms"] == started["start_ms"].min()]
-    return np.bincount(first, minlength=4).tolist()
+    return [int((first == number).sum()) for number in range(4)]
 
 
 def test_they_go_on_where_choosing_opens_none() -> None:

@@ -43,8 +43,8 @@ SMALL = (
     "episodes.end_jobs=8",
     "episodes.backlog=3",
     "episodes.growth_iterations=2",
-    "credit.states=6",
-    "credit.plans=3",
+    "credit.states=40",
+    "credit.plans=4",
     "validation.every=2",
     "validation.sequences=1",
     "validation.jobs=5",
@@ -68,14 +68,6 @@ def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
     assert one.keys() == other.keys()
     for name, value in one.items():
         assert torch.equal(value, other[name]), name
-
-
-@pytest.fixture(scope="module")
-def finished(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole small training."""
-    path = tmp_path_factory.mktemp("train") / "run"
-    final_weights(path, small(trace_file))
-    return path
 
 
 def weights_in(path: Path) -> dict[str, Tensor]:
@@ -163,7 +155,7 @@ def test_the_clock_starts_when_everything_is_compiled(trace_file: Path, method: 
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     before, *later = found.stdout.split(maxsplit=1)
-    assert int(before) > 10
+    assert int(before) >= 5
     assert later == []
 
 
@@ -189,12 +181,12 @@ def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path, tmp_pa
     config = small(trace_file, "iterations=1", *changes)
     learner = DecimaLearner(config)
     begun = learner.state()["weights"]
-    figures = learner.iterate(0)
+    figures = [learner.iterate(number) for number in range(2)]
     found = learner.state()["weights"]
     learner.close()
     assert bool(torch.isfinite(found).all())
     assert not torch.equal(found, begun)
-    assert figures["plans"] > 0
+    assert all(one["plans"] > 0 for one in figures)
 
 
 def test_training_goes_on_from_a_model(finished: Path, trace_file: Path, tmp_path: Path) -> None:
