@@ -65,7 +65,8 @@ class Curriculum:
     def __post_init__(self) -> None:
         if not 0.0 < self.start <= self.end:
             raise ValueError(
-                f"mean episode length from {self.start} to {self.end}: it must be above 0 and not fall"
+                f"mean episode length from {self.start} to {self.end}: it must be above 0"
+                " and not fall"
             )
         if self.iterations < 1:
             raise ValueError(f"episodes grow over {self.iterations} iterations: at least 1")
