@@ -1,4 +1,4 @@
-"""What changes as training goes on: entropy weight, episode length, choice of the setting."""
+"""What changes as training goes on: entropy weight, episode length."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-
-from rl.returns import Floats
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Curriculum:
     """
 
     start: float
-    """mean length at iteration 0, in simulated seconds"""
+    """mean length at iteration 0, in whatever unit"""
     end: float
     """mean length from iteration `iterations` on"""
     iterations: int
@@ -67,7 +65,7 @@ class Curriculum:
     def __post_init__(self) -> None:
         if not 0.0 < self.start <= self.end:
             raise ValueError(
-                f"mean episode length from {self.start} s to {self.end} s: it must be above 0"
+                f"mean episode length from {self.start} to {self.end}: it must be above 0"
                 " and not fall"
             )
         if self.iterations < 1:
@@ -83,29 +81,5 @@ class Curriculum:
         return float(self.start * (self.end / self.start) ** share)
 
     def draw(self, rng: np.random.Generator, iteration: int) -> float:
-        """Length in seconds of one episode of an iteration; all rollouts of one input share it."""
+        """Length of one episode of an iteration; all rollouts of one input share it."""
         return float(rng.exponential(self.mean(iteration)))
-
-
-def gap_weights(gap: Floats, *, temperature: float, floor: float = 0.1) -> Floats:
-    r"""How often to train in each setting, so that the ones where the policy is behind come more.
-
-    .. math:: w_m = \frac{f}{M} + (1 - f) \frac{e^{g_m / T}}{\sum_n e^{g_n / T}}
-
-    Args:
-        gap: (M,) by how much the policy is worse than the reference in each setting, as a share of
-            the reference: 0.1 is 10 % worse, negative is better.
-        temperature: T, the difference of gaps at which one setting comes e times as often.
-        floor: f in [0, 1], the share spread evenly, so that no setting is forgotten.
-
-    Returns:
-        (M,) probabilities, which sum to 1.
-    """
-    if len(gap) == 0 or not np.all(np.isfinite(gap)):
-        raise ValueError(f"gaps {gap.tolist()}: at least one is needed, and all finite")
-    if not temperature > 0.0:
-        raise ValueError(f"temperature is {temperature}: it must be above 0")
-    if not 0.0 <= floor <= 1.0:
-        raise ValueError(f"the evenly spread share is {floor}: it must lie in [0, 1]")
-    preference = np.exp((gap - gap.max()) / temperature)
-    return np.asarray(floor / len(gap) + (1.0 - floor) * preference / preference.sum())

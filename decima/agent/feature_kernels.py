@@ -352,20 +352,28 @@ def _compare_scores(scene: Scene, decision: int, out: Columns) -> None:
 @inlined_kernel
 def _spread(row: Float32, out: Columns, first_job: int, last_job: int, last_stage: int) -> None:
     """Write the columns "age", "ages" and "durations" of a decision."""
-    total = squares = 0.0
-    for index in range(first_job, last_job):
-        total += out.job_x[index, 9]
-        squares += out.job_x[index, 9] ** 2
-    count = max(1.0, float(last_job - first_job))
-    row[10] = total / count
-    row[11] = math.sqrt(max(0.0, squares / count - (total / count) ** 2))
-    total = squares = 0.0
+    row[10] = _mean(out.job_x, 9, first_job, last_job)
+    row[11] = _deviation(out.job_x, 9, first_job, last_job)
     first_stage = out.first_open[first_job] if last_job > first_job else last_stage
-    for stage in range(first_stage, last_stage):
-        total += out.stage_x[stage, 3]
-        squares += out.stage_x[stage, 3] ** 2
-    count = max(1.0, float(last_stage - first_stage))
-    row[12] = math.sqrt(max(0.0, squares / count - (total / count) ** 2))
+    row[12] = _deviation(out.stage_x, 3, first_stage, last_stage)
+
+
+@inlined_kernel
+def _mean(table: Float32, column: int, first: int, last: int) -> float:
+    total = 0.0
+    for index in range(first, last):
+        total += table[index, column]
+    return total / max(1.0, float(last - first))
+
+
+@inlined_kernel
+def _deviation(table: Float32, column: int, first: int, last: int) -> float:
+    """Of the differences from the mean: those of squares would leave noise where all are equal."""
+    mean = _mean(table, column, first, last)
+    squares = 0.0
+    for index in range(first, last):
+        squares += (table[index, column] - mean) ** 2
+    return math.sqrt(squares / max(1.0, float(last - first)))
 
 
 # --- limits --------------------------------------------------------------------------------------
