@@ -50,7 +50,7 @@ def assert_as_in_full(network: PolicyNetwork, seen: Seen) -> None:
 def test_in_one_simulation_the_scores_are_those_of_a_full_pass(cluster: Cluster) -> None:
     """At every decision of a run, whatever the jobs went through before."""
     network = random_network(3)
-    policy = LearnedPolicy(network, ARRAYS, rng=np.random.default_rng(1))
+    policy = LearnedPolicy(network, ARRAYS, key=1)
     simulator = simulator_of(run_of(2, jobs=6), cluster)
     count = 0
     for seen, _ in played(policy, simulator):
