@@ -622,7 +622,7 @@ def test_names_in_a_trace_are_no_markup(tiny: tuple[str, ...], tmp_path: Path) -
         (("--decision", "0"), "--decision"),
         (("--sequence", "-1"), "--sequence"),
         (("--sequences", "3"), "No such option"),
-        (("--model", "fifo"), "none of decima, decima-batch, decima-session, nor a file ending"),
+        (("--model", "fifo"), "not decima, nor a file ending"),
         (("--model", "absent.safetensors"), "absent.safetensors"),
         (("--json", "nowhere/file.json"), "there is no folder nowhere"),
     ],

@@ -329,10 +329,12 @@ def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
     card = json.loads((out / "model.json").read_text())["card"]
     assert card["config"] == config_from(card["config"]).to_json() | card["config"]
     assert card["feature_version"] == FEATURE_VERSION
-    settings = [f"{number}.{trace_file}.4_executors" for number in range(2)]
+    settings = [f"{number}.{trace_file.stem}.4_executors" for number in range(2)]
     assert set(card["validation"]) == {
         "score",
         "above_es_rule",
+        "above_tuned_srw",
+        "above_tuned_weighted_fair",
         f"{settings[0]}.gap_3s_percent",
         f"{settings[1]}.batch_4_percent",
     }

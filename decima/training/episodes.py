@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class Setting:
         one = self.config
         arriving = f"batch_{one.jobs}" if self.is_batch else f"gap_{one.interarrival_s:.3g}s"
         place = "slots" if one.protocol == "session" else "executors"
-        return f"{self.number}.{one.trace}.{one.executors}_{place}.{arriving}"
+        return f"{self.number}.{Path(one.trace).stem}.{one.executors}_{place}.{arriving}"
 
     @property
     def is_batch(self) -> bool:
