@@ -3,10 +3,12 @@
     python -m benchmarks.policy_speed [--model FILE]
 
 All times are CPU seconds of one process with one torch thread; compilation and first calls are
-left out. Rollouts and updates are those of training: 32 lanes in lockstep, each with its own
-Poisson sequence of 200 `tpch` jobs at 25 s on 50 executors, actions sampled. Live decisions are
-`LearnedPolicy.decide` on one observation, in batches of jobs that all wait at once. Speed depends
-on the number of jobs in the system, so on the policy: without `--model` it is the shipped one.
+left out. Rollouts and updates are those of training by returns: 32 lanes in lockstep, each with its
+own Poisson sequence of 200 `tpch` jobs at 25 s on 50 executors, plans drawn. A decision is one
+choice, as the simulator counts them; a plan makes several. Live decisions are
+`LearnedPolicy.decide` on one observation, in batches of jobs that all wait at once: the first of a
+scheduling event plans them all. Speed depends on the number of jobs in the system, so on the
+policy: without `--model` it is the shipped one, and `--model new` is one as a training begins.
 """
 
 from __future__ import annotations
@@ -15,23 +17,27 @@ import argparse
 import resource
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decima.agent.memory import GraphSorter
+from decima.agent import plans
+from decima.agent.graph import GraphSorter
 from decima.agent.model import load_model
-from decima.agent.network import PolicyNetwork
+from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
-from decima.agent.recording import Recording
-from decima.agent.rollout import Lanes, Rollouts, roll_out
+from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
-from decima.agent.scoring import Scorer
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.settings_file import gap_at
 from decima.policies import model_path
+from decima.training.config import config_from
+from decima.training.episodes import Episode, Setting
+from decima.training.play import Batch, Player
 from decima.training.shard import BLOCK, CHUNK
-from spark_sim import Cluster, Simulator, Status, Streams
+from spark_sim import Cluster, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
@@ -40,76 +46,95 @@ from traces.arrivals import batch, poisson
 CLUSTER = Cluster(num_executors=50)
 LANES, JOBS, MEAN_GAP_S = 32, 200, 25.0
 MINIBATCHES = 4
-"""parts of a pass, as in training"""
+"""parts of a pass"""
 WARM_DECISIONS, TIMED_DECISIONS = 300, 400
 CONCURRENT = (10, 100, 1000)
+PLAN_JOBS, PLAN_SLOTS, PLANS = 500, 1_000, 40
+SESSION_JOBS, SESSION_SLOTS, SESSION_LOAD = 150, 96, 0.9
 
 ROLLOUT_TARGET, UPDATE_TARGET = 5_000, 8_000
 """decisions per CPU second"""
 LIVE_TARGET_MS, MOST_GROWTH = 1.5, 2.0
 """median at 100 concurrent jobs, and how many times that at 1,000"""
+PLAN_TARGET_MS, SESSION_TARGET_S = 20.0, 5.0
 MEMORY_TARGET_MB = 2_000
 
 
-def network_of(path: Path | None) -> PolicyNetwork:
-    """The weights in `path`, or the shipped ones."""
-    return load_model(model_path("decima") if path is None else path).network
+class Timed(NamedTuple):
+    """One call of `decide`."""
+
+    spent_ms: float
+    has_planned: bool
 
 
-def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Recording:
-    """Print the decisions per CPU second of `roll_out`, and what it embeds."""
+def network_of(model: str | None) -> PolicyNetwork:
+    """The weights in the file `model`, those of a training that begins, or the shipped ones."""
+    if model == "new":
+        torch.manual_seed(0)
+        return PolicyNetwork(NetworkConfig()).eval()
+    return load_model(model_path("decima" if model is None else model)).network
+
+
+def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Batch:
+    """Print the decisions per CPU second of a rollout that an update can follow."""
     _roll(network, trace, arrays, lanes=2, jobs=3)
     began = time.process_time()
-    recording = _roll(network, trace, arrays, LANES, JOBS).recording
+    found = _roll(network, trace, arrays, LANES, JOBS)
     spent_s = time.process_time() - began
-    decisions, seen = len(recording.decisions.lane), len(recording.rows.snapshot)
-    snapshots = len(recording.snapshots.template)
+    made = _decisions(found)
+    seen = found.recording.decisions.num_jobs.mean()
     print(
-        f"rollout      {_against(decisions / spent_s, ROLLOUT_TARGET)} decisions per CPU s"
-        f"  ({decisions:,} in {spent_s:.1f} s, {seen / decisions:.1f} jobs in the system)"
+        f"rollout      {_against(made / spent_s, ROLLOUT_TARGET)} decisions per CPU s, "
+        f"{len(found.advantage) / spent_s:,.0f} plans"
+        f"  ({made:,} in {spent_s:.1f} s, {seen:.1f} jobs in the system)"
     )
-    print(f"  embedded   {snapshots / seen:.3f} jobs for each job seen at a decision")
-    return recording
+    return found
 
 
 def _roll(
     network: PolicyNetwork, trace: Trace, arrays: TraceArrays, lanes: int, jobs: int
-) -> Rollouts:
-    runs: list[Run] = []
+) -> Batch:
+    config = config_from(
+        {"credit": {"method": "returns", "baseline": "none"}, "episodes": {"rollouts": 1}}
+    )
+    setting = Setting(0, EvaluationConfig(executors=CLUSTER.num_executors))
+    episodes: list[Episode] = []
     for lane in range(lanes):
         streams = Streams(0, lane)
         drawn = poisson(trace, jobs, MEAN_GAP_S * 1000, streams.arrivals())
-        runs.append(Run(drawn.arrival_ms, drawn.job, streams.duration_key()))
-    uniform = [Streams(0, lane).actions() for lane in range(lanes)]
-    return roll_out(network, Scales.of(arrays), Lanes(arrays, CLUSTER, runs, uniform))
+        run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
+        episodes.append(Episode(setting, lane, run))
+    found = Player(config, arrays, GraphSorter(arrays)).play(network, episodes, 0.0, 0)
+    if found is None:
+        raise RuntimeError("the rollouts held no decision")
+    return found
 
 
-def update_speed(network: PolicyNetwork, arrays: TraceArrays, recording: Recording) -> None:
+def _decisions(found: Batch) -> int:
+    return sum(int(state.clock[0]["decisions"]) for state in found.states)
+
+
+def update_speed(network: PolicyNetwork, arrays: TraceArrays, found: Batch) -> None:
     """Print the decisions per CPU second of one pass: scores, their loss and its gradient."""
-    scorer = Scorer(network, GraphSorter(arrays), recording)
+    sorter, recording = GraphSorter(arrays), found.recording
     parts = minibatches(recording.decisions.lane)
-    jobs = np.cumsum(recording.decisions.num_jobs)
-    first = jobs - recording.decisions.num_jobs
-    seen = embedded = 0
     spent_s = 0.0
     for number, index in enumerate((parts[0], *parts)):
         began = time.process_time()
         for start in range(0, len(index), CHUNK):
-            scores = scorer.score(index[start : start + CHUNK])
-            loss = (scores.value.square() - scores.log_prob - scores.entropy).sum() / len(index)
-            loss.backward()  # type: ignore[no-untyped-call]
-        if number == 0:
-            continue  # the first time is to warm up
-        spent_s += time.process_time() - began
-        snapshots = [recording.rows.snapshot[first[one] : jobs[one]] for one in index]
-        seen += sum(map(len, snapshots))
-        embedded += len(np.unique(np.concatenate(snapshots)))
-    decisions = len(recording.decisions.lane)
+            chunk = index[start : start + CHUNK]
+            graph = recording.graph(chunk, sorter)
+            own, _ = recording.plans_of(chunk)
+            scores = network(graph)
+            taken = plans.taken(scores, graph, own)
+            total = scores.value.square().sum() - (taken.log_prob + taken.entropy).sum()
+            (total / len(index)).backward()
+        if number > 0:  # the first time is to warm up
+            spent_s += time.process_time() - began
     print(
-        f"update       {_against(decisions / spent_s, UPDATE_TARGET)} decisions per CPU s and pass"
-        f"  ({MINIBATCHES} minibatches)"
+        f"update       {_against(_decisions(found) / spent_s, UPDATE_TARGET)} decisions per CPU s "
+        f"and pass, {len(found.advantage) / spent_s:,.0f} plans  ({MINIBATCHES} minibatches)"
     )
-    print(f"  embedded   {embedded / seen:.3f} jobs for each job seen at a decision")
 
 
 def minibatches(lane: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -132,41 +157,92 @@ def live_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Non
     """Print median and 95th percentile of single decisions, by the number of jobs in the system."""
     medians: dict[int, float] = {}
     for jobs in CONCURRENT:
-        spent_ms = np.array([spent for spent, _ in decide(network, trace, arrays, jobs)])
-        medians[jobs] = float(np.median(spent_ms))
+        found = list(decide(network, trace, arrays, CLUSTER, jobs))
+        every = np.array([one.spent_ms for one in found])
+        planning = np.array([one.spent_ms for one in found if one.has_planned])
+        medians[jobs] = float(np.median(planning))
         target = {100: LIVE_TARGET_MS, 1000: MOST_GROWTH * medians.get(100, np.nan)}.get(jobs)
         print(
-            f"live         {medians[jobs]:.2f} ms median, {np.quantile(spent_ms, 0.95):.2f} ms p95"
-            f" at {jobs:,} jobs"
+            f"live         {medians[jobs]:.2f} ms median, {np.quantile(planning, 0.95):.2f} ms p95 "
+            f"of those that plan, {every.mean():.2f} ms mean of all, at {jobs:,} jobs"
             + ("" if target is None else f"  (target: median at most {target:.2f} ms)")
         )
 
 
 def decide(
-    network: PolicyNetwork, trace: Trace, arrays: TraceArrays, jobs: int
-) -> Iterator[tuple[float, int]]:
-    """(CPU milliseconds, jobs in the system) of decisions while at least 9 of 10 jobs wait."""
+    network: PolicyNetwork, trace: Trace, arrays: TraceArrays, cluster: Cluster, jobs: int
+) -> Iterator[Timed]:
+    """Decisions while at least 9 of 10 jobs wait."""
     policy = LearnedPolicy(network, arrays)
     made = 0
     for number in range(TIMED_DECISIONS):  # small batches are over soon: begin another
         streams = Streams(0, number)
         drawn = batch(trace, jobs, streams.arrivals())
         simulator = Simulator(
-            arrays, CLUSTER, drawn.arrival_ms, drawn.job, duration_key=streams.duration_key()
+            arrays, cluster, drawn.arrival_ms, drawn.job, duration_key=streams.duration_key()
         )
         while simulator.status is Status.DECIDE:
             seen = simulator.observation()
             if len(seen.active) < 0.9 * jobs:
                 break
+            before = policy.planned
             began = time.process_time()
             action = policy.decide(seen)
             spent_ms = 1000 * (time.process_time() - began)
             simulator.step(action)
             made += 1
             if made > WARM_DECISIONS:
-                yield spent_ms, len(seen.active)
+                yield Timed(spent_ms, policy.planned is not before)
             if made == WARM_DECISIONS + TIMED_DECISIONS:
                 return
+
+
+def plan_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> None:
+    """Print what a whole plan takes in a large session, all its choices said one by one."""
+    cluster = Cluster(num_executors=PLAN_SLOTS, protocol=Protocol.SESSION)
+    policy = LearnedPolicy(network, arrays)
+    streams = Streams(0, 0)
+    drawn = batch(trace, PLAN_JOBS, streams.arrivals())
+    simulator = Simulator(
+        arrays, cluster, drawn.arrival_ms, drawn.job, duration_key=streams.duration_key()
+    )
+    whole: list[float] = []
+    choices: list[int] = []
+    last_round = -1
+    while simulator.status is Status.DECIDE and len(whole) <= PLANS:
+        seen = simulator.observation()
+        if seen.round_number != last_round:
+            whole.append(0.0)
+            choices.append(0)
+            last_round = seen.round_number
+        began = time.process_time()
+        action = policy.decide(seen)
+        whole[-1] += 1000 * (time.process_time() - began)
+        choices[-1] += 1
+        simulator.step(action)
+    later = np.array(whole[1:-1])
+    print(
+        f"whole plan   {np.median(later):.1f} ms median, {later.max():.1f} ms at most, the first "
+        f"{whole[0]:.1f} ms, {np.mean(choices[1:-1]):.0f} choices  ({PLAN_JOBS} jobs on "
+        f"{PLAN_SLOTS:,} slots; target {PLAN_TARGET_MS:.0f} ms)"
+    )
+
+
+def session_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> None:
+    """Print what evaluating one sequence in a session takes."""
+    cluster = Cluster(num_executors=SESSION_SLOTS, protocol=Protocol.SESSION)
+    gap_ms = 1000 * gap_at("tpch", SESSION_SLOTS, SESSION_LOAD)
+    for jobs in (1, SESSION_JOBS):  # the first is to warm up
+        streams = Streams(0, 0)
+        drawn = poisson(trace, jobs, gap_ms, streams.arrivals())
+        run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
+        played = play_out(network, Scales.of(arrays), Lanes(arrays, cluster, [run], None))
+    spent_s = played.policy_cpu_s + played.environment_cpu_s
+    made = int(played.states[0].clock[0]["decisions"])
+    print(
+        f"session      {spent_s:.1f} CPU s for {SESSION_JOBS} jobs on {SESSION_SLOTS} slots, "
+        f"{made:,} decisions  (target {SESSION_TARGET_S:.0f} s)"
+    )
 
 
 def _against(rate: float, target: int) -> str:
@@ -176,15 +252,17 @@ def _against(rate: float, target: int) -> str:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", type=Path, help="a model file of `decima train`")
-    path: Path | None = parser.parse_args().model
+    parser.add_argument("--model", help='a model file of `decima train`, or "new"')
+    model: str | None = parser.parse_args().model
     torch.set_num_threads(1)
-    network = network_of(path)
+    network = network_of(model)
     trace = load_trace("tpch")
     arrays = to_arrays(trace)
     live_speed(network, trace, arrays)
-    recording = rollout_speed(network, trace, arrays)
-    update_speed(network, arrays, recording)
+    plan_speed(network, trace, arrays)
+    session_speed(network, trace, arrays)
+    found = rollout_speed(network, trace, arrays)
+    update_speed(network, arrays, found)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory  {peak_mb:,.0f} MB (target {MEMORY_TARGET_MB:,})")
 

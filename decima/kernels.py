@@ -8,7 +8,7 @@ POLICIES = Kernels(
     "policies",
     (
         "decima/agent/columns.py",
-        "decima/agent/kernels.py",
+        "decima/agent/*_kernels.py",
         "decima/agent/scene.py",
         "decima/heuristics/*.py",
         "decima/kernels.py",

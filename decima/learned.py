@@ -16,12 +16,12 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
 from decima.agent.scales import Scales
 from decima.policies import SAMPLED_SUFFIX, model_path
-from spark_sim import Cluster, Protocol
+from spark_sim import Cluster
 from spark_sim.vector import Run
 from traces.arrays import TraceArrays
 
 
-def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:
+def load(name: str) -> PolicyNetwork:
     """The network of the learned policy called `name`; nobody may change its weights.
 
     Raises:
@@ -29,7 +29,7 @@ def load(name: str, protocol: Protocol = Protocol.EXECUTORS) -> PolicyNetwork:
     """
     # Matrices are small: further threads only get in each other's way.
     torch.set_num_threads(1)
-    return shared_model(model_path(name, protocol)).network
+    return shared_model(model_path(name)).network
 
 
 def play_in_lockstep(
@@ -51,14 +51,12 @@ def play_in_lockstep(
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    generators = [np.random.default_rng(key) for key in keys]
-    lanes = Lanes(arrays, cluster, runs, generators if name.endswith(SAMPLED_SUFFIX) else None)
-    return play_out(load(name, cluster.protocol), Scales.of(arrays), lanes)
+    drawn = np.array(keys, np.uint64) if name.endswith(SAMPLED_SUFFIX) else None
+    lanes = Lanes(arrays, cluster, runs, drawn)
+    return play_out(load(name), Scales.of(arrays), lanes)
 
 
-def learned_policy(
-    name: str, trace: TraceArrays, key: int, protocol: Protocol = Protocol.EXECUTORS
-) -> LearnedPolicy:
+def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
     """The policy called `name` for one run.
 
     Args:
@@ -66,10 +64,9 @@ def learned_policy(
             from its distribution instead of taking the likeliest.
         trace: the jobs of the run.
         key: seed of the draws.
-        protocol: how the cluster offers executors: the package has models for two of them.
 
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    rng = np.random.default_rng(key) if name.endswith(SAMPLED_SUFFIX) else None
-    return LearnedPolicy(load(name, protocol), trace, rng=rng, name=name)
+    drawn = key if name.endswith(SAMPLED_SUFFIX) else None
+    return LearnedPolicy(load(name), trace, key=drawn, name=name)

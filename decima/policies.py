@@ -12,10 +12,11 @@ from decima.heuristics import es_rule
 from decima.heuristics import run as compiled
 from decima.policy import Policy
 from decima.weights import shipped_weights
-from spark_sim import Action, IllegalActionError, Observation, Protocol, Simulator, Status
+from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
+from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
-from spark_sim.tables import ILLEGAL, NONE
+from spark_sim.tables import ILLEGAL, NONE, State
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
@@ -89,16 +90,14 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
 }
 """every baseline, in the order of lists"""
 
-SHIPPED_MODELS = ("decima", "decima-batch", "decima-session")
-"""models in the package: for jobs that keep arriving, for jobs that are all there at once, and for
-jobs that share the slots of one session, where "decima" stands for it too"""
+SHIPPED_MODEL = "decima"
+"""the model in the package, for every cluster"""
 LEARNED_SUFFIX = ".safetensors"
 """other learned policies go by the path of their model file"""
 SAMPLED_SUFFIX = ":sampled"
 """behind a learned policy's name: draw actions instead of taking the likeliest"""
 
 _SHIPPED_FOLDER = Path(__file__).parent / "data"
-_SHARED = {"decima": "decima-session"}
 
 Parameters = Mapping[str, float]
 
@@ -116,15 +115,13 @@ def _listed(names: Iterable[str]) -> str:
 def is_learned(name: str) -> bool:
     """Whether `name` is that of a learned policy (`decima.learned`), whatever its file holds."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
-    return plain in SHIPPED_MODELS or plain.endswith(LEARNED_SUFFIX)
+    return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
 
 
-def model_path(name: str, protocol: Protocol = Protocol.EXECUTORS) -> Path:
-    """The file behind the name of a learned policy, for a cluster that offers executors so."""
+def model_path(name: str) -> Path:
+    """The file behind the name of a learned policy."""
     plain = name.removesuffix(SAMPLED_SUFFIX)
-    if protocol is Protocol.SESSION:
-        plain = _SHARED.get(plain, plain)
-    if plain in SHIPPED_MODELS:
+    if plain == SHIPPED_MODEL:
         return _SHIPPED_FOLDER / f"{plain}{LEARNED_SUFFIX}"
     return Path(plain)
 
@@ -133,7 +130,6 @@ def policy_named(
     name: str,
     trace: TraceArrays,
     *,
-    protocol: Protocol,
     parameters: Parameters | None = None,
     key: int = 0,
 ) -> Policy:
@@ -142,7 +138,6 @@ def policy_named(
     Args:
         name: a key of `HEURISTICS`, or a learned policy (`is_learned`).
         trace: the jobs of the run.
-        protocol: how the cluster offers executors.
         parameters: of a heuristic, in place of its defaults.
         key: 64 random bits, for a policy that draws.
 
@@ -154,7 +149,7 @@ def policy_named(
         # torch takes a second to load, which heuristics need not wait for.
         from decima.learned import learned_policy
 
-        return learned_policy(name, trace, key, protocol)
+        return learned_policy(name, trace, key)
     return Heuristic(name, parameters, key)
 
 
@@ -181,7 +176,7 @@ class Heuristic:
             PolicyError: no such heuristic, or it has no such parameter.
         """
         if name not in HEURISTICS:
-            known = ", ".join((*HEURISTICS, *SHIPPED_MODELS))
+            known = ", ".join((*HEURISTICS, SHIPPED_MODEL))
             raise PolicyError(f"unknown policy {name!r}; there are {known}")
         spec = HEURISTICS[name]
         values = dict(spec.defaults)
@@ -228,3 +223,12 @@ class Heuristic:
             raise IllegalActionError(f"policy {self.name!r}: {explain_illegal(seen, action)}")
         simulator.finish(status)
         return spent_us / 1e6
+
+    def branch(self, state: State, wanted: Preferences, index: int) -> int:
+        """Choose once by the preferences `index`, then play `state` to its end.
+
+        Returns:
+            how many preferences were looked at.
+        """
+        _, used = compiled.branch(state, wanted, index, self._code, self._numbers, self._scratch)
+        return int(used)

@@ -3,10 +3,10 @@ r"""Node, job and cluster embeddings of DAG jobs (Decima, section 5.1).
 .. math::
     e_v = g\Big(\sum_{u \in children(v)} f(e_u)\Big) + A x_v, \qquad
     y_i = g_2\Big(\sum_{v \in job\ i} f_2([x_v, e_v])\Big), \qquad
-    z = g_3\Big(\sum_i f_3(y_i)\Big)
+    z = g_3\Big(\frac{1}{J} \sum_i f_3(y_i)\Big)
 
-These are the paper's three sums. The policy calls `cluster_of_sum` with the *mean* of f_3(y_i)
-instead of the sum (`decima.agent.memory.cluster_embedding`).
+The paper's z has a sum over the J jobs of an observation, not their mean; the mean keeps its size
+where ten times as many jobs wait as in training, and how many there are the heads are told.
 
 Letters: V nodes (stages), E edges, L levels, J jobs, B observations, F features of a node, D size
 of an embedding. Each of the six transforms is a multilayer perceptron of its own; A lifts the
@@ -160,8 +160,9 @@ class Encoder(nn.Module):
     def _climb(self, lifted: Tensor, levels: Levels) -> Tensor:
         """Level by level: finish the sums of one level, embed it, send to all levels above.
 
-        Not written with PyG's `MessagePassing`: one `propagate` a level makes a single job of 11
-        levels 1.7 times as slow (benchmark `encoder_speed`). It is what `gnn.reference` uses.
+        Not written with PyG's `MessagePassing`, as `gnn.reference` is: one `propagate` a level
+        makes a single job of 11 levels twice as slow (benchmark `encoder_speed`), and a rollout or
+        a live decision embeds a few jobs at a time.
         """
         node_ptr, edge_ptr = levels.node_ptr, levels.edge_ptr
         f, g = self.f_node.function(), self.g_node.function()
@@ -173,7 +174,7 @@ class Encoder(nn.Module):
         for level in range(1, levels.num_levels):
             below, first = node_ptr[level - 1], node_ptr[level]
             edges = slice(edge_ptr[level - 1], edge_ptr[level])
-            sent = f(embedded[-1].index_select(0, levels.child[edges] - below))
+            sent = f(embedded[-1]).index_select(0, levels.child[edges] - below)
             waiting = waiting.index_add(0, levels.parent[edges] - first, sent)
             size = len(own[level])
             sums, waiting = waiting.split_with_sizes((size, len(waiting) - size))
@@ -200,31 +201,27 @@ class Encoder(nn.Module):
         return y
 
     def summands(self, y: Tensor) -> Tensor:
-        """(J, D) y_i -> (J, D) f3(y_i), what each job adds to the sum of its observation."""
+        """(J, D) y_i -> (J, D) f3(y_i), what each job brings to the mean of its observation."""
         _check_rows("y", y, self.config.embedding, len(y))
         added: Tensor = self.f_cluster(y)
         return added
 
-    def cluster_of_sum(self, sums: Tensor) -> Tensor:
-        """(B, D) sums of `summands` over each observation's jobs -> (B, D) z."""
-        _check_rows("sums", sums, self.config.embedding, len(sums))
-        z: Tensor = self.g_cluster(sums)
-        return z
-
-    def cluster(self, y: Tensor, observation: Tensor, num_observations: int) -> Tensor:
-        """Summarise every observation's jobs: `cluster_of_sum` of the added `summands`.
+    def cluster(self, added: Tensor, observation: Tensor, num_observations: int) -> Tensor:
+        """Summarise every observation's jobs.
 
         Args:
-            y: (J, D) summaries of jobs.
+            added: (J, D) `summands` of the jobs.
             observation: (J,) int64 observation of each job, in any order.
             num_observations: B; an observation without jobs gets g3(0).
 
         Returns:
             (B, D) z.
         """
-        _check_index("observation", observation, len(y))
-        sums = scatter(self.summands(y), observation, dim_size=num_observations)
-        return self.cluster_of_sum(sums)
+        _check_rows("added", added, self.config.embedding, len(added))
+        _check_index("observation", observation, len(added))
+        mean = scatter(added, observation, dim_size=num_observations, reduce="mean")
+        z: Tensor = self.g_cluster(mean)
+        return z
 
 
 def _second(config: EncoderConfig) -> Transform | Same:

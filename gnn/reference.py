@@ -1,8 +1,5 @@
 """The encoder as textbook message passing: slow, and plainly the equations of `gnn.encoder`.
 
-They are the equations of the paper, with a sum over jobs in z; the policy takes their mean
-(`decima.agent.memory.cluster_embedding`).
-
 Every sum is one PyTorch Geometric `MessagePassing` step, from children to parents, from nodes to
 the summary node of their job, from jobs to that of their observation. Node embeddings take as many
 steps over the *whole* graph as it has levels: after step k all nodes of height k are right, and no
@@ -32,10 +29,10 @@ else:
 
 
 class TwoLevelSum(MessagePassing):
-    r"""One of the three sums: receiver v gets :math:`g(\sum_{u \to v} f(h_u))`."""
+    r"""One of the three steps: receiver v gets :math:`g(\sum_{u \to v} f(h_u))`, or of the mean."""
 
-    def __init__(self, f: nn.Module, g: nn.Module) -> None:
-        super().__init__(aggr="sum")
+    def __init__(self, f: nn.Module, g: nn.Module, aggr: str = "sum") -> None:
+        super().__init__(aggr=aggr)
         self.f = f
         self.g = g
 
@@ -67,7 +64,7 @@ class ReferenceEncoder:
         self.encoder = encoder
         self.node_sum = TwoLevelSum(encoder.f_node, encoder.g_node)
         self.job_sum = TwoLevelSum(encoder.f_job, encoder.g_job)
-        self.cluster_sum = TwoLevelSum(encoder.f_cluster, encoder.g_cluster)
+        self.cluster_sum = TwoLevelSum(encoder.f_cluster, encoder.g_cluster, "mean")
 
     def nodes(self, x: Tensor, edges: Tensor) -> Tensor:
         """Embed every node.

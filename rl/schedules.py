@@ -1,4 +1,4 @@
-"""What changes as training goes on: entropy weight, episode length, choice of the setting."""
+"""What changes as training goes on: entropy weight, episode length."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-
-from rl.returns import Floats
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,9 @@ class Curriculum:
     read; only the chance of an end falls there (mean 2,000 s to 20,000 s over 1,125 iterations).
     """
 
-    start_s: float
-    """mean length at iteration 0, in simulated seconds"""
-    end_s: float
+    start: float
+    """mean length at iteration 0, in whatever unit"""
+    end: float
     """mean length from iteration `iterations` on"""
     iterations: int
     """how many iterations the growth takes"""
@@ -65,9 +63,9 @@ class Curriculum:
     """whether equal steps add the same time or multiply by the same factor"""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.start_s <= self.end_s:
+        if not 0.0 < self.start <= self.end:
             raise ValueError(
-                f"mean episode length from {self.start_s} s to {self.end_s} s: it must be above 0"
+                f"mean episode length from {self.start} to {self.end}: it must be above 0"
                 " and not fall"
             )
         if self.iterations < 1:
@@ -75,37 +73,13 @@ class Curriculum:
         if self.growth not in ("linear", "geometric"):
             raise ValueError(f"growth is {self.growth!r}: it must be linear or geometric")
 
-    def mean_s(self, iteration: int) -> float:
+    def mean(self, iteration: int) -> float:
         """Mean episode length at an iteration, counted from 0."""
         share = min(iteration / self.iterations, 1.0)
         if self.growth == "linear":
-            return self.start_s + (self.end_s - self.start_s) * share
-        return float(self.start_s * (self.end_s / self.start_s) ** share)
+            return self.start + (self.end - self.start) * share
+        return float(self.start * (self.end / self.start) ** share)
 
     def draw(self, rng: np.random.Generator, iteration: int) -> float:
-        """Length in seconds of one episode of an iteration; all rollouts of one input share it."""
-        return float(rng.exponential(self.mean_s(iteration)))
-
-
-def gap_weights(gap: Floats, *, temperature: float, floor: float = 0.1) -> Floats:
-    r"""How often to train in each setting, so that the ones where the policy is behind come more.
-
-    .. math:: w_m = \frac{f}{M} + (1 - f) \frac{e^{g_m / T}}{\sum_n e^{g_n / T}}
-
-    Args:
-        gap: (M,) by how much the policy is worse than the reference in each setting, as a share of
-            the reference: 0.1 is 10 % worse, negative is better.
-        temperature: T, the difference of gaps at which one setting comes e times as often.
-        floor: f in [0, 1], the share spread evenly, so that no setting is forgotten.
-
-    Returns:
-        (M,) probabilities, which sum to 1.
-    """
-    if len(gap) == 0 or not np.all(np.isfinite(gap)):
-        raise ValueError(f"gaps {gap.tolist()}: at least one is needed, and all finite")
-    if not temperature > 0.0:
-        raise ValueError(f"temperature is {temperature}: it must be above 0")
-    if not 0.0 <= floor <= 1.0:
-        raise ValueError(f"the evenly spread share is {floor}: it must lie in [0, 1]")
-    preference = np.exp((gap - gap.max()) / temperature)
-    return np.asarray(floor / len(gap) + (1.0 - floor) * preference / preference.sum())
+        """Length of one episode of an iteration; all rollouts of one input share it."""
+        return float(rng.exponential(self.mean(iteration)))

@@ -38,6 +38,7 @@ class Observation(NamedTuple):
     protocol: int  # who is offered when, a `spark_sim.Protocol`
     moving_delay_ms: float  # to start an executor in another job; 0 in a session
     last_arrival_ms: float  # when a job last arrived
+    round_number: int  # scheduling events so far that led to a decision; one may take several
     active: NDArray[np.int32]  # (J,) rows of `jobs`, in the order of arrival
     jobs: Table  # JOB
     stages: Table  # STAGE; the stages of job j are first_stage .. first_stage + num_stages - 1
@@ -75,6 +76,7 @@ def observe(state: State) -> Observation:
         protocol=int(clock["protocol"]),
         moving_delay_ms=float(clock["moving_delay_ms"]),
         last_arrival_ms=float(clock["last_arrival_ms"]),
+        round_number=int(clock["rounds"]),
         active=state.active[: clock["num_active"]],
         jobs=state.jobs,
         stages=state.stages,

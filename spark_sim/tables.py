@@ -141,6 +141,7 @@ CLOCK = np.dtype(
         # the open round
         ("on_offer", "i8"),
         ("open_stages", "i8"),  # over all jobs
+        ("rounds", "i8"),  # opened so far, this one included
         ("num_chosen", "i8"),
         ("source_job", "i8"),  # whose executors opened the round; NONE: no single job's
         ("source_stage", "i8"),  # whose running executors are on offer ahead of time

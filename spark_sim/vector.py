@@ -16,12 +16,13 @@ from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
 from spark_sim.kernels.batch import Actions, LaneProgress
+from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import Action, observe
 from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import NONE, State, Table
 from traces.arrays import TraceArrays
-from traces.numbers import Float64, Int32
+from traces.numbers import Float64, Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,30 @@ class VectorSimulator:
             done=status == tables.DONE,
             truncated=(status == tables.TRUNCATED) | (status == tables.DEADLOCK),
         )
+
+    def follow(self, wanted: Preferences) -> Int64:
+        """Let each simulation choose by preferences until its round ends, and run on.
+
+        Args:
+            wanted: stages as rows of the batch that `observation` returned; none for the
+                simulations that are over.
+
+        Returns:
+            (B,) how many entries each has looked at.
+
+        Raises:
+            IllegalActionError: a limit is larger than the cluster; the simulation has stopped.
+        """
+        used = np.zeros(len(self), np.int64)
+        own = np.full(len(wanted.stage), NONE, np.int64)
+        named = wanted.stage != NONE
+        own[named] = self.observation().stage_row[wanted.stage[named]]
+        kernels.follow_all(self._stacked, wanted._replace(stage=own), used, self._progress)
+        self._seen = None
+        wrong = np.flatnonzero(self._progress.status == tables.ILLEGAL)
+        if len(wrong):
+            raise IllegalActionError(f"simulation {wrong[0]}: a limit beyond the cluster's size")
+        return used
 
     def reset(self, index: int, run: Run) -> None:
         """Begin `run` in place of what simulation `index` played.

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.policies import HEURISTICS, SHIPPED_MODELS
+from decima.policies import HEURISTICS, SHIPPED_MODEL
 
 
 def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -47,7 +47,7 @@ def test_the_help_of_policies_names_the_learned_ones() -> None:
     (policies,) = (one for one in main.commands["evaluate"].params if one.name == "policies")
     assert isinstance(policies, click.Option)
     assert policies.help is not None
-    for name in (*HEURISTICS, *SHIPPED_MODELS, "model files"):
+    for name in (*HEURISTICS, SHIPPED_MODEL, "model files"):
         assert name in policies.help
 
 

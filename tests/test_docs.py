@@ -12,7 +12,7 @@ import click
 import pytest
 
 from decima.cli.main import main
-from decima.training.config import read_config
+from decima.training.config import TrainConfig, read_config
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -102,13 +102,39 @@ def test_the_check_sees_commands_wherever_they_stand() -> None:
 
 
 def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
-    """Its settings are accepted, and leave no batch, teacher, backlog or second pass."""
+    """Its settings are accepted, and leave no batch, rule, backlog or second step."""
+    config = read_config(ROOT / "docs" / "examples" / "paper.toml")
+    assert (config.workload.batch_jobs, config.workload.interarrival_s) == ((), (25.0,))
+    assert (config.network.rule, config.initial_model) == (False, None)
+    assert (config.episodes.backlog, config.episodes.ends) == (0, "cut")
+    credit = config.credit
+    assert (credit.method, credit.baseline, credit.differential) == ("returns", "input", True)
+    assert (config.update.passes, config.update.minibatches) == (1, 1)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "examples").glob("*train*.toml")), ids=str)
+def test_example_trainings_are_accepted(path: Path) -> None:
+    """With every key that they name."""
+    assert read_config(path).credit.method == "branches"
+
+
+def test_every_setting_of_a_training_is_in_its_table() -> None:
+    """As docs/training.md calls it: `section.key` or, behind one of the same section, `.key`."""
     text = (ROOT / "docs" / "training.md").read_text()
-    (paragraph,) = re.findall(r"^The paper's training.*?\n\n", text, re.MULTILINE | re.DOTALL)
-    settings = tuple(re.findall(r"--set ([^\s`]+)", paragraph))
-    config = read_config(None, settings)
-    assert (config.workload.batch_jobs, config.imitation.iterations) == ((), 0)
-    assert (config.episodes.backlog, config.update.passes) == (0, 1)
+    named: set[str] = set()
+    for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
+        section = ""
+        for name in re.findall(r"`([^`]+)`", row):
+            before, dot, key = name.partition(".")
+            section = before or section
+            named.add(f"{section}.{key}" if dot else name)
+    known = TrainConfig().to_json()
+    every = {
+        f"{section}.{key}" if isinstance(known[section], dict) else section
+        for section in known
+        for key in (known[section] if isinstance(known[section], dict) else ("",))
+    }
+    assert sorted(every - named) == []
 
 
 def test_arrivals_are_called_as_the_command_calls_them() -> None:

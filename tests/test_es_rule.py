@@ -17,7 +17,6 @@ from decima.heuristics.es_rule import (
     INPUTS,
     PARAMETERS,
     Features,
-    Surroundings,
     describe,
     judge,
     surroundings,
@@ -206,7 +205,7 @@ def test_features_know_where_the_executors_come_from() -> None:
     seen = simulator.observation()
 
     assert seen.source_job == 0
-    around = Surroundings(1.0, 0.0, 0.0, 0.0, 0.0)
+    around = surroundings(seen)
     own, other = describe(seen, 1, around, 0), describe(seen, 2, around, 0)
     assert (own.local, own.source) == (1.0, 1.0)
     assert (other.local, other.source) == (0.0, 0.0)

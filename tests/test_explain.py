@@ -13,9 +13,8 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from decima.agent import columns
+from decima.agent import columns, plans
 from decima.agent import model as model_files
-from decima.agent.acting import act
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.cli.main import main
@@ -29,7 +28,7 @@ from decima.explain.decision import (
     StageShown,
     explain_decision,
 )
-from decima.explain.legend import COLUMNS, REASONS
+from decima.explain.legend import COLUMNS, LIMIT_COLUMNS, REASONS
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments
 from decima.explain.words import amount, in_words, reasons
 from spark_sim import PASS
@@ -44,12 +43,13 @@ BUSY = 12
 
 
 def perturbed(config: NetworkConfig = SMALL, seed: int = 0) -> PolicyNetwork:
-    """Weights as no training leaves them: every choice has another probability."""
+    """Weights as no training leaves them: every choice has another probability, plans are long."""
     network = PolicyNetwork(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weights in network.parameters():
             weights.normal_(0.0, 0.5, generator=generator)
+        network.end_head.last.bias.sub_(6.0)
     return network
 
 
@@ -87,26 +87,75 @@ def play(network: PolicyNetwork, config: EvaluationConfig, folder: Path) -> list
 def test_probabilities_are_those_by_which_the_policy_acts(
     config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
-    """Stage times limit is the probability that acting reports; all choices add up to one."""
+    """Stage times limit is what a training knows of the plan's first choice; all add up to one."""
     network = perturbed()
+    policy = LearnedPolicy(network, workload.arrays)
+    config = replace(config, executors=16, interarrival_s=0.2)
     several = 0
-    for moment in itertools.islice(
-        moments(workload, config, saved(network, tmp_path), 0), 5, 50, 4
-    ):
+    run = moments(workload, config, saved(network, tmp_path), 0)
+    first_of_several = (one for one in run if one.number == one.planned_at and one.num_open > 1)
+    for moment in itertools.islice(first_of_several, 12):
         found = explain_decision(network, workload, moment)
-        taken = act(network, LearnedPolicy(network, workload.arrays).look(moment.observation), None)
         chances = [stage.probability for stage in found.stages]
         assert chances == sorted(chances, reverse=True)
-        assert sum(chances) + found.pass_probability == pytest.approx(1, abs=1e-6)
+        assert sum(chances) + found.end_probability == pytest.approx(1, abs=1e-6)
+        seen = policy.plan(moment.observation)
+        assert policy.planned is not None
+        first = policy.planned.plan._replace(used=np.ones(1, np.int64))
+        expected = float(plans.taken(seen.scores, seen.graph, first).log_prob[0])
         if found.taken is None:
-            assert found.pass_probability == pytest.approx(np.exp(taken.log_prob[0]), rel=1e-4)
+            assert np.log(found.end_probability) == pytest.approx(expected, rel=1e-4)
             continue
         of_limit = {shown.limit: shown.probability for shown in found.limits}
         assert sum(of_limit.values()) == pytest.approx(1, abs=1e-6)
         assert found.taken_limit is not None
         joint = found.taken.probability * of_limit[found.taken_limit]
-        assert joint == pytest.approx(np.exp(taken.log_prob[0]), rel=1e-4)
-        several += len(found.stages) > 1 and len(found.limits) > 1
+        assert np.log(joint) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        several += len(found.limits) > 1
+    assert several >= 2
+
+
+@pytest.mark.parametrize("protocol", ["executors", "session"])
+def test_a_later_choice_is_explained_by_its_plan(
+    protocol: str, config: EvaluationConfig, tmp_path: Path
+) -> None:
+    """Choices of one plan share its order and state; each is behind those before it."""
+    network = perturbed()
+    config = replace(config, protocol=protocol, executors=8)
+    workload = Workload.of(config)
+    run = list(moments(workload, config, saved(network, tmp_path), 0))
+    later = [one for one in run if one.number > one.planned_at and one.action != PASS]
+    assert len(later) >= 5
+    for moment in later[:5]:
+        first, before = run[moment.planned_at - 1], run[moment.number - 2]
+        assert first.planned_at == before.planned_at == moment.planned_at == first.number
+        told = [explain_decision(network, workload, one) for one in (first, before, moment)]
+        assert [one.stages for one in told] == [told[0].stages] * 3
+        places = [one.end_place if one.taken is None else one.taken.place for one in told]
+        assert places[0] == 1
+        assert places[1] < places[2] < told[0].end_place
+        assert {stage.place for stage in told[0].stages} | {told[0].end_place} == set(
+            range(1, len(told[0].stages) + 2)
+        )
+        words = in_words(told[2])
+        number = moment.number - moment.planned_at + 1
+        assert f"choice {number} of the plan made at decision {first.number}" in words[0]
+        assert not any("drawn" in sentence for sentence in words)
+
+
+def test_executors_given_are_those_that_the_simulator_gives(
+    config: EvaluationConfig, workload: Workload, tmp_path: Path
+) -> None:
+    """What a choice gives is what is on offer less afterwards."""
+    run = list(moments(workload, config, saved(perturbed(), tmp_path), 0))
+    by_plan = itertools.groupby(run, key=lambda one: one.planned_at)
+    several = 0
+    for _, own in by_plan:
+        choices = list(own)
+        given = [one.given for one in choices]
+        assert all((one.given == 0) == (one.action == PASS) for one in choices)
+        assert sum(given) <= choices[0].observation.on_offer
+        several += sum(given) == choices[0].observation.on_offer > 1
     assert several > 3
 
 
@@ -128,7 +177,9 @@ def test_the_run_is_the_one_that_an_evaluation_plays(
     assert len(watched) == played.metrics.decisions
     jobs = watched[-1].observation.jobs
     jct_s = (jobs["completion_ms"] - jobs["arrival_ms"]) / 1000
-    assert jct_s.tolist() == pytest.approx(played.metrics.jct_s.tolist())
+    complete = np.isfinite(jct_s)  # at the last decision
+    assert complete.sum() > 6
+    assert jct_s[complete].tolist() == pytest.approx(played.metrics.jct_s[complete].tolist())
 
 
 def test_names_and_figures_are_those_of_the_job(
@@ -152,29 +203,32 @@ def test_passing_is_explained_too(
     config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
     """No stage is taken, no limit is shown, and the parts are those of passing."""
-    network = perturbed(replace(SMALL, always_one=False))
+    network = perturbed()
     with torch.no_grad():
-        network.pass_head.last.bias.add_(20)
+        network.end_head.last.bias.add_(40)
     first = next(moments(workload, config, saved(network, tmp_path), 0))
     assert first.action == PASS
     found = explain_decision(network, workload, first)
     assert (found.taken, found.taken_limit, found.limits) == (None, None, ())
-    assert found.pass_probability > 0.99
-    assert found.log_prob == pytest.approx(np.log(found.pass_probability), abs=1e-6)
+    assert found.end_probability > 0.99
+    assert found.log_prob == pytest.approx(np.log(found.end_probability), abs=1e-6)
     assert {part.own for part in found.attributions if part.level != "cluster"} == {0.0}
 
 
 def test_a_decision_without_a_choice_has_nothing_to_explain(
-    config: EvaluationConfig, tmp_path: Path
+    config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
     """Under decima-sim's rules executors may be on offer with no stage left to want them."""
     network = perturbed()
-    config = replace(config, protocol="decima-sim")
-    workload = Workload.of(config)
     run = moments(workload, config, saved(network, tmp_path), 0)
-    empty = next(moment for moment in run if moment.num_open == 0)
+    moment = at_number(run, BUSY)
+    jobs, stages = moment.observation.jobs.copy(), moment.observation.stages.copy()
+    jobs["open_stages"] = stages["open"] = 0
+    seen = moment.observation._replace(jobs=jobs, stages=stages)
+    empty = replace(moment, observation=seen, action=PASS, given=0, order=np.zeros(1, np.int64))
     found = explain_decision(network, workload, empty)
-    assert (found.stages, found.attributions, found.pass_probability) == ((), (), 1.0)
+    assert (found.stages, found.attributions, found.end_probability) == ((), (), 1.0)
+    assert (found.taken, found.end_place) == (None, 1)
 
 
 # --- the parts of the columns --------------------------------------------------------------------
@@ -182,14 +236,14 @@ def test_a_decision_without_a_choice_has_nothing_to_explain(
 
 def test_a_product_is_shared_equally() -> None:
     """By hand: x y from (0, 0) to (2, 3) is 6, half of it for each; x alone owns 5 x."""
-    at = Columns(*(torch.tensor([[value]]) for value in (2.0, 3.0, 7.0, 1.0)))
+    at = Columns(*(torch.tensor([[value]]) for value in (2.0, 3.0, 7.0, 1.0, 4.0)))
     zero = Columns(*(torch.zeros((1, 1)) for _ in at))
 
     def function(point: Columns) -> torch.Tensor:
-        return (point.stage * point.job + 5 * point.node).sum()
+        return (point.stage * point.job + 5 * point.node - point.rule).sum()
 
     parts = integrated_gradients(function, at, zero, steps=4)
-    assert [float(part) for part in parts] == pytest.approx([3.0, 3.0, 0.0, 5.0])
+    assert [float(part) for part in parts] == pytest.approx([3.0, 3.0, 0.0, 5.0, -4.0])
 
 
 @pytest.mark.parametrize(
@@ -199,8 +253,9 @@ def test_a_product_is_shared_equally() -> None:
         replace(SMALL, embeddings=False),
         replace(SMALL, messages=False),
         replace(SMALL, two_level=False),
+        replace(SMALL, rule=False),
     ],
-    ids=["full", "no embeddings", "no messages", "one level"],
+    ids=["full", "no embeddings", "no messages", "one level", "no rule"],
 )
 def test_parts_add_up_to_what_they_explain(
     network_config: NetworkConfig, config: EvaluationConfig, tmp_path: Path
@@ -217,8 +272,8 @@ def test_parts_add_up_to_what_they_explain(
 
 
 def only_held() -> PolicyNetwork:
-    """Scores each stage by the executors of its job / N, and by nothing else."""
-    network = PolicyNetwork(replace(SMALL, may_idle=False))
+    """Scores each stage by the executors of its job / N, and by nothing else; never idles."""
+    network = PolicyNetwork(replace(SMALL, rule=False))
     with torch.no_grad():
         for weights in network.parameters():
             weights.zero_()
@@ -227,6 +282,7 @@ def only_held() -> PolicyNetwork:
         head.parts[1].get_parameter("weight")[0, column] = 1.0
         head.body[1].get_parameter("weight")[0, 0] = 1.0
         head.last.weight[0, 0] = 8.0
+        network.end_head.last.bias.fill_(-1e4)
     return network
 
 
@@ -270,20 +326,23 @@ def hand_made(
     """
     small = JobShown("small", 4, 5.0, 20.0, 1, local, 0.2)
     large = JobShown("large", 2, 60.0, 180.0, 9, 0, 0.8)
-    first = StageShown(small, "scan", chances[0], 8, 1.0, 4.0, True)
-    second = StageShown(large, "sort", chances[1], 30, 3.0, 12.0, True)
+    first = StageShown(small, "scan", chances[0], 1, 8, 1.0, 4.0, True)
+    second = StageShown(large, "sort", chances[1], 2, 30, 3.0, 12.0, True)
     return Explanation(
         decision=1,
+        planned_at=1,
         time_s=60.0,
         jobs_in_system=2,
         executors=12,
         on_offer=2,
         moving_delay_s=moving_delay_s,
         stages=tuple(sorted((first, second), key=lambda shown: -shown.probability)),
-        pass_probability=0.0,
+        end_probability=0.0,
+        end_place=3,
         taken=first,
         taken_limit=3,
-        limits=(LimitShown(3, 1.0),),
+        given=2,
+        limits=(LimitShown(3, 1.0, (0.0,) * len(columns.LIMIT)),),
         log_prob=-0.1,
         baseline=-0.7,
         attributions=tuple(
@@ -339,6 +398,28 @@ def test_each_reason_has_its_words(column: str, words: str) -> None:
     assert in_words(hand_made(**parts))[1] == f"Why: {words}."
 
 
+@pytest.mark.parametrize(
+    ("order", "planned", "words"),
+    [
+        (0.0, 1.0, "the fitted rule would choose it as number 1"),
+        (-2.0, 1.0, "the fitted rule would choose it as number 3"),
+        (-3.0, 0.0, "the fitted rule would not choose it"),
+    ],
+)
+def test_the_place_in_the_rules_order_is_told(order: float, planned: float, words: str) -> None:
+    """Of a stage; of the end of the round, after how many choices it would come."""
+    told = (
+        Attribution("rule", "order", order, -1.0, 1.0, 0.0),
+        Attribution("stage", "planned", planned, 0.5, 0.5, 0.0),
+        Attribution("cluster", "planned", 0.3, 0.3, 0.0, 0.0),
+    )
+    found = replace(hand_made(), attributions=told)
+    assert in_words(found)[1] == f"Why: {words}."
+    ended = replace(found, taken=None, taken_limit=None, given=0, end_place=1)
+    count = "1 choice" if order == -1 else f"{-order:.0f} choices"
+    assert in_words(ended)[1] == f"Why: the fitted rule would end the round after {count}."
+
+
 def test_less_alike_and_more_are_told_apart() -> None:
     """Work of 20, 100 and 500 executor-seconds beside one of 100."""
     told = []
@@ -391,9 +472,11 @@ def test_without_a_choice_there_is_no_why() -> None:
     found = hand_made(cluster_jobs=1.0)
     assert found.taken is not None
     alone = replace(found, stages=(found.taken,))
-    assert in_words(alone)[1:] == ("There was nothing else to choose.",)
-    idle = replace(found, taken=None, taken_limit=None, limits=(), pass_probability=0.95)
-    none = replace(idle, stages=(), attributions=(), pass_probability=1.0)
+    assert in_words(alone)[2] == ("It had 90.0 %; next is leaving the rest idle with 0.0 %.")
+    idle = replace(
+        found, taken=None, taken_limit=None, given=0, limits=(), end_probability=0.95, end_place=0
+    )
+    none = replace(idle, stages=(), attributions=(), end_probability=1.0)
     assert in_words(none) == ("No stage may be chosen: 2 executors on offer stay idle.",)
     assert in_words(idle) == (
         "Nothing is chosen: 2 executors on offer stay idle.",
@@ -406,6 +489,7 @@ def test_every_column_has_a_meaning_and_a_reason() -> None:
     """The legend names the columns that the network is told, no more and no less."""
     told = {(level, name) for level, names in zip(LEVELS, NAMES, strict=True) for name in names}
     assert set(COLUMNS) == told
+    assert tuple(LIMIT_COLUMNS) == columns.LIMIT
     assert {meaning.reason for meaning in COLUMNS.values()} == set(REASONS)
 
 
@@ -451,13 +535,14 @@ def test_a_decision_is_found_by_number_by_time_and_by_size(
 def test_the_cluster_is_compared_with_the_run_so_far(
     config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
-    """The mean of a moment is that of the columns at all decisions up to it."""
+    """The mean of a moment is that of the columns at all plans up to its own."""
     network = perturbed()
     policy = LearnedPolicy(network, workload.arrays)
     shown: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
     moment: Moment | None = None
     for moment in itertools.islice(moments(workload, config, saved(network, tmp_path), 0), BUSY):
-        shown.append(policy.look(moment.observation).features.cluster_x[0].copy())
+        if moment.number == moment.planned_at:
+            shown.append(policy.look(moment.observation).graph.cluster_x[0].numpy().copy())
     assert moment is not None
     assert moment.cluster_mean == pytest.approx(np.mean(shown, axis=0), abs=1e-6)
 
@@ -495,12 +580,12 @@ def test_the_command_prints_and_writes_the_same(
     unwrapped = " ".join(result.stdout.split())
     assert all(sentence in unwrapped for sentence in content["words"])
     assert "waiting: tasks without an executor" in unwrapped
+    assert "off: those / what the rule would give" not in unwrapped
     assert "what it is" not in result.stdout
     every = invoke("--trace", trace_file, *tiny, "--model", model, *chosen, "--columns")
     assert "what it is" in every.stdout
-    assert len(content["attributions"]) == sum(
-        map(len, (columns.STAGE, columns.JOB, columns.CLUSTER, columns.NODE))
-    )
+    assert "off: those / what the rule would give" in " ".join(every.stdout.split())
+    assert len(content["attributions"]) == sum(map(len, NAMES))
     total = sum(part["own"] + part["others"] for part in content["attributions"])
     assert f"together {total:+.2f}" in result.stdout
 
@@ -537,7 +622,7 @@ def test_names_in_a_trace_are_no_markup(tiny: tuple[str, ...], tmp_path: Path) -
         (("--decision", "0"), "--decision"),
         (("--sequence", "-1"), "--sequence"),
         (("--sequences", "3"), "No such option"),
-        (("--model", "fifo"), "none of decima, decima-batch, decima-session, nor a file ending"),
+        (("--model", "fifo"), "not decima, nor a file ending"),
         (("--model", "absent.safetensors"), "absent.safetensors"),
         (("--json", "nowhere/file.json"), "there is no folder nowhere"),
     ],

@@ -125,7 +125,7 @@ def test_embeddings_and_gradients_are_those_of_the_equations(
             inverse[order] = torch.arange(len(order))
             e = encoder.nodes(own[order], levels)[inverse]
             y = encoder.jobs(own, e, job, 3)
-            z = encoder.cluster(y, observation, 2)
+            z = encoder.cluster(encoder.summands(y), observation, 2)
         (e.sin().sum() + y.cos().sum() + z.pow(2).sum()).backward()  # type: ignore[no-untyped-call]
         leaves = [own, *encoder.parameters()]
         return [e, y, z], [
@@ -135,6 +135,22 @@ def test_embeddings_and_gradients_are_those_of_the_equations(
     for found, wanted in zip(gradients(False), gradients(True), strict=True):
         for one, other in zip(found, wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@each_config
+def test_the_cluster_is_the_mean_over_its_jobs(config: EncoderConfig) -> None:
+    """Each job ten times over is the same cluster; g3 of the mean of f3, and g3(0) of no job."""
+    encoder = encoder_of(config)
+    y = torch.from_numpy(np.random.default_rng(3).normal(size=(3, config.embedding)))
+    once, often = (
+        encoder.cluster(
+            encoder.summands(y.repeat(times, 1)), torch.zeros(3 * times, dtype=torch.int64), 2
+        )
+        for times in (1, 10)
+    )
+    torch.testing.assert_close(often, once)
+    torch.testing.assert_close(once[0], encoder.g_cluster(encoder.f_cluster(y).mean(0)))
+    torch.testing.assert_close(once[1], encoder.g_cluster(torch.zeros_like(y[0])))
 
 
 @each_config

@@ -232,7 +232,7 @@ def test_a_model_that_cannot_be_used_ends_it(tmp_path: Path) -> None:
     from decima.agent.model import load_model, save_model
     from decima.policies import model_path
 
-    model = load_model(model_path("decima-session"))
+    model = load_model(model_path("decima"))
     weights = {name: value * float("nan") for name, value in model.network.state_dict().items()}
     path = tmp_path / "broken.safetensors"
     save_model(path, model.network.config, weights, model.card)

@@ -9,8 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from rl.errors import NotFiniteError
@@ -22,7 +20,7 @@ from rl.objectives import (
     value_loss,
 )
 from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
-from rl.schedules import Curriculum, EntropySchedule, gap_weights
+from rl.schedules import Curriculum, EntropySchedule
 
 
 def small_network(seed: int = 3) -> nn.Module:
@@ -153,7 +151,7 @@ def test_entropy_weight_falls_in_a_straight_line_to_its_floor() -> None:
 def test_episodes_grow(growth: str, expected: list[float]) -> None:
     """Half way: the middle of the two lengths, or their geometric mean."""
     curriculum = Curriculum(100.0, 800.0, 10, growth=growth)  # type: ignore[arg-type]
-    found = [curriculum.mean_s(iteration) for iteration in (0, 5, 30)]
+    found = [curriculum.mean(iteration) for iteration in (0, 5, 30)]
     assert found == pytest.approx(expected, abs=0.1)
 
 
@@ -175,22 +173,6 @@ def test_the_same_generator_draws_the_same_end() -> None:
     assert first == second
 
 
-def test_settings_with_a_larger_gap_come_more_often() -> None:
-    """One temperature apart means e times as often, over the share that is spread evenly."""
-    found = gap_weights(np.array([0.1, 0.0, -0.1]), temperature=0.1, floor=0.0)
-    assert found[0] / found[1] == pytest.approx(math.e)
-    assert found[1] / found[2] == pytest.approx(math.e)
-    assert gap_weights(np.array([5.0, 0.0]), temperature=0.1, floor=0.4)[1] == pytest.approx(0.2)
-
-
-@given(st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=6), st.floats(0.0, 1.0))
-def test_weights_are_probabilities(gap: list[float], floor: float) -> None:
-    """They sum to 1, and none falls below its part of the even share."""
-    found = gap_weights(np.array(gap), temperature=0.05, floor=floor)
-    assert found.sum() == pytest.approx(1.0)
-    assert np.all(found >= floor / len(gap) - 1e-12)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -201,10 +183,6 @@ def test_weights_are_probabilities(gap: list[float], floor: float) -> None:
         (lambda: Curriculum(9.0, 5.0, 1), "not fall"),
         (lambda: Curriculum(1.0, 5.0, 0), "at least 1"),
         (lambda: Curriculum(1.0, 5.0, 1, growth="cubic"), "'cubic'"),  # type: ignore[arg-type]
-        (lambda: gap_weights(np.zeros(0), temperature=1.0), "at least one"),
-        (lambda: gap_weights(np.array([math.nan]), temperature=1.0), "all finite"),
-        (lambda: gap_weights(np.zeros(2), temperature=0.0), "above 0"),
-        (lambda: gap_weights(np.zeros(2), temperature=1.0, floor=2.0), r"\[0, 1\]"),
         (lambda: Optimiser(small_network(), 0.0), "above 0"),
         (lambda: Optimiser(small_network(), 0.1, max_norm=0.0), "above 0"),
     ],

@@ -137,17 +137,19 @@ def test_a_model_for_another_size_says_so(
     from decima.agent.model import load_model, save_model
     from decima.policies import model_path
 
-    model = load_model(model_path("decima-session"))
+    model = load_model(model_path("decima"))
     card = json.loads(json.dumps(model.card))
     for trained, warns in ((50, True), (12, False)):
-        card["config"]["workload"]["executors"] = trained
+        card["config"]["workload"]["settings"] = [{"executors": trained}]
         path = tmp_path / f"{trained}.safetensors"
         save_model(path, model.network.config, model.network.state_dict(), card)
         caplog.clear()
         with decima.spark.attach(session, policy=str(path)) as scheduler:
             several(session, jobs=2, tasks=4)
             assert scheduler.status().fallbacks == 0
-        found = [one for one in caplog.messages if f"trained for {trained} slots" in one]
+        found = [
+            one for one in caplog.messages if f"trained for {trained} to {trained} slots" in one
+        ]
         assert len(found) == (1 if warns else 0)
 
 

@@ -4,6 +4,9 @@ A change of any column, its scale or its place is a new `FEATURE_VERSION`: a mod
 columns is refused. N is the number of executors, J that of jobs in the system, tau and W the
 workload's mean task duration and mean work of a job (`decima.agent.scales.Scales`).
 
+The *rule* is `es_rule` with the weights that the network holds. What it would do in a round
+(`decima.heuristics.es_plan`) is among the columns, so that learning begins at the rule.
+
 The paper's five features (Decima 5.1) are `left`, `duration`, `working` (in the messages),
 `on_offer` and `local` (at the heads): the last two are the same for all nodes of an observation
 or of a job, so a job's embedding stays what it was until the job itself changes.
@@ -11,7 +14,7 @@ or of a job, so a job's embedding stays what it was until the job itself changes
 
 from __future__ import annotations
 
-FEATURE_VERSION = 1
+FEATURE_VERSION = 2
 
 NODE = (
     "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two
@@ -34,6 +37,9 @@ JOB = (
     "undone",  # work not launched / work at arrival
     "age",  # log(1 + time in the system x N / W) / 4
     "wanted",  # log(1 + tasks of open stages without an executor / N)
+    "gate",  # the rule's gate of the first executor, g / (1 + |g|); 0 without an open stage
+    "score",  # its score above the best one's, s / (1 + |s|), at most 0; 0 likewise
+    "given",  # executors that the rule would give it / N
 )
 """of each job, at the heads"""
 
@@ -44,6 +50,9 @@ STAGE = (
     "duration",  # as in NODE
     "path",  # log(1 + critical path from here / (4 tau)) / 4
     "part",  # D x duration / work of the job not launched
+    "moving",  # log(1 + moving delay / duration) / 4
+    "planned",  # 1 if the rule would choose it in this round
+    "place",  # log(1 + how many it would choose before) / 4; after all others if it would not
 )
 """of each stage that may be chosen, at the stage head"""
 
@@ -53,6 +62,14 @@ CLUSTER = (
     "count",  # log2(J) / 4
     "load",  # log2(1/16 + work not launched in all jobs / W) / 4
     "working",  # executors held by jobs / N
+    "planned",  # log(1 + choices that the rule would make in this round) / 4
+    "session",  # 1: slots of one session, which do not move
+    "executors",  # log2(N / 50) / 4
+    "moving",  # log(1 + moving delay / tau) / 4
+    "quiet",  # log(1 + time since a job last arrived x N / W) / 4
+    "age",  # mean over jobs of their "age"
+    "ages",  # standard deviation of it: 0 if all came at once
+    "durations",  # that of "duration" over the open stages: 0 if nothing is known of durations
 )
 """of the cluster, at the heads"""
 
@@ -61,5 +78,8 @@ LIMIT = (
     "share",  # log2(l / (N / J)) / 4
     "added",  # (l - held) / N
     "moved",  # share of the executors added that come from elsewhere
+    "covering",  # (l - held) / tasks of the job's open stages without an executor
+    "ruled",  # 1 if the rule would give the job as many
+    "off",  # log2((l - held) / what the rule would give, at least 1) / 4
 )
 """of each parallelism limit l that may be chosen, at the limit head"""

@@ -1,22 +1,36 @@
-"""The network: the encoder, and the heads that score stages, limits and the state.
+r"""The network: from a `Graph` to the scores of all choices, in one pass.
 
 .. math::
-    q_v = q(e_v, y_i, z), \\qquad w_i(l) = w(y_i, z, l)
+    q_v = \kappa_q r_v + q(e_v, y_i, z), \qquad w_i(l) = \kappa_w r_i(l) + w(y_i, z, l)
 
-(Decima 5.2), with the columns of `decima.agent.columns` beside the embeddings. B decisions, J jobs
-in their systems, O stages that may be chosen, D size of an embedding.
+(Decima 5.2), with the columns of `decima.agent.columns` beside the embeddings. r is how the fitted
+rule prefers the choices (`graph.Rule`): both heads start at zero, so learning starts as the rule,
+drawn with the sharpness kappa. All logits of a decision are multiplied by 1 + log(1 + R) / 3, R
+the number of choices that the rule would make: so a drawn plan departs from the likeliest in about
+as many places, however long it is. B decisions, J jobs in their systems, O stages that may be
+chosen, M limits, D size of an embedding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import leaky_relu, linear
 
 from decima.agent import columns
+from decima.agent.graph import Graph, Nodes
+from decima.heuristics.es_rule import PARAMETERS
+from decima.weights import shipped_weights
 from gnn.encoder import NEGATIVE_SLOPE, Encoder, EncoderConfig
+
+SHARPNESS = 2.0
+"""kappa at first: the odds of two neighbours in the rule's order are e to this"""
+_SURE = 1e4
+_PLANNED = columns.CLUSTER.index("planned")
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,8 @@ class NetworkConfig:
     """hidden layers of the encoder's transforms"""
     head_hidden: tuple[int, ...] = (32, 16)
     """hidden layers of the heads"""
+    rule: bool = True
+    """False: nothing is known of the fitted rule, all choices start equally likely (the paper)"""
     two_level: bool = True
     """False: no second transform in the sums"""
     messages: bool = True
@@ -36,11 +52,7 @@ class NetworkConfig:
     embeddings: bool = True
     """False: the heads see no embedding at all, only their columns"""
     limit_head: bool = True
-    """False: a stage gets all it can use (Decima fig. 14, "no parallelism control")"""
-    may_idle: bool = True
-    """False: executors are never left idle while a stage could use them"""
-    always_one: bool = True
-    """executors are not left idle while a job that holds none could use them"""
+    """False: a job gets all it can use (Decima fig. 14, "no parallelism control")"""
 
     def __post_init__(self) -> None:
         self.encoder()
@@ -60,22 +72,13 @@ class Embeddings(NamedTuple):
     z: Tensor  # (B, D)
 
 
-class HeadInputs(NamedTuple):
-    """The columns at the heads, and which rows belong together."""
+class Scores(NamedTuple):
+    """Logits of all choices of B decisions, and what the critic expects of their states."""
 
-    stage_x: Tensor  # (O, len(STAGE))
-    job_x: Tensor  # (J, len(JOB))
-    cluster_x: Tensor  # (B, len(CLUSTER))
-    job_of_stage: Tensor  # (O,) int64
-    decision_of_stage: Tensor  # (O,) int64
-
-
-class LimitInputs(NamedTuple):
-    """The limits that may be chosen for K stages, M limits in all."""
-
-    limit_x: Tensor  # (M, len(LIMIT))
-    owner: Tensor  # (M,) int64, which of the K stages
-    stage: Tensor  # (K,) int64, rows among the O stages
+    stage: Tensor  # (O,) q_v
+    end: Tensor  # (B,) of leaving idle what is left
+    limit: Tensor  # (M,) w_i(l), among the limits of one job
+    value: Tensor  # (B,)
 
 
 class Head(nn.Module):
@@ -99,7 +102,7 @@ class Head(nn.Module):
         total = sum(inputs)
         for part in self.parts:
             nn.init.normal_(part.get_parameter("weight"), std=(2 / total) ** 0.5)
-        nn.init.zeros_(self.last.weight)  # all choices start equally likely
+        nn.init.zeros_(self.last.weight)  # all choices start as the rule has them
         nn.init.zeros_(self.last.bias)
 
     def forward(self, *tables: tuple[Tensor, Tensor | None]) -> Tensor:
@@ -109,18 +112,32 @@ class Head(nn.Module):
             tables: (values, index) pairs: row r of the result uses values[index[r]], or values[r]
                 where the index is None.
         """
+        # Layers are not called but for their weights: calls of modules take a sixth of a live
+        # decision (benchmark `policy_speed`).
         total: Tensor | None = None
-        for part, (values, index) in zip(self.parts, tables, strict=True):
-            mapped = part(values)
+        for part, (values, index) in zip(_layers(self.parts), tables, strict=True):
+            mapped = linear(values, part.weight, part.bias)
             if index is not None:
                 mapped = mapped.index_select(0, index)
             total = mapped if total is None else total + mapped
-        score: Tensor = self.last(self.body(total)).squeeze(1)
-        return score
+        if total is None:
+            raise ValueError("a head needs at least one table")
+        for layer in (*_layers(self.body), self.last):
+            total = linear(leaky_relu(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
+        return total.squeeze(1)
+
+
+def _layers(modules: Iterable[nn.Module]) -> Iterator[nn.Linear]:
+    return (one for one in modules if isinstance(one, nn.Linear))
 
 
 class PolicyNetwork(nn.Module):
     """Encoder and heads; one set of weights for any number of jobs, stages and executors."""
+
+    rule: Tensor
+    """(P,) float64 weights of the rule that it starts from, in the order of its `PARAMETERS`"""
+    sharpness: Tensor
+    """(2,) kappa of stages and of limits"""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -130,54 +147,100 @@ class PolicyNetwork(nn.Module):
         cluster, limit = len(columns.CLUSTER), len(columns.LIMIT)
         self.encoder = Encoder(node, config.encoder())
         self.stage_head = Head((size + stage, size + job, size + cluster), config.head_hidden)
-        self.pass_head = Head((size + cluster,), config.head_hidden[-1:])
-        self.limit_head = Head((limit, stage, size + job, size + cluster), config.head_hidden)
+        self.end_head = Head((size + cluster,), config.head_hidden[-1:])
+        self.limit_head = Head((limit, size + job, size + cluster), config.head_hidden)
         self.value_head = Head((size + cluster,), config.head_hidden)
+        # Not learned: drawing less wildly would be the easiest way to better rollouts, and would
+        # leave the likeliest plans as they are.
+        self.register_buffer("sharpness", torch.full((2,), SHARPNESS if config.rule else 0.0))
+        shipped = shipped_weights("es_rule", PARAMETERS)
+        self.register_buffer("rule", torch.tensor(list(shipped.values()), dtype=torch.float64))
 
-    def stage_logits(self, seen: Embeddings, at: HeadInputs) -> tuple[Tensor, Tensor]:
-        """(O,) q_v of every stage that may be chosen, (B,) that of leaving the rest idle."""
-        stages = torch.cat((seen.e, at.stage_x), dim=1)
-        jobs, clusters = self._jobs(seen, at), self._clusters(seen, at)
-        logits = self.stage_head(
-            (stages, None), (jobs, at.job_of_stage), (clusters, at.decision_of_stage)
+    def follow_rule(self, weights: Mapping[str, float]) -> None:
+        """Start from another rule than the shipped one: weights by the names of `PARAMETERS`."""
+        self.rule.copy_(torch.tensor([weights[name] for name in PARAMETERS], dtype=torch.float64))
+
+    def forward(self, graph: Graph, kept: Embeddings | None = None) -> Scores:
+        """Score every choice.
+
+        Args:
+            graph: B decisions.
+            kept: the embeddings, where somebody has kept them; None computes them.
+        """
+        if not self.config.rule:
+            graph = without_rule(graph)
+        seen = self.embed(graph) if kept is None else kept
+        jobs = torch.cat((seen.y, graph.job_x), dim=1)
+        clusters = torch.cat((seen.z, graph.cluster_x), dim=1)
+        decision = graph.decision_of_stage
+        stage = self.stage_head(
+            (torch.cat((seen.e, graph.stage_x), dim=1), None),
+            (jobs, graph.job_of_stage),
+            (clusters, decision),
         )
-        return logits, self.pass_head((clusters, None))
-
-    def limit_logits(self, seen: Embeddings, at: HeadInputs, limits: LimitInputs) -> Tensor:
-        """(M,) w(l) of every limit."""
-        stage = limits.stage
-        job = at.job_of_stage.index_select(0, stage)
-        decision = at.decision_of_stage.index_select(0, stage)
-        jobs = self._jobs(seen, at).index_select(0, job)
-        clusters = self._clusters(seen, at).index_select(0, decision)
-        logits: Tensor = self.limit_head(
-            (limits.limit_x, None),
-            (at.stage_x.index_select(0, stage), limits.owner),
-            (jobs, limits.owner),
-            (clusters, limits.owner),
+        end = self.end_head((clusters, None))
+        # The column is log(1 + R) / 4, and 0 for a network that knows of no rule.
+        factor = 1 + graph.cluster_x[:, _PLANNED] * 4 / 3
+        return Scores(
+            (stage + self.sharpness[0] * graph.rule.stage) * factor.index_select(0, decision),
+            (end + self.sharpness[0] * graph.rule.end) * factor,
+            self._limits(graph, jobs, clusters, factor),
+            self.value_head((clusters, None)),
         )
-        return logits
 
-    def values(self, seen: Embeddings, at: HeadInputs) -> Tensor:
-        """(B,) what the critic expects of the states."""
-        value: Tensor = self.value_head((self._clusters(seen, at), None))
-        return value
+    def _limits(self, graph: Graph, jobs: Tensor, clusters: Tensor, factor: Tensor) -> Tensor:
+        if not self.config.limit_head:
+            return _SURE * graph.limit_x[:, columns.LIMIT.index("limit")]
+        decision = graph.decision_of_job.index_select(0, graph.job_of_limit)
+        found: Tensor = self.limit_head(
+            (graph.limit_x, None), (jobs, graph.job_of_limit), (clusters, decision)
+        )
+        ruled = self.sharpness[1] * graph.rule.limit
+        return (found + ruled) * factor.index_select(0, decision)
 
-    def sharpen(self, factor: float) -> None:
-        """Multiply all scores of choices by `factor`: above 1, likely ones become likelier."""
-        with torch.no_grad():
-            for head in (self.stage_head, self.pass_head, self.limit_head):
-                head.last.weight.mul_(factor)
-                head.last.bias.mul_(factor)
+    def embed(self, graph: Graph) -> Embeddings:
+        """Run the encoder over the nodes of a graph, which must be there."""
+        if graph.nodes is None:
+            raise ValueError("a graph without nodes cannot be embedded")
+        decisions = len(graph.cluster_x)
+        if not self.config.embeddings:
+            return self.nothing(len(graph.stage_x), len(graph.job_x), decisions)
+        nodes: Nodes = graph.nodes
+        e = self.encoder.nodes(nodes.x, nodes.levels)
+        y = self.encoder.jobs(nodes.x, e, nodes.graph, nodes.num_graphs)
+        added = self.encoder.summands(y).index_select(0, nodes.graph_of_job)
+        return Embeddings(
+            e.index_select(0, nodes.node_of_stage),
+            y.index_select(0, nodes.graph_of_job),
+            self.encoder.cluster(added, graph.decision_of_job, decisions),
+        )
 
-    @staticmethod
-    def _jobs(seen: Embeddings, at: HeadInputs) -> Tensor:
-        return torch.cat((seen.y, at.job_x), dim=1)
-
-    @staticmethod
-    def _clusters(seen: Embeddings, at: HeadInputs) -> Tensor:
-        return torch.cat((seen.z, at.cluster_x), dim=1)
+    def nothing(self, stages: int, jobs: int, decisions: int) -> Embeddings:
+        """What stands for the embeddings where the ablation leaves them out."""
+        device = self.sharpness.device
+        size = self.config.embedding
+        return Embeddings(
+            *(torch.zeros((rows, size), device=device) for rows in (stages, jobs, decisions))
+        )
 
     @property
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+_RULED = (
+    ("job_x", columns.JOB, ("gate", "score", "given")),
+    ("stage_x", columns.STAGE, ("planned", "place")),
+    ("cluster_x", columns.CLUSTER, ("planned",)),
+    ("limit_x", columns.LIMIT, ("ruled", "off")),
+)
+
+
+def without_rule(graph: Graph) -> Graph:
+    """The graph with zeros in all columns that tell of the rule."""
+    changed = {}
+    for table, names, ruled in _RULED:
+        values = getattr(graph, table).clone()
+        values[:, [names.index(one) for one in ruled]] = 0.0
+        changed[table] = values
+    return graph._replace(**changed)

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from decima.agent.acting import act
+from decima.agent import plans
 from decima.agent.memory import Memory, Seen
 from decima.agent.network import PolicyNetwork
+from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
+from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS, Action, Observation
 from spark_sim.tables import NONE, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
 
+class Planned(NamedTuple):
+    """A plan, and what it was made of."""
+
+    seen: Seen
+    plan: Plans  # one
+
+
 class LearnedPolicy:
-    """Decides one by one; embeds a job anew only when it has changed since the last decision."""
+    """Plans a round in one pass of the network, then says its choices one by one.
+
+    It looks anew where choosing has opened stages that the plan does not know.
+    """
 
     def __init__(
         self,
@@ -24,35 +38,74 @@ class LearnedPolicy:
         trace: TraceArrays,
         *,
         scales: Scales | None = None,
-        rng: np.random.Generator | None = None,
+        key: int | None = None,
         name: str = "decima",
     ) -> None:
         """Args:
         network: the weights.
         trace: the jobs that observations point to.
         scales: what is typical of the workload; None takes that of `trace`.
-        rng: samples actions; None takes the likeliest.
+        key: random bits of the plans that are drawn; None takes the likeliest.
         name: in tables.
         """
         self.name = name
         self._network = network
         self._memory = Memory(network, trace, Scales.of(trace) if scales is None else scales)
-        self._rng = rng
+        self._key = None if key is None else np.array([key], np.uint64)
+        self._count = np.zeros(1, np.uint64)
         self._jobs: Table | None = None
+        self._round = -1
+        self._plan = _NOTHING
+        self.planned: Planned | None = None
+        """the plan that is followed, None before the first; read it, do not keep it"""
+        self._next = 0
+        self._others = 0
+        """stages that stay open after the last choice, if it opens none"""
 
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
+        is_new = observation.jobs is not self._jobs or observation.round_number != self._round
+        if is_new or self._num_open(observation) > self._others:
+            self.plan(observation)
+        action = self._next_choice(observation)
+        self._others = self._num_open(observation) - 1
+        return action
+
+    def plan(self, observation: Observation) -> Seen:
+        """Plan the round that is open, anew if there is a plan."""
         seen = self.look(observation)
-        uniform = None if self._rng is None else self._rng.random((1, 2))
-        choice = act(self._network, seen, uniform)
-        stage = int(choice.stage[0])
-        return PASS if stage == NONE else Action(stage, int(choice.limit[0]))
+        key = None if self._key is None else plans.key_of(self._key, self._count)
+        self._count += np.uint64(1)
+        drawn = plans.draw(seen.scores, seen.legal, np.zeros(1, np.int64), key)
+        self._plan = plans.preferences(drawn, seen.legal)
+        self.planned = Planned(seen, drawn)
+        self._round, self._next = observation.round_number, 0
+        return seen
 
     def look(self, observation: Observation) -> Seen:
-        """Columns and embeddings of the decision that is due."""
+        """The scores of all choices of the round that is open."""
         observation = for_kernels(observation)
         if observation.jobs is not self._jobs:  # another run, or tables that have grown
             self._memory.forget()
             self._jobs = observation.jobs
         self._memory.make_room(len(observation.jobs), len(observation.stages))
         return self._memory.look(scene_of(observation))
+
+    def _next_choice(self, observation: Observation) -> Action:
+        """As `spark_sim.kernels.choices.follow`."""
+        while self._next < len(self._plan.stage):
+            stage, limit = int(self._plan.stage[self._next]), int(self._plan.limit[self._next])
+            if stage == NONE:
+                return PASS
+            self._next += 1
+            row = observation.stages[stage]
+            if row["open"] == 1 and observation.jobs[row["job"]]["held"] < limit:
+                return Action(stage, limit)
+        return PASS
+
+    @staticmethod
+    def _num_open(observation: Observation) -> int:
+        return int(observation.jobs["open_stages"][observation.active].sum())
+
+
+_NOTHING = Preferences(np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))

@@ -1,7 +1,8 @@
-"""`Recording`: the decisions of a batch of rollouts, kept so that an update can score them again.
+"""`Recording`: decisions of a batch of rollouts, kept so that an update can score them again.
 
-K decisions, S snapshots. A *snapshot* is a job as it was after one of its changes; decisions refer
-to the snapshots that they saw, so a job is embedded once per change in the update, too.
+K decisions, Q plans, S snapshots. A *snapshot* is a job as it was after one of its changes;
+decisions refer to the snapshots that they saw, so a job is embedded once per change in the update,
+too.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from decima.agent.acting import Choices
-from decima.agent.kernels import SceneFeatures
+from decima.agent.graph import Graph, GraphSorter, Rule
 from decima.agent.memory import Seen
+from decima.agent.plans import Plans, picked, pointers, rows_of
 from traces.numbers import Float32, Float64, Int64
 
 
@@ -22,28 +23,28 @@ class Decisions(NamedTuple):
 
     lane: Int64  # (K,) the rollout
     time_s: Float64  # (K,)
+    value: Float64  # (K,) the critic's, in its own unit
     cluster_x: Float32  # (K, len(CLUSTER))
+    end_rule: Float32  # (K,)
     num_jobs: Int64  # (K,)
     num_open: Int64  # (K,)
-    executors: Int64  # (K,)
-    may_pass: NDArray[np.bool_]  # (K,)
-    picked: Int64  # (K,) `Choices.picked`
-    added: Int64  # (K,)
-    held: Int64  # (K,)
-    local: Int64  # (K,)
-    room: Int64  # (K,) limits between which the chosen stage chose; 0 to pass
-    log_prob: Float64  # (K,)
-    value: Float64  # (K,) the critic's, in its own unit
+    num_limits: Int64  # (K,)
 
 
 class Rows(NamedTuple):
-    """Per job and per open stage of the decisions, in their order."""
+    """Per job, open stage and limit of the decisions, in their order. Jobs count from the first of
+    the decision.
+    """
 
     job_x: Float32  # (jobs, len(JOB))
     snapshot: Int64  # (jobs,)
     stage_x: Float32  # (stages, len(STAGE))
-    job_of_stage: Int64  # (stages,) index among the decision's jobs
+    stage_rule: Float32  # (stages,)
+    job_of_stage: Int64  # (stages,)
     local_stage: Int64  # (stages,) index among the job's stages
+    limit_x: Float32  # (limits, len(LIMIT))
+    limit_rule: Float32  # (limits,)
+    job_of_limit: Int64  # (limits,)
 
 
 class Snapshots(NamedTuple):
@@ -54,12 +55,74 @@ class Snapshots(NamedTuple):
     node_x: Float32  # (nodes, len(NODE)) graph by graph, stage by stage
 
 
-class Recording(NamedTuple):
+class Recording:
     """All that an update needs of a batch of rollouts."""
 
-    decisions: Decisions
-    rows: Rows
-    snapshots: Snapshots
+    def __init__(
+        self,
+        decisions: Decisions,
+        rows: Rows,
+        snapshots: Snapshots,
+        plans: Plans,
+        log_prob: Float64,
+    ) -> None:
+        """Args:
+        decisions: K of them.
+        rows: of the decisions.
+        snapshots: that the rows refer to.
+        plans: Q, by decision.
+        log_prob: (Q,) of the plans, under the network that drew them.
+        """
+        self.decisions = decisions
+        self.plans = plans
+        self.log_prob = log_prob
+        self._rows = rows
+        self._snapshots = snapshots
+        self._job_ptr = pointers(decisions.num_jobs)
+        self._open_ptr = pointers(decisions.num_open)
+        self._limit_ptr = pointers(decisions.num_limits)
+        self._plan_ptr = np.searchsorted(plans.decision, np.arange(len(decisions.lane) + 1))
+
+    def graph(self, index: Int64, sorter: GraphSorter) -> Graph:
+        """The decisions `index`; neighbours in time share embeddings."""
+        decisions, rows, store = self.decisions, self._rows, self._snapshots
+        jobs = rows_of(self._job_ptr, index)
+        stages = rows_of(self._open_ptr, index)
+        limits = rows_of(self._limit_ptr, index)
+        num_jobs = decisions.num_jobs[index]
+        first_job = np.cumsum(num_jobs) - num_jobs
+        of_stage = np.repeat(first_job, decisions.num_open[index]) + rows.job_of_stage[stages]
+        of_limit = np.repeat(first_job, decisions.num_limits[index]) + rows.job_of_limit[limits]
+        used, graph_of_job = np.unique(rows.snapshot[jobs], return_inverse=True)
+        nodes = sorter.nodes(
+            store.template[used],
+            store.first_node[used],
+            store.node_x,
+            graph_of_job,
+            (of_stage, rows.local_stage[stages]),
+        )
+        return Graph(
+            torch.from_numpy(rows.stage_x[stages]),
+            torch.from_numpy(rows.job_x[jobs]),
+            torch.from_numpy(decisions.cluster_x[index]),
+            torch.from_numpy(rows.limit_x[limits]),
+            Rule(
+                torch.from_numpy(rows.stage_rule[stages]),
+                torch.from_numpy(decisions.end_rule[index]),
+                torch.from_numpy(rows.limit_rule[limits]),
+            ),
+            torch.from_numpy(of_stage),
+            torch.from_numpy(of_limit),
+            torch.from_numpy(np.repeat(np.arange(len(index)), num_jobs)),
+            nodes,
+        )
+
+    def plans_of(self, index: Int64) -> tuple[Plans, Int64]:
+        """The plans for the decisions `index`, which are counted from 0 in them; their rows."""
+        rows = rows_of(self._plan_ptr, index)
+        decision = np.repeat(np.arange(len(index)), np.diff(self._plan_ptr)[index])
+        found = picked(self.plans, rows)._replace(decision=decision)
+        return found, rows
 
 
 class Recorder:
@@ -71,15 +134,18 @@ class Recorder:
         """
         self._latest = np.zeros(memory_jobs, np.int64)
         self._count = 0
+        self._num_decisions = 0
         self._decisions: list[Decisions] = []
         self._rows: list[Rows] = []
+        self._plans: list[Plans] = []
+        self._log_prob: list[Float64] = []
         self._templates: list[Int64] = []
         self._sizes: list[Int64] = []
         self._node_x: list[Float32] = []
 
     def take_snapshots(self, seen: Seen, node_x: Float32) -> None:
         """Keep the jobs that have changed; `node_x` are the memory's features."""
-        scene, changed = seen.scene, seen.features.changed
+        scene, changed = seen.scene, seen.changed
         if not len(changed):
             return
         table = scene.jobs[scene.rows[changed]]
@@ -91,44 +157,59 @@ class Recorder:
         self._latest[scene.memory_job[changed]] = self._count + np.arange(len(changed))
         self._count += len(changed)
 
-    def take(self, seen: Seen, choices: Choices, values: Float32) -> None:
-        """Keep one step of the lanes that had a choice."""
-        scene, features = seen.scene, seen.features
-        num_open = np.diff(features.open_ptr)
-        lane = np.flatnonzero(num_open > 0)
-        room = _room_of(features, choices, num_open)
+    def take(self, seen: Seen, lane: Int64, plans: Plans, log_prob: Float64) -> None:
+        """Keep some decisions of a step.
+
+        Args:
+            seen: what the network made of it.
+            lane: (L,) ascending, which.
+            plans: for them, in their order, by number in the step.
+            log_prob: of the plans.
+        """
+        scene, graph, legal = seen.scene, seen.graph, seen.legal
+        jobs = rows_of(legal.job_ptr, lane)
+        stages = rows_of(legal.open_ptr, lane)
+        limit_ptr = legal.limit_ptr[legal.job_ptr]
+        limits = rows_of(limit_ptr, lane)
+        num_open = np.diff(legal.open_ptr)[lane]
+        num_limits = np.diff(limit_ptr)[lane]
         self._decisions.append(
             Decisions(
                 lane=lane,
                 time_s=scene.time_ms[lane] / 1000.0,
-                cluster_x=features.cluster_x[lane],
-                num_jobs=np.diff(scene.job_ptr)[lane],
-                num_open=num_open[lane],
-                executors=scene.num_executors[lane].astype(np.int64),
-                may_pass=features.may_pass[lane],
-                picked=choices.picked[lane],
-                added=choices.added[lane],
-                held=choices.held[lane],
-                local=choices.local[lane],
-                room=room[lane],
-                log_prob=choices.log_prob[lane],
-                value=values[lane].astype(np.float64),
+                value=seen.scores.value.numpy()[lane].astype(np.float64),
+                cluster_x=graph.cluster_x.numpy()[lane],
+                end_rule=graph.rule.end.numpy()[lane],
+                num_jobs=np.diff(legal.job_ptr)[lane],
+                num_open=num_open,
+                num_limits=num_limits,
             )
         )
-        job = features.open_job
-        busy = np.repeat(num_open > 0, np.diff(scene.job_ptr))
+        first_job = legal.job_ptr[lane]
+        job = legal.open_job[stages]
+        first_stage = scene.jobs["first_stage"][scene.rows[job]]
         self._rows.append(
             Rows(
-                job_x=features.job_x[busy],
-                snapshot=self._latest[scene.memory_job[busy]],
-                stage_x=features.stage_x,
-                job_of_stage=job - scene.job_ptr[seen.decision_of_stage],
-                local_stage=features.open_node - scene.memory_stage[job],
+                job_x=graph.job_x.numpy()[jobs],
+                snapshot=self._latest[scene.memory_job[jobs]],
+                stage_x=graph.stage_x.numpy()[stages],
+                stage_rule=graph.rule.stage.numpy()[stages],
+                job_of_stage=job - np.repeat(first_job, num_open),
+                local_stage=legal.open_stage[stages] - first_stage,
+                limit_x=graph.limit_x.numpy()[limits],
+                limit_rule=graph.rule.limit.numpy()[limits],
+                job_of_limit=graph.job_of_limit.numpy()[limits] - np.repeat(first_job, num_limits),
             )
         )
+        number = self._num_decisions + np.searchsorted(lane, plans.decision)
+        self._plans.append(plans._replace(decision=number))
+        self._log_prob.append(log_prob)
+        self._num_decisions += len(lane)
 
-    def finish(self) -> Recording:
-        """Everything, step by step."""
+    def finish(self) -> Recording | None:
+        """Everything, step by step; None if there was no decision."""
+        if not self._plans:
+            return None
         sizes = np.concatenate(self._sizes)
         return Recording(
             Decisions(*(np.concatenate(parts) for parts in zip(*self._decisions, strict=True))),
@@ -138,11 +219,18 @@ class Recorder:
                 np.cumsum(sizes) - sizes,
                 np.concatenate(self._node_x),
             ),
+            joined(self._plans),
+            np.concatenate(self._log_prob),
         )
 
 
-def _room_of(features: SceneFeatures, choices: Choices, num_open: Int64) -> Int64:
-    room = np.zeros(len(num_open), np.int64)
-    chosen = np.flatnonzero(choices.picked < num_open)
-    room[chosen] = features.room[features.open_ptr[chosen] + choices.picked[chosen]]
-    return room
+def joined(parts: list[Plans]) -> Plans:
+    """One record of several, whose decisions are numbered through."""
+    return Plans(
+        np.concatenate([one.decision for one in parts]),
+        pointers(np.concatenate([np.diff(one.ptr) for one in parts])),
+        np.concatenate([one.order for one in parts]),
+        np.concatenate([one.used for one in parts]),
+        pointers(np.concatenate([np.diff(one.job_ptr) for one in parts])),
+        np.concatenate([one.limit for one in parts]),
+    )

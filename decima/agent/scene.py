@@ -28,6 +28,9 @@ class Scene(NamedTuple):
     num_executors: NDArray[np.int32]  # (B,)
     on_offer: NDArray[np.int32]  # (B,)
     source: NDArray[np.int32]  # (B,) row of `jobs`, NONE if no single one
+    protocol: NDArray[np.int32]  # (B,) as in `Observation`, and so the next two
+    moving_delay_ms: NDArray[np.float64]  # (B,)
+    last_arrival_ms: NDArray[np.float64]  # (B,)
     memory_job: Int64  # (J,)
     memory_stage: Int64  # (J,)
 
@@ -44,6 +47,9 @@ def scene_of(seen: Observation) -> Scene:
         num_executors=np.array([seen.num_executors], np.int32),
         on_offer=np.array([seen.on_offer], np.int32),
         source=np.array([seen.source_job], np.int32),
+        protocol=np.array([seen.protocol], np.int32),
+        moving_delay_ms=np.array([seen.moving_delay_ms]),
+        last_arrival_ms=np.array([seen.last_arrival_ms]),
         memory_job=rows,
         memory_stage=seen.jobs["first_stage"][rows].astype(np.int64),
     )
@@ -62,6 +68,9 @@ def scene_of_batch(seen: ObservationBatch, jobs_each: int, stages_each: int) -> 
         num_executors=seen.num_executors,
         on_offer=seen.on_offer,
         source=seen.source_job,
+        protocol=seen.protocol,
+        moving_delay_ms=seen.moving_delay_ms,
+        last_arrival_ms=seen.last_arrival_ms,
         memory_job=simulation * jobs_each + seen.job_row,
         memory_stage=simulation * stages_each + seen.stage_row[first],
     )

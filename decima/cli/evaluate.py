@@ -20,7 +20,7 @@ from decima.cli.options import (
 from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.timeline import check_timeline_path, write_timeline
-from decima.policies import HEURISTICS, SHIPPED_MODELS, is_learned
+from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
 from files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -32,7 +32,7 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
     default="strict_fair,fifo,sjf_cp,spark_fair",
     show_default=True,
     help=f"Separated by commas; the first is the reference. There are {', '.join(HEURISTICS)}; the "
-    f"learned {', '.join(SHIPPED_MODELS)}; and paths of model files.",
+    f"learned {SHIPPED_MODEL}; and paths of model files.",
 )
 @workload_options
 @click.option("--workers", default=1, show_default=True, help="Processes.")

@@ -11,7 +11,7 @@ import click
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_folder, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.policies import SHIPPED_MODELS, is_learned, model_path
+from decima.policies import SHIPPED_MODEL, is_learned, model_path
 from files.writing import write_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--model",
-    default=SHIPPED_MODELS[0],
+    default=SHIPPED_MODEL,
     show_default=True,
     help='A model file of `decima train`, or the one in the package; with ":sampled" behind it '
     "actions are drawn instead of taking the likeliest.",
@@ -57,8 +57,11 @@ def explain(
 
     Plays a sequence up to the decision, then says in words what was chosen and why, and shows the
     stages considered, their probabilities, the parallelism limits of the one taken, and what each
-    reason weighed: integrated gradients of the log-probability of what was taken, against a
-    decision in which all choices are average. Weights add up to the difference of the two.
+    reason weighed: integrated gradients of the log-probability that what was taken comes first,
+    against a decision in which all choices are average. Weights add up to the difference of both.
+
+    All choices of a scheduling event are planned at the first of them; a later one is explained by
+    what was the case then.
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")
@@ -88,8 +91,9 @@ explain.params = [option for option in explain.params if option.name != "sequenc
 
 def _check_model(model: str) -> None:
     if not is_learned(model):
-        names = ", ".join(SHIPPED_MODELS)
-        raise ConfigError(f"model {model!r}: none of {names}, nor a file ending in .safetensors")
+        raise ConfigError(
+            f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
+        )
 
 
 def _explanation(
@@ -104,7 +108,7 @@ def _explanation(
     from decima.explain.decision import explain_decision
     from decima.explain.moments import at_number, at_time, busiest, moments
 
-    network = shared_model(model_path(model, config.cluster().protocol)).network
+    network = shared_model(model_path(model)).network
     workload = Workload.of(config)
     run = moments(workload, config, model, sequence)
     if time_s is not None:

@@ -33,7 +33,7 @@ _COMPILED_LAST = "agent"
 @click.option(
     "--tuned",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Imitate this heuristic first: a file of `decima fit-rule` or `decima tune`.",
+    help="Start from this rule instead of the shipped one: a file of `decima fit-rule`.",
 )
 @click.option(
     "--out",
@@ -64,8 +64,8 @@ def train(
     to the same result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.training.config import read_config, with_teacher
-    from decima.training.session import MODEL, run_training
+    from decima.training.config import read_config, with_rule
+    from decima.training.session import MODEL, run_training, verdict
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
@@ -78,8 +78,9 @@ def train(
     else:
         config = read_config(config_path, changes)
         if tuned is not None:
-            config = with_teacher(config, *read_tuned(tuned))
-        load_trace(config.workload.trace)  # what is wrong with it shows before a folder is made
+            config = with_rule(config, *read_tuned(tuned))
+        for trace in {one.trace for one in config.workload.evaluations()}:
+            load_trace(trace)  # what is wrong with it shows before a folder is made
         folder = RunFolder.create(out, config.to_json())
     with folder:
         result = run_training(
@@ -93,7 +94,10 @@ def train(
             f"{result.reason.value} after {state.next_iteration} iterations, "
             f"{duration_text(state.elapsed_s)} of training"
         )
-        stdout().print(_reached(state))
+        if state.best_iteration is None:
+            stdout().print("no validation yet: the model is the newest")
+        else:
+            stdout().print(verdict(folder, state.best_iteration))
         if (out / MODEL).exists():
             stdout().print(f"model: {out / MODEL}")
 
@@ -116,14 +120,3 @@ class _Preparation:
 
     def stopped(self) -> None:
         """Nothing to say."""
-
-
-def _reached(state: LoopState) -> str:
-    """The result in one line, against its target."""
-    if state.best_score is None:
-        return "no validation yet: the model is the newest"
-    compared = "better" if state.best_score < 0 else "not better"
-    return (
-        f"best average JCT on held-back sequences: {state.best_score:+.1f} % against "
-        f"strict_fair, {compared} (the target is below 0)"
-    )

@@ -192,7 +192,6 @@ def _policy(workload: Workload, config: EvaluationConfig, name: str, number: int
     return policy_named(
         name,
         workload.arrays,
-        protocol=config.cluster().protocol,
         parameters=config.parameters.get(name),
         key=_key(config, number),
     )

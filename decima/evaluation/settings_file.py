@@ -48,13 +48,18 @@ def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
     found = []
     for number, row in enumerate(rows, start=1):
         try:
-            found.append(_setting({**content, **row}))
+            found.append(setting_of({**content, **row}))
         except ValueError as error:
             raise ConfigError(f"{path}: setting {number}: {error}") from error
     return tuple(found)
 
 
-def _setting(values: Mapping[str, Any]) -> EvaluationConfig:
+def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:
+    """One setting.
+
+    Raises:
+        ConfigError: an unknown key or a value that a setting refuses.
+    """
     rest = dict(values)
     load = rest.pop("load", None)
     for key in _NOT_HERE:

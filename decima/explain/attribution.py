@@ -4,12 +4,14 @@ r"""Which columns made a choice likely: integrated gradients (Sundararajan et al
     A_c = (x_c - x'_c) \int_0^1 \frac{\partial F}{\partial x_c}\big(x' + t (x - x')\big) \, dt,
     \qquad \sum_c A_c = F(x) - F(x')
 
-F is the log-probability of one choice of a decision (a stage, or passing), x all columns of the
-decision. At the baseline x' no choice differs from another but by the graph of its job: every stage
-that may be chosen has their mean columns, its job those of their jobs (a job counts once for each
-of its stages), every node the mean columns of all nodes. The cluster, of which there is only one,
-has its mean over the run's decisions up to this one. So A_c is the part that column c has in
-making the choice more likely, or less, than it would be among average alternatives.
+F is the log-probability that one choice of a decision (a stage, or the end of the round) is taken
+first, x all columns of the decision and the rule's order (`decima.agent.graph.Rule`), which is an
+input like any other. At the baseline x' no choice differs from another but by the graph of its job:
+every stage that may be chosen has their mean columns, its job those of their jobs (a job counts
+once for each of its stages), every node the mean columns of all nodes, every choice the mean place
+in the rule's order. The cluster, of which there is only one, has its mean over the run's plans up
+to this one. So A_c is the part that column c has in making the choice more likely, or less, than it
+would be among average alternatives.
 
 O stages that may be chosen, J jobs with V nodes in all.
 """
@@ -20,32 +22,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from decima.agent import columns
-from decima.agent.acting import pass_logits
-from decima.agent.memory import GraphSorter, Seen, as_levels, cluster_embedding
-from decima.agent.network import Embeddings, HeadInputs, PolicyNetwork
-from traces.numbers import Float32
+from decima.agent.graph import Graph, Nodes
+from decima.agent.network import PolicyNetwork
+from traces.numbers import Float64
 
 STEPS = 128
 """points at which the integral is evaluated, by the midpoint rule"""
 
 
 class Columns(NamedTuple):
-    """All that the network is told of one decision; or one number for each."""
+    """All that the order of a decision's choices depends on; or one number for each."""
 
     stage: Tensor  # (O, len(STAGE))
     job: Tensor  # (J, len(JOB))
     cluster: Tensor  # (1, len(CLUSTER))
-    node: Tensor  # (V, len(NODE)), job by job
+    node: Tensor  # (V, len(NODE)), in the order in which messages flow
+    rule: Tensor  # (O + 1, 1) how the rule prefers each stage, and the end
 
 
 LEVELS = Columns._fields
-NAMES = (columns.STAGE, columns.JOB, columns.CLUSTER, columns.NODE)
+NAMES = (columns.STAGE, columns.JOB, columns.CLUSTER, columns.NODE, ("order",))
 """of the columns of each level"""
 
 
@@ -54,10 +54,10 @@ class Attribution:
     """The part of one column in the log-probability of a choice."""
 
     level: str
-    """one of `LEVELS`; "node": the columns behind the embeddings"""
+    """one of `LEVELS`; "node": the columns behind the embeddings; "rule": the rule's own order"""
     column: str
     value: float | None
-    """of the choice, on average over its job's nodes; None where passing has none"""
+    """of the choice, on average over its job's nodes; None where the end of the round has none"""
     baseline: float
     own: float
     """A_c of the choice's own stage, job and nodes, and of the cluster"""
@@ -80,77 +80,57 @@ class Attributed(NamedTuple):
 
 
 class DecisionFunction:
-    """The probabilities of a decision's choices, as a function of its columns."""
+    """Which choice is taken first, as a function of a decision's columns."""
 
-    def __init__(self, network: PolicyNetwork, sorter: GraphSorter, seen: Seen) -> None:
+    def __init__(self, network: PolicyNetwork, graph: Graph) -> None:
         """Args:
         network: scores.
-        sorter: of the trace.
-        seen: one decision with J >= 1 jobs.
-        """
-        scene, features = seen.scene, seen.features
-        table = scene.jobs[scene.rows]
-        size = table["num_stages"].astype(np.int64)
-        first = np.cumsum(size) - size
-        arrays = sorter.sort(table["template"].astype(np.int64), first)
-        self._network = network
-        self._levels = as_levels(arrays)
-        self._node = torch.from_numpy(arrays.node)
-        self._graph = torch.from_numpy(arrays.graph)
-        local = features.open_node - scene.memory_stage[features.open_job]
-        self._place = torch.from_numpy(arrays.place[first[features.open_job] + local])
-        self._inputs = seen.inputs
-        never = np.zeros(1, np.float32)
-        passing = pass_logits(never, features.may_pass, features.open_ptr, network)
-        self._may_pass = bool(np.isfinite(passing[0]))
-        self.job_of_stage = features.open_job
-        self.job_of_node = np.repeat(np.arange(len(size)), size)
-        self._node_row = np.repeat(scene.memory_stage - first, size) + np.arange(size.sum())
+        graph: one decision, with all nodes of its J >= 1 jobs, a graph for each.
 
-    def columns(self, node_x: Float32) -> Columns:
-        """The decision's columns; `node_x` are the memory's features."""
-        seen = self._inputs
-        nodes = torch.from_numpy(node_x[self._node_row])
-        return Columns(seen.stage_x, seen.job_x, seen.cluster_x, nodes)
+        Raises:
+            ValueError: the graph has no nodes.
+        """
+        if graph.nodes is None:
+            raise ValueError("a graph without nodes cannot be explained")
+        self._network = network
+        self._graph = graph
+        self._nodes: Nodes = graph.nodes
+        self.job_of_stage = graph.job_of_stage
+        self.job_of_node = graph.nodes.graph
+
+    def columns(self) -> Columns:
+        """The decision's own."""
+        graph = self._graph
+        order = torch.cat((graph.rule.stage, graph.rule.end)).unsqueeze(1)
+        return Columns(graph.stage_x, graph.job_x, graph.cluster_x, self._nodes.x, order)
 
     def __call__(self, at: Columns) -> Tensor:
-        """(O,) log-probabilities of the stages; one more for passing where that is a choice."""
-        inputs = HeadInputs(
-            at.stage, at.job, at.cluster, self._inputs.job_of_stage, self._inputs.decision_of_stage
+        """(O + 1,) log-probabilities of the stages, and of the end of the round."""
+        stages = len(at.stage)
+        order = at.rule.squeeze(1)
+        graph = self._graph._replace(
+            stage_x=at.stage,
+            job_x=at.job,
+            cluster_x=at.cluster,
+            nodes=self._nodes._replace(x=at.node),
+            rule=self._graph.rule._replace(stage=order[:stages], end=order[stages:]),
         )
-        logits, passing = self._network.stage_logits(self._embed(at), inputs)
-        choices = torch.cat((logits, passing)) if self._may_pass else logits
-        return choices.log_softmax(0)
-
-    def _embed(self, at: Columns) -> Embeddings:
-        encoder, jobs = self._network.encoder, len(at.job)
-        size = self._network.config.embedding
-        if not self._network.config.embeddings:
-            return Embeddings(*(torch.zeros((len(rows), size)) for rows in at[:3]))
-        x = at.node.index_select(0, self._node)
-        e = encoder.nodes(x, self._levels)
-        y = encoder.jobs(x, e, self._graph, jobs)
-        sums = encoder.summands(y).sum(0, keepdim=True)
-        z = cluster_embedding(self._network, sums, torch.tensor([jobs]))
-        return Embeddings(e.index_select(0, self._place), y, z)
+        scores = self._network(graph)
+        return torch.cat((scores.stage, scores.end)).log_softmax(0)
 
 
 def attribute(
-    function: DecisionFunction,
-    at: Columns,
-    cluster_mean: NDArray[np.float64],
-    choice: int,
-    steps: int = STEPS,
+    function: DecisionFunction, cluster_mean: Float64, choice: int, steps: int = STEPS
 ) -> Attributed:
     """The parts of all columns in the log-probability of a choice.
 
     Args:
         function: of the decision, with O >= 1.
-        at: its columns.
         cluster_mean: (len(CLUSTER),) baseline of the cluster's columns.
-        choice: index among the stages that may be chosen; their number for passing.
+        choice: index among the stages that may be chosen; their number for the end of the round.
         steps: points at which the integral is evaluated.
     """
+    at = function.columns()
     baseline = _baseline(function, at, cluster_mean)
     parts = integrated_gradients(lambda point: function(point)[choice], at, baseline, steps)
     with torch.no_grad():
@@ -185,16 +165,20 @@ def integrated_gradients(
     return Columns(*(by * summed / steps for by, summed in zip(change, total, strict=True)))
 
 
-def _baseline(
-    function: DecisionFunction, at: Columns, cluster_mean: NDArray[np.float64]
-) -> Columns:
-    job_of_stage = torch.from_numpy(function.job_of_stage)
+def _baseline(function: DecisionFunction, at: Columns, cluster_mean: Float64) -> Columns:
+    jobs = at.job.index_select(0, function.job_of_stage)
     return Columns(
-        stage=at.stage.mean(0, keepdim=True).expand_as(at.stage),
-        job=at.job.index_select(0, job_of_stage).mean(0, keepdim=True).expand_as(at.job),
-        cluster=torch.from_numpy(cluster_mean.astype(np.float32)).unsqueeze(0),
-        node=at.node.mean(0, keepdim=True).expand_as(at.node),
+        stage=_mean_everywhere(at.stage, at.stage),
+        job=_mean_everywhere(jobs, at.job),
+        cluster=torch.from_numpy(cluster_mean).float().unsqueeze(0),
+        node=_mean_everywhere(at.node, at.node),
+        rule=_mean_everywhere(at.rule, at.rule),
     )
+
+
+def _mean_everywhere(values: Tensor, like: Tensor) -> Tensor:
+    """The mean row of `values` in each row of `like`."""
+    return values.mean(0, keepdim=True).expand_as(like)
 
 
 def _own_rows(function: DecisionFunction, at: Columns, choice: int) -> list[Tensor]:
@@ -204,7 +188,8 @@ def _own_rows(function: DecisionFunction, at: Columns, choice: int) -> list[Tens
         torch.arange(len(at.stage)) == choice,
         torch.arange(len(at.job)) == job,
         torch.ones(1, dtype=torch.bool),
-        torch.from_numpy(function.job_of_node == job),
+        function.job_of_node == job,
+        torch.arange(len(at.rule)) == choice,
     ]
 
 

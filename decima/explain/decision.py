@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from decima.agent.acting import limits_of
-from decima.agent.memory import GraphSorter, Memory, Seen
-from decima.agent.network import PolicyNetwork
+from decima.agent.graph import Graph, GraphSorter, Legal, units_of, whole_graph
+from decima.agent.network import PolicyNetwork, Scores
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
 from decima.evaluation.runner import Workload
@@ -45,6 +45,9 @@ class StageShown:
     job: JobShown
     name: str
     probability: float
+    """of being taken first"""
+    place: int
+    """in the plan's order of preference, from 1"""
     wanted: int
     """tasks without an executor"""
     task_s: float
@@ -61,14 +64,22 @@ class LimitShown:
 
     limit: int
     probability: float
+    columns: tuple[float, ...]
+    """what the network is told of it, as in `decima.agent.columns.LIMIT`"""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One decision: what could be done, how likely, what was done and what spoke for it."""
+    """One decision: what could be done, how likely, what was done and what spoke for it.
+
+    A policy plans all choices of a scheduling event at the first of them. What is told here, the
+    number of executors `given` excepted, is of when the plan was made.
+    """
 
     decision: int
     """number in the run, from 1"""
+    planned_at: int
+    """number of the decision at which the plan was made: `decision`, or one before it"""
     time_s: float
     jobs_in_system: int
     executors: int
@@ -77,18 +88,23 @@ class Explanation:
     """that an executor needs to get to another job; 0 in a shared session"""
     stages: tuple[StageShown, ...]
     """that may be chosen: the likeliest first"""
-    pass_probability: float
+    end_probability: float
+    """of the round's end being taken first: of leaving all executors on offer idle"""
+    end_place: int
+    """of the end in the plan's order, from 1: behind it nothing is given"""
     taken: StageShown | None
-    """None: the policy passed"""
+    """None: the policy ended the round"""
     taken_limit: int | None
+    given: int
+    """executors that the choice gives away now"""
     limits: tuple[LimitShown, ...]
-    """for the stage taken, the lowest first: those that differ in what it gets now"""
+    """of the job of the stage taken, the lowest first: in steps of half an octave"""
     log_prob: float
-    """of the stage taken, or of passing"""
+    """of the stage taken, or of the end, being taken first"""
     baseline: float
     """the same where all choices have average columns (`decima.explain.attribution`)"""
     attributions: tuple[Attribution, ...]
-    """of the difference between the two; empty where passing was the only choice"""
+    """of the difference between the two; empty where ending the round was the only choice"""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON-like values."""
@@ -98,37 +114,40 @@ class Explanation:
 def explain_decision(network: PolicyNetwork, workload: Workload, moment: Moment) -> Explanation:
     """Explain what the policy with this network does at `moment`."""
     observation = moment.observation
-    memory = Memory(network, workload.arrays, Scales.of(workload.arrays))
-    memory.make_room(len(observation.jobs), len(observation.stages))
-    seen = memory.look(scene_of(observation))
-    open_stage = seen.features.open_stage
-    choice = len(open_stage)
-    if moment.action != PASS:
-        choice = int(np.flatnonzero(open_stage == moment.action.stage)[0])
-    probability, attributed = np.ones(1), Attributed(0.0, 0.0, ())
-    if len(open_stage):
-        function = DecisionFunction(network, GraphSorter(workload.arrays), seen)
-        at = function.columns(memory.node_x)
-        with torch.no_grad():
-            probability = function(at).double().exp().numpy()
-        attributed = attribute(function, at, moment.cluster_mean, choice)
+    units = units_of(Scales.of(workload.arrays), network.rule.numpy())
+    graph, legal = whole_graph(scene_of(observation), GraphSorter(workload.arrays), units)
+    with torch.no_grad():
+        scores: Scores = network(graph)
+    choices = torch.cat((scores.stage, scores.end)).double().softmax(0).tolist()
+    *chances, end_probability = choices
+    ended = moment.action == PASS
+    choice = len(chances)
+    if not ended:
+        choice = int(np.flatnonzero(legal.open_stage == moment.action.stage)[0])
+    attributed = Attributed(0.0, 0.0, ())
+    if chances:
+        function = DecisionFunction(network, graph)
+        attributed = attribute(function, moment.cluster_mean, choice)
+    place = np.argsort(moment.order) + 1
     stages = [
-        _stage(workload, observation, int(stage), float(chance))
-        for stage, chance in zip(open_stage, probability, strict=False)
+        _stage(workload, observation, int(row), chances[index], int(place[index]))
+        for index, row in enumerate(legal.open_stage)
     ]
-    passed = choice == len(stages)
     return Explanation(
         decision=moment.number,
+        planned_at=moment.planned_at,
         time_s=observation.time_ms / MS_PER_S,
         jobs_in_system=len(observation.active),
         executors=observation.num_executors,
         on_offer=observation.on_offer,
-        moving_delay_s=moment.moving_delay_s,
+        moving_delay_s=observation.moving_delay_ms / MS_PER_S,
         stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
-        pass_probability=float(probability[len(stages) :].sum()),
-        taken=None if passed else stages[choice],
-        taken_limit=None if passed else moment.action.limit,
-        limits=() if passed else _limits(network, seen, choice, moment.action.limit),
+        end_probability=end_probability,
+        end_place=int(place[-1]),
+        taken=None if ended else stages[choice],
+        taken_limit=None if ended else moment.action.limit,
+        given=moment.given,
+        limits=() if ended else _limits(graph, legal, scores.limit, int(legal.open_job[choice])),
         log_prob=attributed.log_prob,
         baseline=attributed.baseline,
         attributions=attributed.parts,
@@ -136,7 +155,7 @@ def explain_decision(network: PolicyNetwork, workload: Workload, moment: Moment)
 
 
 def _stage(
-    workload: Workload, observation: Observation, row: int, probability: float
+    workload: Workload, observation: Observation, row: int, probability: float, place: int
 ) -> StageShown:
     stage = observation.stages[row]
     number = int(stage["job"])
@@ -155,6 +174,7 @@ def _stage(
         ),
         name=recorded.stages[row - first].name,
         probability=probability,
+        place=place,
         wanted=observation.demand(row),
         task_s=float(stage["mean_ms"]) / MS_PER_S,
         critical_path_s=float(stage["critical_path_ms"]) / MS_PER_S,
@@ -162,26 +182,13 @@ def _stage(
     )
 
 
-@torch.no_grad()
-def _limits(network: PolicyNetwork, seen: Seen, choice: int, taken: int) -> tuple[LimitShown, ...]:
-    """The distribution over the limits of the stage `choice`."""
-    scene, features = seen.scene, seen.features
-    row = np.array([choice])
-    room = features.room[row]
-    if not network.config.limit_head or room[0] == 1:
-        return (LimitShown(taken, 1.0),)
-    job = scene.jobs[scene.rows[features.open_job[row]]]
-    limits = limits_of(
-        job["held"].astype(np.int64),
-        room,
-        job["local"].astype(np.int64),
-        np.diff(scene.job_ptr),
-        scene.num_executors.astype(np.int64),
-        row,
-    )
-    logits = network.limit_logits(seen.embeddings, seen.inputs, limits.inputs)
-    lowest = int(job["held"][0]) + 1
+def _limits(graph: Graph, legal: Legal, logits: Tensor, job: int) -> tuple[LimitShown, ...]:
+    """The distribution over the limits of a job."""
+    rows = slice(int(legal.limit_ptr[job]), int(legal.limit_ptr[job + 1]))
+    chances = logits[rows].double().softmax(0).tolist()
     return tuple(
-        LimitShown(lowest + index, chance)
-        for index, chance in enumerate(logits.double().softmax(0).tolist())
+        LimitShown(limit, chance, tuple(told))
+        for limit, chance, told in zip(
+            legal.limit[rows].tolist(), chances, graph.limit_x[rows].tolist(), strict=True
+        )
     )

@@ -1,4 +1,8 @@
-"""Playing a run of a learned policy up to the decision that is to be explained."""
+"""Playing a run of a learned policy up to the decision that is to be explained.
+
+A policy plans all choices of a scheduling event at the first of them. So a choice further on is
+explained by what was the case when its plan was made, not by what the choices before it have left.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.agent import columns
+from decima.agent.policy import Planned
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.evaluation.runner import Workload
-from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.runner import Workload, prepare
 from decima.learned import learned_policy
-from spark_sim import Action, Observation, Protocol, Simulator, Status, Streams
-from traces.numbers import MS_PER_S
+from spark_sim import PASS, Action, Observation, Status, Streams
+from traces.numbers import MS_PER_S, Float64, Int64
 
 SEARCHED = 500
 """decisions among which `busiest` looks"""
@@ -27,16 +30,33 @@ class Moment:
 
     number: int
     """of the decision in the run, from 1"""
+    planned_at: int
+    """number of the decision at which its plan was made: this one or one before it"""
     observation: Observation
-    """changes when the run goes on"""
+    """when the plan was made; a copy"""
     action: Action
     """what the policy does"""
-    num_open: int
-    """stages that it may choose"""
-    moving_delay_s: float
-    """of an executor to another job"""
-    cluster_mean: NDArray[np.float64]
-    """(len(CLUSTER),) mean columns of the cluster over this decision and all before it"""
+    given: int
+    """executors that this gives away"""
+    order: Int64
+    """(O + 1,) the plan: stages by their index among those that may be chosen, O: the end"""
+    cluster_mean: Float64
+    """(len(CLUSTER),) mean columns of the cluster over this plan and all before it"""
+
+    @property
+    def num_open(self) -> int:
+        """O, stages that the plan could choose from"""
+        return len(self.order) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is known when a plan is made."""
+
+    number: int
+    observation: Observation
+    order: Int64
+    cluster_mean: Float64
 
 
 def moments(
@@ -47,30 +67,50 @@ def moments(
     Raises:
         ValueError: (one line) the sequence, or the model, breaks a rule.
     """
-    arrivals = draw_sequence(config, workload.trace, sequence)
-    streams = Streams(config.seed, sequence)
-    simulator = Simulator(
-        workload.arrays,
-        config.cluster(),
-        arrivals.arrival_ms,
-        arrivals.job,
-        duration_key=streams.duration_key(),
-    )
-    key = int(streams.actions().integers(2**63))
-    policy = learned_policy(name, workload.arrays, key, config.cluster().protocol)
+    simulator = prepare(workload, config, sequence)
+    key = int(Streams(config.seed, sequence).actions().integers(2**63))
+    policy = learned_policy(name, workload.arrays, key)
     total = np.zeros(len(columns.CLUSTER))
-    is_session = simulator.cluster.protocol is Protocol.SESSION
-    moving_delay_s = 0.0 if is_session else simulator.cluster.moving_delay_ms / MS_PER_S
+    planned: Planned | None = None
+    plan: _Plan | None = None
+    plans = 0
     for number in itertools.count(1):
         if simulator.status is not Status.DECIDE:
             return
         observation = simulator.observation()
-        features = policy.look(observation).features
-        total += features.cluster_x[0]
         action = policy.decide(observation)
-        num_open = len(features.open_stage)
-        yield Moment(number, observation, action, num_open, moving_delay_s, total / number)
+        if policy.planned is not None and (plan is None or policy.planned is not planned):
+            planned = policy.planned
+            plans += 1
+            total += planned.seen.graph.cluster_x[0].numpy()
+            plan = _Plan(number, _kept(observation), planned.plan.order, total / plans)
+        if plan is None:
+            raise RuntimeError("the policy has decided without a plan")
+        yield Moment(
+            number,
+            plan.number,
+            plan.observation,
+            action,
+            _given(observation, action),
+            plan.order,
+            plan.cluster_mean,
+        )
         simulator.step(action)
+
+
+def _kept(seen: Observation) -> Observation:
+    """A copy that stays as it is when the run goes on."""
+    return seen._replace(
+        active=seen.active.copy(), jobs=seen.jobs.copy(), stages=seen.stages.copy()
+    )
+
+
+def _given(seen: Observation, action: Action) -> int:
+    """Executors that a stage gets by an action."""
+    if action == PASS:
+        return 0
+    held = int(seen.jobs["held"][seen.stages["job"][action.stage]])
+    return min(seen.demand(action.stage), action.limit - held, seen.on_offer)
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:

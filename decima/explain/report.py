@@ -9,17 +9,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from decima.explain.decision import Explanation, LimitShown
-from decima.explain.legend import COLUMNS
+from decima.explain.legend import COLUMNS, LIMIT_COLUMNS
 from decima.explain.words import amount, in_words, reasons
 
 MOST_STAGES, MOST_LIMITS = 12, 12
 """rows shown; the rest is summed up in one line"""
 
 STAGES_LEGEND = (
-    "waiting: tasks without an executor; task: mean duration; path: from the stage's start to the "
-    "end of its job; now: its parents are complete, so it can start. Of its job: left: work not "
-    "started, in executor-seconds; holds: executors; here: executors on offer that are in it; age: "
-    "since it arrived."
+    "first: probability of being taken first; order: place in the plan of this event; waiting: "
+    "tasks without an executor; task: mean duration; path: from the stage's start to the end of "
+    "its job; now: its parents are complete, so it can start. Of its job: left: work not started, "
+    "in executor-seconds; holds: executors; here: executors on offer that are in it; age: since it "
+    "arrived."
 )
 REASONS_LEGEND = (
     "weight: what the reason adds to the logarithm of the probability; +0.7 about doubles it, -0.7 "
@@ -38,9 +39,11 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
         found: the decision.
         columns: show all that the network is told, column by column, in its own units.
     """
+    planned = "" if found.planned_at == found.decision else f", planned at {found.planned_at}"
     yield (
-        f"decision {found.decision} at {found.time_s:.1f} s: {found.jobs_in_system} jobs in the "
-        f"system, {found.on_offer} of {found.executors} executors on offer, "
+        f"decision {found.decision}{planned} at {found.time_s:.1f} s: "
+        f"{found.jobs_in_system} jobs in the system, "
+        f"{found.on_offer} of {found.executors} executors on offer, "
         f"{len(found.stages)} stages to choose from\n"
     )
     for sentence in in_words(found):
@@ -52,7 +55,10 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
         if hidden:
             share = sum(stage.probability for stage in hidden)
             yield f"and {len(hidden)} further stages with {_percent(share)} together"
-        yield f"leave the rest idle: {_percent(found.pass_probability)}"
+        yield (
+            f"leave the rest idle: {_percent(found.end_probability)}, in the plan as number "
+            f"{found.end_place}"
+        )
         if found.limits:
             yield f"limits of this stage's job: {_limits(found.limits)}"
         yield STAGES_LEGEND
@@ -65,12 +71,16 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
         yield ""
         yield attributions_table(found)
         yield COLUMNS_LEGEND
+    if columns and found.limits:
+        yield ""
+        yield limits_table(found)
+        yield "; ".join(f"{name}: {text}" for name, text in LIMIT_COLUMNS.items()) + "."
 
 
 def stages_table(found: Explanation) -> Table:
     """The likeliest stages: what the policy knows of them, then of their jobs."""
     table = _table("job", "arrival", "stage")
-    for heading in ("probability", "waiting", "task", "path", "now"):
+    for heading in ("first", "order", "waiting", "task", "path", "now"):
         table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("left", "holds", "here", "age"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -80,6 +90,7 @@ def stages_table(found: Explanation) -> Table:
             str(stage.job.arrival),
             escape(stage.name),
             _percent(stage.probability),
+            str(stage.place),
             f"{stage.wanted:,}",
             f"{stage.task_s:.2f} s",
             f"{stage.critical_path_s:.1f} s",
@@ -124,11 +135,22 @@ def attributions_table(found: Explanation) -> Table:
     return table
 
 
+def limits_table(found: Explanation) -> Table:
+    """What the network is told of each limit."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("limit of", "probability", *LIMIT_COLUMNS):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for shown in found.limits:
+        told = (f"{value:.2f}" for value in shown.columns)
+        table.add_row(str(shown.limit), _percent(shown.probability), *told)
+    return table
+
+
 def _sum_line(found: Explanation) -> str:
     explained = sum(part.total for part in found.attributions)
     return (
-        f"together {explained:+.2f}: the logarithm of its probability is {found.log_prob:.2f}, and "
-        f"would be {found.baseline:.2f} if all choices were average"
+        f"together {explained:+.2f}: the logarithm of its probability to be first is "
+        f"{found.log_prob:.2f}, and would be {found.baseline:.2f} if all choices were average"
     )
 
 

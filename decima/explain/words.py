@@ -156,19 +156,30 @@ def _choice(found: Explanation) -> str:
         idle = _executors(found.on_offer)
         if not found.stages:
             return f"No stage may be chosen: {idle} on offer stay{_s(found.on_offer)} idle."
+        if found.decision > found.planned_at:
+            return f"Nothing more is chosen: the round ends here.{_planned(found)}"
         return f"Nothing is chosen: {idle} on offer stay{_s(found.on_offer)} idle."
-    given = _given(found, stage)
-    more = f" {given} more" if stage.job.held else f" {given}"
-    return (
+    more = f" {found.given} more" if stage.job.held else f" {found.given}"
+    gets = (
         f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets{more} "
-        f"executor{'' if given == 1 else 's'}: its job holds {stage.job.held} and may now hold "
-        f"{found.taken_limit}."
+        f"executor{'' if found.given == 1 else 's'}: its job "
+    )
+    if found.decision > found.planned_at:
+        return f"{gets}may hold {found.taken_limit}.{_planned(found)}"
+    return f"{gets}holds {stage.job.held} and may now hold {found.taken_limit}."
+
+
+def _planned(found: Explanation) -> str:
+    number = found.decision - found.planned_at + 1
+    return (
+        f" This is choice {number} of the plan made at decision {found.planned_at}; all that is "
+        "told here is of then, probabilities of being chosen first."
     )
 
 
 def _why(found: Explanation) -> str:
-    if len(found.stages) + (found.pass_probability > 0) < 2:
-        return "There was nothing else to choose." if found.stages else ""
+    if not found.stages:
+        return ""
     told = reasons(found)
     behind = sum(max(0.0, reason.part) for reason in told)
     causes = [one for one in told if one.part > 0 and one.part >= WEIGHTY * behind]
@@ -182,14 +193,21 @@ def _why(found: Explanation) -> str:
 
 
 def _else(found: Explanation) -> str:
-    """The likeliest choice but the one taken; and that it was likelier, where it was."""
-    others = [one for one in found.stages if one is not found.taken]
-    own = found.pass_probability if found.taken is None else found.taken.probability
-    options = [(f"{one.name} of {one.job.name}", one.probability) for one in others[:1]]
-    if found.taken is not None and found.pass_probability > 0:
-        options.append(("leaving the rest idle", found.pass_probability))
-    if not options:
+    """The likeliest of the choices that the plan has further on; whether it was likelier."""
+    if not found.stages:
         return ""
+    own, place = found.end_probability, found.end_place
+    if found.taken is not None:
+        own, place = found.taken.probability, found.taken.place
+    options = [
+        (f"{one.name} of {one.job.name}", one.probability)
+        for one in found.stages
+        if one.place > place
+    ]
+    if found.end_place > place:
+        options.append(("leaving the rest idle", found.end_probability))
+    if not options:
+        return f"It had {_percent(own)}."
     name, chance = max(options, key=lambda option: option[1])
     drawn = " It was drawn, not the likeliest." if chance > own else ""
     return f"It had {_percent(own)}; next is {name} with {_percent(chance)}.{drawn}"
@@ -207,6 +225,8 @@ def _phrase(found: Explanation, reason: Reason) -> str:
             f"the state of the cluster ({found.jobs_in_system} jobs in the system, "
             f"{found.on_offer} of {found.executors} executors on offer)"
         )
+    if reason.name == "rule":
+        return _by_rule(found)
     if stage is None or reason.value is None:
         return f"what could be chosen (on average {amount(reason, reason.average)})"
     if reason.name == "place":
@@ -225,8 +245,30 @@ def _phrase(found: Explanation, reason: Reason) -> str:
     return f"{words} ({amount(reason, reason.value)}, on average {average})"
 
 
+def _by_rule(found: Explanation) -> str:
+    """Where the fitted rule has the choice."""
+    order = _told(found, "rule", "order")
+    if order is None:
+        return "what the fitted rule makes of it"
+    if found.taken is None:
+        return f"the fitted rule would end the round after {_choices(-order)}"
+    if _told(found, "stage", "planned") == 0:
+        return "the fitted rule would not choose it"
+    return f"the fitted rule would choose it as number {1 - order:.0f}"
+
+
+def _told(found: Explanation, level: str, column: str) -> float | None:
+    """What the network is told of the choice in one column."""
+    own = (one.value for one in found.attributions if (one.level, one.column) == (level, column))
+    return next(own, None)
+
+
+def _choices(count: float) -> str:
+    return f"{count:.0f} choice{'' if count == 1 else 's'}"
+
+
 def _place(found: Explanation, stage: StageShown) -> str:
-    given, there = _given(found, stage), stage.job.local
+    given, there = found.given, stage.job.local
     if found.moving_delay_s == 0:
         return f"{there} of the {_executors(found.on_offer)} on offer are its own already"
     if there >= given:
@@ -237,12 +279,6 @@ def _place(found: Explanation, stage: StageShown) -> str:
         f"{there} of its {_executors(given)} are already there, the rest have to move "
         f"({found.moving_delay_s:g} s each)"
     )
-
-
-def _given(found: Explanation, stage: StageShown) -> int:
-    """Executors that the stage gets now."""
-    limit = 0 if found.taken_limit is None else found.taken_limit
-    return min(stage.wanted, limit - stage.job.held, found.on_offer)
 
 
 def _executors(count: int) -> str:

@@ -59,10 +59,28 @@ class Surroundings(NamedTuple):
     """What is the same for all jobs at one decision."""
 
     mean_ms: float  # remaining work of a job, mean over jobs
+    num_jobs: int  # J
+    num_executors: int  # N
+    moving_delay_ms: float
     jobs: float  # the four features of these names
     session: float
     executors: float
     quiet: float
+
+
+class Candidate(NamedTuple):
+    """A stage, and its job as it would be before one more executor is given to it."""
+
+    remaining_ms: float  # work of the job that is left
+    less: int  # jobs with less
+    held: int
+    local: int  # executors on offer that are in the job
+    on_offer: int
+    tasks: int  # of the stage, without an executor
+    is_source: bool  # the job's stage freed the executors
+    critical_path_ms: float
+    mean_ms: float
+    runnable: bool
 
 
 INPUTS = len(Features._fields)
@@ -164,25 +182,43 @@ def _tanh(value: float) -> float:
 @kernel
 def describe(seen: Observation, stage: int, around: Surroundings, given: int) -> Features:
     """What one more executor for `stage` would mean when its job has been `given` some just now."""
-    candidate = seen.stages[stage]
-    row = seen.jobs[candidate["job"]]
-    jobs = len(seen.active)
-    share = seen.num_executors / jobs
-    held = row["held"] + given + 1
-    tasks = max(1, candidate["num_tasks"] - candidate["covered"] - given)
+    row = seen.stages[stage]
+    job = seen.jobs[row["job"]]
+    return features_of(
+        Candidate(
+            job["remaining_ms"],
+            _jobs_with_less(seen, job["remaining_ms"]),
+            job["held"] + given,
+            max(0, job["local"] - given),
+            seen.on_offer - given,
+            row["num_tasks"] - row["covered"] - given,
+            row["job"] == seen.source_job,
+            row["critical_path_ms"],
+            row["mean_ms"],
+            row["runnable"] == 1,
+        ),
+        around,
+    )
+
+
+@kernel
+def features_of(at: Candidate, around: Surroundings) -> Features:
+    """The numbers by which the candidate is judged."""
+    share = around.num_executors / around.num_jobs
+    held = at.held + 1
     return Features(
-        _half_log(row["remaining_ms"], around.mean_ms),
-        2.0 * _jobs_with_less(seen, row["remaining_ms"]) / jobs - 1.0,
+        _half_log(at.remaining_ms, around.mean_ms),
+        2.0 * at.less / around.num_jobs - 1.0,
         math.log(held / share),
-        held / seen.num_executors,
-        max(0, row["local"] - given) / (seen.on_offer - given),
-        1.0 if candidate["job"] == seen.source_job else 0.0,
-        0.5 * math.log(tasks / share),
+        held / around.num_executors,
+        at.local / at.on_offer,
+        1.0 if at.is_source else 0.0,
+        0.5 * math.log(max(1, at.tasks) / share),
         around.jobs,
-        _half_log(row["remaining_ms"], candidate["critical_path_ms"] * share),
-        float(candidate["runnable"]),
+        _half_log(at.remaining_ms, at.critical_path_ms * share),
+        1.0 if at.runnable else 0.0,
         around.session,
-        _half_log(seen.moving_delay_ms, candidate["mean_ms"]),
+        _half_log(around.moving_delay_ms, at.mean_ms),
         around.executors,
         around.quiet,
     )
@@ -195,6 +231,9 @@ def surroundings(seen: Observation) -> Surroundings:
     quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
     return Surroundings(
         mean_ms,
+        len(seen.active),
+        seen.num_executors,
+        seen.moving_delay_ms,
         1.0 + 0.5 * math.log(max(1, len(seen.active)) / seen.num_executors),
         1.0 if seen.protocol == _SESSION else 0.0,
         0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),

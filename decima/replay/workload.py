@@ -80,8 +80,10 @@ class ReplayWorkload:
         if policy in ORDERS and cluster.protocol is Protocol.SESSION:
             play_spark(simulator, policy, [self.spark_jobs[row] for row in job])
         else:
-            play(simulator, policy_named(policy, self.arrays, protocol=cluster.protocol,
-                                         parameters=parameters, key=duration_key))  # fmt: skip
+            play(
+                simulator,
+                policy_named(policy, self.arrays, parameters=parameters, key=duration_key),
+            )
         end_ms = np.empty(len(order))
         end_ms[order] = simulator.completion_ms()
         jct_ms: Float64 = end_ms + self.after_ms[arrivals.job] - arrivals.arrival_ms

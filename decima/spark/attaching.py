@@ -20,7 +20,7 @@ from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
-from spark_sim import Action, Observation, Protocol
+from spark_sim import Action, Observation
 from spark_sim.views import read_only
 from traces import Trace
 
@@ -131,7 +131,7 @@ def _policy_for(
         own = Guest(policy)
         return (lambda _trace: own), own.name
     if is_learned(policy):
-        read_card(model_path(policy, Protocol.SESSION))
+        read_card(model_path(policy))
         return PolicyProcess(policy), policy
     heuristic = Heuristic(policy, parameters)
     return (lambda _trace: heuristic), policy
@@ -149,11 +149,11 @@ class Guest:
         return self._policy.decide(read_only(observation))
 
 
-def _trained_slots(policy: str | Policy) -> int | None:
+def _trained_slots(policy: str | Policy) -> tuple[int, int] | None:
     """The slots that a model was trained for; None for other policies, and where nobody says."""
     if not isinstance(policy, str) or not is_learned(policy):
         return None
-    return trained_slots(read_card(model_path(policy, Protocol.SESSION)))
+    return trained_slots(read_card(model_path(policy)))
 
 
 def _prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:

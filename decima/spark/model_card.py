@@ -29,9 +29,14 @@ def read_card(path: Path) -> Mapping[str, Any]:
     return card
 
 
-def trained_slots(card: Mapping[str, Any]) -> int | None:
-    """The slots that a model was trained for; None where its card does not say."""
-    found: Any = card
-    for key in ("config", "workload", "executors"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, int) else None
+def trained_slots(card: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Least and most slots that a model was trained for; None where its card does not say."""
+    workload: Any = card
+    for key in ("config", "workload"):
+        workload = workload.get(key) if isinstance(workload, dict) else None
+    if not isinstance(workload, dict):
+        return None
+    settings = workload.get("settings") or [workload]
+    found = [one.get("executors") for one in settings if isinstance(one, dict)]
+    sizes = [size for size in found if isinstance(size, int)]
+    return (min(sizes), max(sizes)) if sizes else None

@@ -18,7 +18,7 @@ from decima.policy import Policy
 from decima.spark import wire
 from decima.spark.planning import PolicyFor, rehearsal
 from decima.spark.wire import PlanRequest
-from spark_sim import Action, IllegalActionError, Protocol
+from spark_sim import Action, IllegalActionError
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
@@ -38,7 +38,7 @@ def learned(name: str) -> PolicyFor:
     from decima.agent.scales import Scales
     from decima.learned import load
 
-    network = load(name, Protocol.SESSION)
+    network = load(name)
     known: list[Scales] = []
 
     def policy_for(graphs: TraceArrays) -> Policy:

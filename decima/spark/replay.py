@@ -176,9 +176,6 @@ def simulated_s(
         num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
     )
     simulator = Simulator(arrays, cluster, 1000 * arrival_s, drawn)
-    play(
-        simulator,
-        policy_named(policy, arrays, protocol=Protocol.SESSION, parameters=parameters),
-    )
+    play(simulator, policy_named(policy, arrays, parameters=parameters))
     found: Float64 = simulator.completion_ms() / 1000 - arrival_s
     return found

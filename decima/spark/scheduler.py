@@ -105,7 +105,7 @@ class Scheduler:
         policy: str,
         guard: Guard,
         open_log: Callable[[], DecisionLog] | None = None,
-        trained_slots: int | None = None,
+        trained_slots: tuple[int, int] | None = None,
     ) -> None:
         self.mode = mode
         self.policy = policy
@@ -288,12 +288,14 @@ class Scheduler:
         trained = self._trained_slots
         if trained is not None and slots > 0:
             self._trained_slots = None
-            if not trained / _FAR <= slots <= trained * _FAR:
+            least, most = trained
+            if not least / _FAR <= slots <= most * _FAR:
                 LOG.warning(
-                    "%s was trained for %d slots and this session has %d: train it for these, or "
-                    "attach es_rule, which serves any number",
+                    "%s was trained for %d to %d slots and this session has %d: train it for "
+                    "these, or attach es_rule",
                     self.policy,
-                    trained,
+                    least,
+                    most,
                     slots,
                 )
 

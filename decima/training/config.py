@@ -6,7 +6,6 @@ A TOML file has one table for each section; `decima train --set section.key=valu
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,13 +13,12 @@ from typing import Any, Literal
 
 from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
-from decima.evaluation.config import ConfigError
-from decima.policies import HEURISTICS, Heuristic, PolicyError
+from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.evaluation.settings_file import setting_of
+from decima.heuristics.es_rule import PARAMETERS
 from decima.settings import Maybe, build
 from files.errors import FileError
 from files.reading import parse_toml, read_toml
-from spark_sim import Cluster, Protocol
-from traces.numbers import MS_PER_S
 
 Objective = Literal["avg_jct", "tail", "makespan"]
 
@@ -32,7 +30,11 @@ def _require(rule: bool, message: str) -> None:
 
 @dataclass(frozen=True)
 class WorkloadConfig:
-    """What arrives where. A *setting* is a mean gap, or a batch."""
+    """What arrives where. A *setting* is a cluster with jobs that arrive, or are all there at once.
+
+    One trace on one cluster, with a list of gaps and batches; or `settings`, each with a trace and
+    a cluster of its own.
+    """
 
     trace: str = "tpch"
     """a built-in trace by name, or a file"""
@@ -44,46 +46,50 @@ class WorkloadConfig:
     protocol: str = "executors"
     moving_delay_s: float = 2.0
     warmup_delay_s: float = 1.0
+    settings: tuple[Mapping[str, Any], ...] = ()
+    """instead of all this: keys as in a file of settings (`decima.evaluation.settings_file`)"""
 
     def __post_init__(self) -> None:
+        self.evaluations()
+
+    def evaluations(self) -> tuple[EvaluationConfig, ...]:
+        """The settings, in their order; refuses impossible ones."""
+        if self.settings:
+            return tuple(setting_of(one) for one in self.settings)
         _require(
             len(self.interarrival_s) + len(self.batch_jobs) > 0,
             "workload: neither interarrival_s nor batch_jobs names a setting",
         )
-        for gap in self.interarrival_s:
-            _require(math.isfinite(gap) and gap > 0, f"workload.interarrival_s: {gap} is not > 0")
-        for jobs in self.batch_jobs:
-            _require(jobs >= 1, f"workload.batch_jobs: {jobs} is not at least 1")
-        self.cluster()
-
-    def cluster(self) -> Cluster:
-        """The cluster of every episode; refuses impossible settings."""
-        return Cluster(
-            num_executors=self.executors,
-            moving_delay_ms=self.moving_delay_s * MS_PER_S,
-            warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
-            protocol=Protocol.parse(self.protocol),
+        base = EvaluationConfig(
+            trace=self.trace,
+            executors=self.executors,
+            protocol=self.protocol,
+            moving_delay_s=self.moving_delay_s,
+            warmup_delay_s=self.warmup_delay_s,
         )
+        gaps = (replace(base, interarrival_s=gap) for gap in self.interarrival_s)
+        batches = (replace(base, arrivals="batch", jobs=jobs) for jobs in self.batch_jobs)
+        return (*gaps, *batches)
 
 
 @dataclass(frozen=True)
 class EpisodesConfig:
     """What one iteration plays."""
 
-    sequences: int = 8
-    """arrival sequences, shared out over the settings in turn"""
+    settings: int = 4
+    """that an iteration plays: they take turns"""
+    sequences: int = 2
+    """arrival sequences of each"""
     rollouts: int = 16
     """on each sequence, with the same arrivals and task durations"""
     shards: int = 2
     """parts of an iteration that one process can play: results depend on it, not on workers"""
-    start_s: float = 400.0
-    """mean length of an episode at first; ends are memoryless (Decima 5.3)"""
-    end_s: float = 800.0
-    """mean length at last"""
+    start_jobs: float = 16.0
+    """mean number of arrivals in an episode at first; ends are memoryless (Decima 5.3)"""
+    end_jobs: float = 32.0
+    """mean number at last"""
     growth_iterations: int = 200
     """iterations over which it grows (the curriculum)"""
-    pick: Literal["turns", "gap"] = "turns"
-    """settings take turns, or come the more often the further behind the reference they are"""
     longest: float = 2.5
     """no episode is longer than so many mean lengths"""
     backlog: int = 10
@@ -92,17 +98,16 @@ class EpisodesConfig:
     """at an episode's end the run is cut, or arrivals stop and the jobs there are completed"""
 
     def __post_init__(self) -> None:
-        _require(self.shards >= 1, f"episodes.shards: {self.shards} is not at least 1")
+        for label in ("settings", "sequences", "rollouts", "shards", "growth_iterations"):
+            _require(getattr(self, label) >= 1, f"episodes.{label}: it must be at least 1")
         _require(
-            self.sequences >= self.shards and self.sequences % self.shards == 0,
-            f"episodes.sequences: {self.sequences} is no multiple of {self.shards} shards",
+            self.settings * self.sequences >= self.shards,
+            f"episodes: {self.settings} x {self.sequences} sequences for {self.shards} shards",
         )
-        _require(self.rollouts >= 1, f"episodes.rollouts: {self.rollouts} is not at least 1")
         _require(
-            0 < self.start_s <= self.end_s,
-            f"episodes: mean length from {self.start_s} to {self.end_s} s must be > 0, not fall",
+            0 < self.start_jobs <= self.end_jobs,
+            f"episodes: from {self.start_jobs} to {self.end_jobs} jobs must be > 0, not fall",
         )
-        _require(self.growth_iterations >= 1, "episodes.growth_iterations must be at least 1")
         _require(self.longest > 0, f"episodes.longest: {self.longest} is not > 0")
         _require(self.backlog >= 0, f"episodes.backlog: {self.backlog} is negative")
 
@@ -111,59 +116,52 @@ class EpisodesConfig:
 class CreditConfig:
     """How much better than expected an action was."""
 
+    method: Literal["branches", "returns"] = "branches"
+    """"branches": several plans from one state, each followed by the rule, are compared with each
+    other; "returns": what came after the action in its rollout (REINFORCE, the paper)"""
+    states: int = 12
+    """"branches": about so many of each rollout"""
+    plans: int = 8
+    """"branches": drawn at each of them"""
     objective: Objective = "avg_jct"
     """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
     differential: bool = False
-    """subtract the average reward (the paper's choice where returns are not discounted)"""
+    """"returns": subtract the average reward (the paper)"""
     horizon_s: Maybe[float] = None
-    """a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
-    critic: bool = False
-    """a learned value function, with generalised advantages"""
-    trace_s: float = 150.0
-    """generalised advantages trust rewards for about so many seconds, then the critic"""
-    baseline: Literal["input", "mean", "none"] = "input"
-    """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
-    normalise: Literal["cost", "sequence", "update", "none"] = "cost"
-    """advantages to deviation 1 over each "sequence", over the whole "update", or over the update
-    after taking those of each sequence as shares of its "cost\""""
+    """"returns": a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
+    baseline: Literal["input", "mean", "critic", "none"] = "input"
+    """"returns": "input": mean over rollouts of one sequence at the same wall time; "mean": at
+    equal step; "critic": what the network's own value expects"""
 
     def __post_init__(self) -> None:
         _require(
             self.horizon_s is None or self.horizon_s > 0,
             f"credit.horizon_s: {self.horizon_s} is not > 0",
         )
-        _require(self.trace_s > 0, f"credit.trace_s: {self.trace_s} is not > 0")
-        _require(
-            not (self.critic and self.horizon_s is None),
-            "credit: a critic needs a horizon_s, since undiscounted values have no bound",
-        )
+        _require(self.states >= 1, f"credit.states: {self.states} is not at least 1")
+        _require(self.plans >= 2, f"credit.plans: {self.plans} cannot be compared, 2 can")
 
 
 @dataclass(frozen=True)
 class UpdateConfig:
     """How the weights follow the gradient."""
 
-    learning_rate: float = 4e-4
-    final_learning_rate: float = 1e-4
-    decay_iterations: int = 250
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 2e-4
+    decay_iterations: int = 400
     """iterations over which the rate falls, linearly"""
     max_norm: Maybe[float] = 0.5
     """gradients are clipped at this norm"""
-    passes: int = 3
+    passes: int = 2
     """over the decisions of an iteration; 1 is REINFORCE"""
-    minibatches: int = 4
+    minibatches: int = 2
     """of each pass"""
     clip: float = 0.2
     """of the probability ratio (PPO), where there is more than one step"""
-    max_kl: Maybe[float] = 0.02
+    max_kl: Maybe[float] = 0.05
     """no further pass once the policy has moved so far from the one that acted"""
-    value_weight: float = 0.5
-    critic_first: int = 6
-    """after `initial_model`: iterations that train the critic alone, whose own returns differed"""
     average_iterations: int = 15
     """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
-    device: Literal["auto", "cpu", "cuda"] = "cpu"
-    """where gradients are computed; "auto" is cuda where there is one (sums differ a little)"""
     entropy_start: float = 0.0
     entropy_end: float = 0.0
     entropy_iterations: int = 400
@@ -184,39 +182,9 @@ class UpdateConfig:
         _require(self.clip > 0, f"update.clip: {self.clip} is not > 0")
         _require(self.max_norm is None or self.max_norm > 0, "update.max_norm must be > 0")
         _require(self.max_kl is None or self.max_kl > 0, "update.max_kl must be > 0")
-        _require(self.critic_first >= 0, "update.critic_first must not be negative")
-        _require(self.value_weight >= 0, "update.value_weight must not be negative")
         _require(
             0 <= self.entropy_end <= self.entropy_start, "update: 0 <= entropy_end <= entropy_start"
         )
-
-
-@dataclass(frozen=True)
-class ImitationConfig:
-    """The warm start: first iterations that copy a heuristic."""
-
-    teacher: str = "es_rule"
-    """a heuristic by name"""
-    parameters: Maybe[Mapping[str, float]] = None
-    """of the teacher, as `decima tune` or `decima fit-rule` found them; None: the shipped ones"""
-    iterations: int = 30
-    """0 starts from nothing"""
-    learning_rate: float = 3e-3
-    sharpen: float = 3.0
-    """factor on all scores at its end, and on those of `initial_model`: above 1 explores less"""
-
-    def __post_init__(self) -> None:
-        _require(
-            self.teacher in HEURISTICS,
-            f"imitation.teacher: no policy {self.teacher!r}; there are {', '.join(HEURISTICS)}",
-        )
-        try:
-            Heuristic(self.teacher, self.parameters)
-        except PolicyError as error:
-            raise ConfigError(f"imitation.parameters: {error}") from error
-        _require(self.iterations >= 0, "imitation.iterations must not be negative")
-        _require(self.learning_rate > 0, "imitation.learning_rate must be > 0")
-        _require(self.sharpen > 0, "imitation.sharpen must be > 0")
 
 
 @dataclass(frozen=True)
@@ -245,13 +213,15 @@ class TrainConfig:
     iterations: int = 400
     seed: int = 0
     initial_model: Maybe[str] = None
-    """a model file to go on from, for another workload or other settings, without `imitation`"""
+    """a model file to go on from, for another workload or other settings"""
+    rule: Maybe[Mapping[str, float]] = None
+    """weights of the rule that learning starts from, as `decima fit-rule` found them; None: the
+    shipped ones"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     credit: CreditConfig = field(default_factory=CreditConfig)
     update: UpdateConfig = field(default_factory=UpdateConfig)
-    imitation: ImitationConfig = field(default_factory=ImitationConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
     def __post_init__(self) -> None:
@@ -259,24 +229,19 @@ class TrainConfig:
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
         _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
         _require(
-            self.credit.baseline != "input" or self.episodes.rollouts >= 2,
+            self.credit.method == "branches"
+            or self.credit.baseline != "input"
+            or self.episodes.rollouts >= 2,
             'credit.baseline "input" compares rollouts: episodes.rollouts must be at least 2',
+        )
+        _require(
+            self.rule is None or set(self.rule) == set(PARAMETERS),
+            f"rule: it must have the {len(PARAMETERS)} weights of `decima fit-rule`",
         )
         try:
             check_size(self.network)
         except ModelError as error:
             raise ConfigError(f"network: {error}") from error
-
-    @property
-    def imitations(self) -> int:
-        """Iterations that copy the teacher."""
-        return 0 if self.initial_model is not None else self.imitation.iterations
-
-    @property
-    def critic_until(self) -> int:
-        """The first iteration that changes what the policy does, where it starts from a model."""
-        is_new = self.initial_model is not None and self.credit.critic
-        return self.update.critic_first if is_new else 0
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
@@ -295,10 +260,14 @@ def read_config(path: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig
     return config_from(table)
 
 
-def with_teacher(config: TrainConfig, teacher: str, parameters: Mapping[str, float]) -> TrainConfig:
-    """`config` with the heuristic that its first iterations copy."""
-    imitation = replace(config.imitation, teacher=teacher, parameters=parameters)
-    return replace(config, imitation=imitation)
+def with_rule(config: TrainConfig, policy: str, parameters: Mapping[str, float]) -> TrainConfig:
+    """`config` with the rule that learning starts from.
+
+    Raises:
+        ConfigError: the parameters are those of another heuristic.
+    """
+    _require(policy == "es_rule", f"learning starts from weights of es_rule, not of {policy}")
+    return replace(config, rule=parameters)
 
 
 def config_from(table: Mapping[str, Any]) -> TrainConfig:

@@ -3,47 +3,64 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.training.config import TrainConfig, WorkloadConfig
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.runner import Workload
+from decima.training.config import TrainConfig
 from rl.schedules import Curriculum
 from spark_sim import Streams
 from spark_sim.vector import Run
 from traces import Trace
 from traces import arrivals as patterns
-from traces.numbers import MS_PER_S, Float64
+from traces.numbers import MS_PER_S
 
 FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
 
 _LENGTH_STREAM = 7
-_PICK_STREAM = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
-    """Continuous arrivals with a mean gap, or so many jobs at once."""
+    """A cluster and what arrives there."""
 
-    interarrival_s: float | None
-    batch_jobs: int | None
+    number: int
+    config: EvaluationConfig
 
     @property
     def label(self) -> str:
         """For metrics and tables."""
-        if self.batch_jobs is not None:
-            return f"batch_{self.batch_jobs}"
-        return f"gap_{self.interarrival_s:g}s"
+        one = self.config
+        arriving = f"batch_{one.jobs}" if self.is_batch else f"gap_{one.interarrival_s:.3g}s"
+        place = "slots" if one.protocol == "session" else "executors"
+        return f"{self.number}.{Path(one.trace).stem}.{one.executors}_{place}.{arriving}"
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether all jobs are there at once."""
+        return self.config.arrivals == "batch"
+
+    def trace_key(self) -> tuple[str, str, int]:
+        """By what its jobs, and what policies are told of them, are known."""
+        return self.config.trace, self.config.estimates, self.config.seed
+
+    def workload(self) -> Workload:
+        """Its jobs."""
+        return Workload.of(self.config)
 
 
-def settings_of(workload: WorkloadConfig) -> tuple[Setting, ...]:
+def settings_of(config: TrainConfig) -> tuple[Setting, ...]:
     """All settings, in the order of the configuration."""
-    gaps = (Setting(gap, None) for gap in workload.interarrival_s)
-    batches = (Setting(None, jobs) for jobs in workload.batch_jobs)
-    return (*gaps, *batches)
+    every = config.workload.evaluations()
+    return tuple(
+        Setting(number, replace(one, seed=config.seed)) for number, one in enumerate(every)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,77 +75,97 @@ class Episode:
 class EpisodeSource:
     """All episodes of a training, each a pure function of the configuration and its number."""
 
-    def __init__(self, config: TrainConfig, trace: Trace) -> None:
+    def __init__(self, config: TrainConfig) -> None:
         self._config = config
-        self._trace = trace
         episodes = config.episodes
         self._curriculum = Curriculum(
-            episodes.start_s, episodes.end_s, episodes.growth_iterations, "geometric"
+            episodes.start_jobs, episodes.end_jobs, episodes.growth_iterations, "geometric"
         )
-        self.settings = settings_of(config.workload)
+        self.settings = settings_of(config)
+        self._workloads: dict[tuple[str, str, int], Workload] = {}
 
-    def of_iteration(self, iteration: int, shares: Float64) -> list[Episode]:
+    def workload(self, setting: Setting) -> Workload:
+        """The jobs of a setting, loaded once."""
+        key = setting.trace_key()
+        if key not in self._workloads:
+            self._workloads[key] = setting.workload()
+        return self._workloads[key]
+
+    def of_iteration(self, iteration: int, share: tuple[int, int] = (0, 1)) -> list[Episode]:
         """The sequences of an iteration.
 
         Args:
             iteration: from 0.
-            shares: how often each setting comes; used where `episodes.pick` is "gap", else the
-                settings take turns.
+            share: (k, n) gives part k of n, neighbours: a part has few settings.
         """
-        count = self._config.episodes.sequences
-        picked = (iteration * count + np.arange(count)) % len(self.settings)
-        if self._config.episodes.pick == "gap":
-            seeds = np.random.SeedSequence(self._config.seed, spawn_key=(iteration, _PICK_STREAM))
-            picked = np.random.default_rng(seeds).choice(len(self.settings), count, p=shares)
+        episodes = self._config.episodes
+        count = episodes.settings * episodes.sequences
         found: list[Episode] = []
-        for index in range(count):
+        for index in _part(count, share):
             number = FIRST_EPISODE + iteration * count + index
-            setting = self.settings[picked[index]]
-            found.append(self._episode(setting, number, self._length_s(iteration, number)))
+            turn = iteration * episodes.settings + index // episodes.sequences
+            setting = self.settings[turn % len(self.settings)]
+            found.append(self._episode(setting, number, self._length(iteration, number)))
         return found
 
-    def for_validation(self, setting: Setting) -> list[Episode]:
-        """The held-back sequences of a setting, each played until every job is complete."""
+    def for_validation(self, share: tuple[int, int] = (0, 1)) -> list[Episode]:
+        """The held-back sequences of all settings, each played until every job is complete."""
+        each = self._config.validation.sequences
         return [
-            self._episode(setting, FIRST_VALIDATION_SEQUENCE + number, None)
-            for number in range(self._config.validation.sequences)
+            self._episode(
+                self.settings[index // each], FIRST_VALIDATION_SEQUENCE + index % each, None
+            )
+            for index in _part(len(self.settings) * each, share)
         ]
 
-    def _length_s(self, iteration: int, number: int) -> float:
+    def _length(self, iteration: int, number: int) -> float:
+        """Arrivals in an episode."""
         seeds = np.random.SeedSequence(self._config.seed, spawn_key=(number, _LENGTH_STREAM))
-        length_s = self._curriculum.draw(np.random.default_rng(seeds), iteration)
-        mean_s = self._curriculum.mean_s(iteration)
-        return min(length_s, self._config.episodes.longest * mean_s)
+        length = self._curriculum.draw(np.random.default_rng(seeds), iteration)
+        return min(length, self._config.episodes.longest * self._curriculum.mean(iteration))
 
-    def _episode(self, setting: Setting, number: int, length_s: float | None) -> Episode:
+    def _episode(self, setting: Setting, number: int, length: float | None) -> Episode:
         streams = Streams(self._config.seed, number)
         rng = streams.arrivals()
         key = streams.duration_key()
-        if setting.batch_jobs is not None:
-            drawn = patterns.batch(self._trace, setting.batch_jobs, rng)
+        trace = self.workload(setting).trace
+        if setting.is_batch:
+            drawn = patterns.batch(trace, setting.config.jobs, rng)
             return Episode(setting, number, Run(drawn.arrival_ms, drawn.job, key))
-        assert setting.interarrival_s is not None  # noqa: S101 - a setting is one or the other
-        gap_ms = setting.interarrival_s * MS_PER_S
-        if length_s is None:
-            jobs = self._config.validation.jobs
-            drawn = patterns.poisson(self._trace, jobs, gap_ms, rng)
+        gap_ms = setting.config.interarrival_s * MS_PER_S
+        arrive = patterns.ARRIVALS[setting.config.arrivals]
+        if length is None:
+            drawn = arrive(trace, self._config.validation.jobs, gap_ms, rng)
             return Episode(setting, number, Run(drawn.arrival_ms, drawn.job, key))
-        return Episode(setting, number, self._arrivals(rng, gap_ms, length_s * MS_PER_S, key))
+        count = math.ceil(length + 6 * math.sqrt(length) + 6)
+        drawn = arrive(trace, count, gap_ms, rng)
+        return Episode(setting, number, self._arrivals(trace, drawn, rng, gap_ms, length, key))
 
-    def _arrivals(self, rng: np.random.Generator, gap_ms: float, end_ms: float, key: int) -> Run:
-        """A backlog, arrivals up to `end_ms`, and a run that is cut there or drained."""
+    def _arrivals(
+        self,
+        trace: Trace,
+        drawn: patterns.Arrivals,
+        rng: np.random.Generator,
+        gap_ms: float,
+        length: float,
+        key: int,
+    ) -> Run:
+        """A backlog, arrivals for `length` mean gaps, and a run that is cut there or drained."""
         episodes = self._config.episodes
-        expected = end_ms / gap_ms
-        drawn = patterns.poisson(
-            self._trace, math.ceil(expected + 6 * math.sqrt(expected) + 6), gap_ms, rng
-        )
+        end_ms = max(length, 1.0) * gap_ms
         end_ms = max(end_ms, float(drawn.arrival_ms[0]) + gap_ms)
         before: NDArray[np.bool_] = drawn.arrival_ms < end_ms
         backlog = int(rng.integers(episodes.backlog + 1)) if episodes.backlog else 0
-        there = rng.integers(len(self._trace.jobs), size=backlog).astype(drawn.job.dtype)
+        there = rng.integers(len(trace.jobs), size=backlog).astype(drawn.job.dtype)
         return Run(
             np.concatenate([np.zeros(backlog), drawn.arrival_ms[before]]),
             np.concatenate([there, drawn.job[before]]),
             key,
             end_ms if episodes.ends == "cut" else None,
         )
+
+
+def _part(count: int, share: tuple[int, int]) -> range:
+    """The numbers of part k of n among 0 .. count - 1."""
+    part, parts = share
+    return range(count * part // parts, count * (part + 1) // parts)

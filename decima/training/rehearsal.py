@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from decima.agent.network import PolicyNetwork
-from decima.training.config import TrainConfig, UpdateConfig, ValidationConfig
-from decima.training.shard import Request, Shard
+from decima.training.config import (
+    EpisodesConfig,
+    TrainConfig,
+    UpdateConfig,
+    ValidationConfig,
+    WorkloadConfig,
+)
+from decima.training.shard import Request, Shard, initial_network
 from rl.optimiser import flat_parameters
 
 _TRACE = "random-dag"
@@ -22,11 +25,9 @@ def rehearse(config: TrainConfig) -> None:
     """
     tiny = _tiny(config)
     shard = Shard(tiny, 0)
-    weights = flat_parameters(PolicyNetwork(tiny.network))
-    for iteration, imitate in enumerate((True, False)):
-        found = shard.collect(iteration, weights, 0.0, np.ones(1))
-        total = max(float(found.decisions), 1.0)
-        shard.gradient(weights, Request(0, total, 0.0, 1.0, 0.0, imitate, critic_only=False))
+    weights = flat_parameters(initial_network(tiny))
+    found = shard.collect(0, weights, 0.0)
+    shard.gradient(weights, Request(0, max(float(found.plans), 1.0), 0.0, 1.0, 0.0))
     shard.validate(weights)
 
 
@@ -35,11 +36,9 @@ def _tiny(config: TrainConfig) -> TrainConfig:
     return replace(
         config,
         initial_model=None,
-        workload=replace(
-            config.workload, trace=_TRACE, executors=2, interarrival_s=(), batch_jobs=(1,)
-        ),
-        episodes=replace(config.episodes, sequences=1, rollouts=2, shards=1),
+        workload=WorkloadConfig(trace=_TRACE, executors=2, interarrival_s=(), batch_jobs=(1,)),
+        episodes=EpisodesConfig(settings=1, sequences=1, rollouts=2, shards=1),
+        credit=replace(config.credit, states=100, plans=2),
         update=UpdateConfig(minibatches=1),
-        imitation=replace(config.imitation, iterations=1),
         validation=ValidationConfig(sequences=1),
     )

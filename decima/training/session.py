@@ -10,7 +10,7 @@ from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
 from decima.training.config import TrainConfig, config_from
 from decima.training.learner import DecimaLearner
-from decima.training.shard import REFERENCE
+from decima.training.shard import REFERENCES
 from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
 from rl.loop import TrainingResult, train
@@ -59,25 +59,50 @@ def run_training(
     return result
 
 
-def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dict[str, Any]:
-    """How the model was made, and what it reached on the sequences that chose it."""
-    best = result.state.best_iteration
-    rows = [row for row in folder.metrics() if row["iteration"] == best]
-    validation = {
+def verdict(folder: RunFolder, best_iteration: int) -> str:
+    """The best model of a run beside the heuristics, on the sequences that chose it: one line."""
+    found = _validation(folder, best_iteration)
+    score = found["score"]
+    share = 1 + score / 100
+    others = {
+        name: 100 * (share / (1 + found[f"above_{name}"] / 100) - 1) for name in REFERENCES[1:]
+    }
+    best = min(others, key=lambda name: others[name])
+    reached = f"{score:+.1f} % against {REFERENCES[0]} on held-back sequences"
+    if score < min(0.0, others[best]):
+        return (
+            f"{reached}; the best heuristic, {best}, reaches {others[best]:+.1f} %: use the model"
+        )
+    instead = best if others[best] < 0 else REFERENCES[0]
+    return (
+        f"{reached}, where {best} reaches {others[best]:+.1f} %: train longer, or use {instead} "
+        "(`decima tune` and `decima fit-rule` fit heuristics to a workload)"
+    )
+
+
+def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
+    """What was measured after an iteration."""
+    return {
         name.removeprefix("validation/"): value
-        for row in rows
+        for row in folder.metrics()
+        if row["iteration"] == iteration
         for name, value in row.items()
         if name.startswith("validation/")
     }
+
+
+def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dict[str, Any]:
+    """How the model was made, and what it reached on the sequences that chose it."""
+    best = result.state.best_iteration
     return {
         "feature_version": FEATURE_VERSION,
-        "trace": config.workload.trace,
+        "trace": ", ".join(sorted({one.trace for one in config.workload.evaluations()})),
         "seed": config.seed,
         "iterations": result.state.next_iteration,
         "best_iteration": best,
         "trained_s": round(result.state.elapsed_s, 1),
-        "validation_percent_against": REFERENCE,
-        "validation": validation,
+        "validation_percent_against": REFERENCES[0],
+        "validation": _validation(folder, best),
         "environment": json.loads(folder.environment_file.read_text("utf-8")),
         "config": config.to_json(),
     }

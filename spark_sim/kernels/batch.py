@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.compile import inlined_kernel, kernel
+from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
 from spark_sim.tables import DECIDE, NONE, State
+from traces.numbers import Int64
 
 if TYPE_CHECKING:
     from spark_sim.batch import ObservationBatch
@@ -82,6 +84,27 @@ def step_all(
 
 
 @kernel
+def follow_all(stacked: State, wanted: Preferences, used: Int64, progress: LaneProgress) -> None:
+    """`choices.follow` in each simulation at a decision; note rewards, and what was used.
+
+    Args:
+        stacked: the simulations.
+        wanted: stages in the simulations' own numbers.
+        used: (B,) to fill: entries looked at.
+        progress: where the simulations stand.
+    """
+    for index in range(len(used)):
+        used[index] = 0
+        progress.reward_s[index] = 0.0
+        if progress.status[index] == DECIDE:
+            state = member(stacked, index)
+            progress.status[index], used[index] = follow(state, wanted, index)
+            job_time_ms = state.clock[0]["job_time_ms"]
+            progress.reward_s[index] = (progress.charged_ms[index] - job_time_ms) / 1000.0
+            progress.charged_ms[index] = job_time_ms
+
+
+@kernel
 def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int) -> bool:
     """Whether the protocols will accept the action: the rules of their `assign`, all three."""
     row = actions.stage[index]
@@ -132,6 +155,9 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
     out.num_executors[index] = clock["num_executors"]
     out.on_offer[index] = clock["on_offer"] if due else 0
     out.source_job[index] = NONE
+    out.protocol[index] = clock["protocol"]
+    out.moving_delay_ms[index] = clock["moving_delay_ms"]
+    out.last_arrival_ms[index] = clock["last_arrival_ms"]
     stage_row = out.stage_ptr[index]
     for row in range(out.job_ptr[index], out.job_ptr[index + 1]):
         number = state.active[row - out.job_ptr[index]]

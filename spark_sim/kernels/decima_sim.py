@@ -321,6 +321,7 @@ def _offer(state: State, job: int, stage: int, count: int, executor: int) -> Non
     clock["source_job"] = job
     clock["source_stage"] = stage
     clock["on_offer"] = count
+    clock["rounds"] += 1
     clock["dispatching"] = executor
 
 

@@ -280,6 +280,7 @@ def _open_round(state: State, source_stage: int) -> bool:
         job["local"] += clock["releasing"]
     clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"] + clock["releasing"]
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
+        clock["rounds"] += 1
         return True
     close_round(state)
     return False

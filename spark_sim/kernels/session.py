@@ -149,7 +149,9 @@ def open_round(state: State) -> bool:
                 job["local"] += running
         clock["on_offer"] -= job["held"]
         clock["open_stages"] += job["open_stages"]
-    return bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
+    due = bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
+    clock["rounds"] += due
+    return due
 
 
 @kernel

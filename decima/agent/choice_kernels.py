@@ -1,0 +1,99 @@
+"""Compiled: an order of stages and a limit for each job, likeliest or drawn, from their logits."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.kernels import inlined_kernel, kernel
+from traces.numbers import Float32, Float64, Int64
+
+# Odd constants of splitmix64 (Steele, Lea, Flood 2014).
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+class Logits(NamedTuple):
+    """Of B decisions with O stages, J jobs and M limits."""
+
+    stage: Float32  # (O,)
+    end: Float32  # (B,)
+    limit: Float32  # (M,)
+    open_ptr: Int64  # (B + 1,)
+    job_ptr: Int64  # (B + 1,)
+    limit_ptr: Int64  # (J + 1,)
+
+
+class Drawn(NamedTuple):
+    """Q plans, of the decisions `decision`: arrays to fill."""
+
+    decision: Int64  # (Q,)
+    key: NDArray[np.uint64]  # (Q,) random bits of the plan; 0 takes the likeliest
+    ptr: Int64  # (Q + 1,) plan q has the entries ptr[q]:ptr[q + 1]
+    order: Int64  # (K,) number of the stage among the decision's; their count is the end
+    height: Float64  # (K,) scratch
+    job_ptr: Int64  # (Q + 1,)
+    limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
+
+
+@inlined_kernel
+def mixed(bits: np.uint64) -> np.uint64:
+    """splitmix64's finaliser."""
+    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
+    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
+    return bits ^ (bits >> np.uint64(31))
+
+
+@inlined_kernel
+def _gumbel(key: np.uint64, number: int) -> float:
+    """Draw `number` of the Gumbel distribution; 0 without a key."""
+    if key == np.uint64(0):
+        return 0.0
+    bits = mixed(key + np.uint64(number + 1) * _GAMMA)
+    uniform = (float(bits >> np.uint64(11)) + 0.5) * 2.0**-53
+    return -math.log(-math.log(uniform))
+
+
+@kernel
+def draw(logits: Logits, out: Drawn) -> None:
+    """Fill `order` and `limit`.
+
+    Sorting logits with Gumbel noise draws without replacement (Plackett-Luce); the largest of some
+    is a draw from their softmax (Gumbel-max).
+    """
+    for plan in range(len(out.decision)):
+        decision = out.decision[plan]
+        first, last = logits.open_ptr[decision], logits.open_ptr[decision + 1]
+        count = last - first
+        base = out.ptr[plan]
+        for entry in range(count + 1):
+            logit = logits.end[decision] if entry == count else logits.stage[first + entry]
+            _insert(out, base, entry, logit + _gumbel(out.key[plan], entry))
+        first_job = logits.job_ptr[decision]
+        first_limit = logits.limit_ptr[first_job]
+        for job in range(first_job, logits.job_ptr[decision + 1]):
+            best = -1
+            height = -math.inf
+            for row in range(logits.limit_ptr[job], logits.limit_ptr[job + 1]):
+                number = count + 1 + row - first_limit
+                found = logits.limit[row] + _gumbel(out.key[plan], number)
+                if found > height:
+                    height = found
+                    best = row - first_limit
+            out.limit[out.job_ptr[plan] + job - first_job] = best
+
+
+@inlined_kernel
+def _insert(out: Drawn, base: int, entry: int, height: float) -> None:
+    """Put `entry` behind all entries that are at least as high."""
+    place = base + entry
+    while place > base and out.height[place - 1] < height:
+        out.height[place] = out.height[place - 1]
+        out.order[place] = out.order[place - 1]
+        place -= 1
+    out.height[place] = height
+    out.order[place] = entry

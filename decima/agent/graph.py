@@ -1,0 +1,253 @@
+"""`Graph`: what the network is told of a batch of decisions. Everything goes through this record.
+
+Acting, rollouts, updates, explaining and the live scheduler all build one and hand it to
+`PolicyNetwork.forward`. B decisions, each about all choices of one scheduling event; J jobs in
+their systems; O stages that may be chosen; M limits; D different job graphs with V nodes in all
+(the same graph may be seen by several decisions).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from decima.agent import columns, feature_kernels, graph_kernels
+from decima.agent.feature_kernels import Columns, Units
+from decima.agent.graph_kernels import Graphs, LevelArrays
+from decima.agent.scales import Scales
+from decima.agent.scene import Scene
+from gnn.levels import Levels
+from traces.arrays import TraceArrays
+from traces.numbers import Float32, Float64, Int64
+
+
+class Nodes(NamedTuple):
+    """The encoder's part of a graph."""
+
+    x: Tensor  # (V, len(NODE)) in the order of `levels`
+    levels: Levels
+    graph: Tensor  # (V,) int64, which of the D graphs
+    graph_of_job: Tensor  # (J,) int64
+    node_of_stage: Tensor  # (O,) int64, rows of `x`
+
+    @property
+    def num_graphs(self) -> int:
+        """D"""
+        return int(self.graph.max()) + 1 if len(self.graph) else 0
+
+
+class Graph(NamedTuple):
+    """B decisions."""
+
+    stage_x: Tensor  # (O, len(STAGE))
+    job_x: Tensor  # (J, len(JOB))
+    cluster_x: Tensor  # (B, len(CLUSTER))
+    limit_x: Tensor  # (M, len(LIMIT))
+    rule: Rule
+    job_of_stage: Tensor  # (O,) int64
+    job_of_limit: Tensor  # (M,) int64
+    decision_of_job: Tensor  # (J,) int64
+    nodes: Nodes | None
+    """None where the embeddings come from elsewhere (`decima.agent.memory`)"""
+
+    @property
+    def decision_of_stage(self) -> Tensor:
+        """(O,) int64"""
+        return self.decision_of_job.index_select(0, self.job_of_stage)
+
+
+class Rule(NamedTuple):
+    """How the rule prefers the choices: larger is better, and 1 apart is one place in its order."""
+
+    stage: Tensor  # (O,) minus the place of a stage that it would choose, else behind all of them
+    end: Tensor  # (B,) minus the number of its choices
+    limit: Tensor  # (M,) minus half-octaves to the number of executors that it would give
+
+
+class Legal(NamedTuple):
+    """Which stages and limits the rows of a graph stand for. Arrays as in `feature_kernels`."""
+
+    open_stage: Int64  # (O,) row of `Scene.stages`
+    open_ptr: Int64  # (B + 1,)
+    open_job: Int64  # (O,)
+    limit: Int64  # (M,) the parallelism limits
+    limit_ptr: Int64  # (J + 1,)
+    job_ptr: Int64  # (B + 1,)
+
+
+class Tables(NamedTuple):
+    """A graph without its nodes, as arrays, and what its rows stand for."""
+
+    columns: Columns
+    legal: Legal
+
+
+def units_of(scales: Scales, rule: Float64) -> Units:
+    """Of the columns of a workload, under a network with these weights of the rule."""
+    return Units(scales.task_ms, scales.work_ms, rule)
+
+
+def describe(scene: Scene, units: Units) -> Tables:
+    """All columns of the heads."""
+    decisions, jobs = len(scene.time_ms), len(scene.rows)
+    open_stages = scene.jobs["open_stages"][scene.rows]
+    stages, open_jobs = int(open_stages.sum()), int(np.count_nonzero(open_stages))
+    limits = open_jobs * (2 * int(scene.on_offer.max(initial=1)).bit_length() + 3)
+    out = Columns(
+        job_x=np.zeros((jobs, len(columns.JOB)), np.float32),
+        cluster_x=np.zeros((decisions, len(columns.CLUSTER)), np.float32),
+        stage_x=np.empty((stages, len(columns.STAGE)), np.float32),
+        limit_x=np.empty((limits, len(columns.LIMIT)), np.float32),
+        open_stage=np.empty(stages, np.int64),
+        open_job=np.empty(stages, np.int64),
+        open_ptr=np.empty(decisions + 1, np.int64),
+        first_open=np.zeros(jobs + 1, np.int64),
+        added=np.empty(limits, np.int64),
+        limit_job=np.empty(limits, np.int64),
+        limit_ptr=np.empty(jobs + 1, np.int64),
+        planned=np.zeros(decisions, np.int64),
+        rank=np.empty(stages, np.int64),
+        taken=np.zeros(jobs, np.int64),
+        scratch=np.zeros((3, jobs)),
+        candidate=np.empty(jobs, np.int64),
+        less=np.empty(jobs, np.int64),
+    )
+    found, found_limits = feature_kernels.describe(scene, _by_work_left(scene), units, out)
+    out = out._replace(
+        stage_x=out.stage_x[:found],
+        open_stage=out.open_stage[:found],
+        open_job=out.open_job[:found],
+        rank=out.rank[:found],
+        limit_x=out.limit_x[:found_limits],
+        added=out.added[:found_limits],
+        limit_job=out.limit_job[:found_limits],
+    )
+    held = scene.jobs["held"][scene.rows].astype(np.int64)
+    limit = held[out.limit_job] + out.added
+    legal = Legal(out.open_stage, out.open_ptr, out.open_job, limit, out.limit_ptr, scene.job_ptr)
+    return Tables(out, legal)
+
+
+def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
+    """The record of what `describe` has found; arrays and tensors share memory."""
+    found, legal = tables
+    jobs_each = legal.job_ptr[1:] - legal.job_ptr[:-1]
+    decision_of_job = np.repeat(np.arange(len(found.cluster_x)), jobs_each)
+    planned = found.planned[decision_of_job[found.open_job]]
+    place = np.where(found.rank < 0, planned + 1, found.rank)
+    off = np.abs(found.limit_x[:, columns.LIMIT.index("off")])
+    return Graph(
+        stage_x=torch.from_numpy(found.stage_x),
+        job_x=torch.from_numpy(found.job_x),
+        cluster_x=torch.from_numpy(found.cluster_x),
+        limit_x=torch.from_numpy(found.limit_x),
+        rule=Rule(
+            torch.from_numpy(-place.astype(np.float32)),
+            torch.from_numpy(-found.planned.astype(np.float32)),
+            torch.from_numpy(-8 * off),
+        ),
+        job_of_stage=torch.from_numpy(found.open_job),
+        job_of_limit=torch.from_numpy(found.limit_job),
+        decision_of_job=torch.from_numpy(decision_of_job),
+        nodes=nodes,
+    )
+
+
+def _by_work_left(scene: Scene) -> Int64:
+    """(J,) the jobs, decision by decision, those with less work left first."""
+    remaining_ms: NDArray[np.float64] = scene.jobs["remaining_ms"][scene.rows]
+    if len(scene.time_ms) == 1:
+        return np.argsort(remaining_ms)
+    decision = np.repeat(np.arange(len(scene.time_ms)), scene.job_ptr[1:] - scene.job_ptr[:-1])
+    return np.lexsort((remaining_ms, decision))
+
+
+class GraphSorter:
+    """Brings the nodes of any of a trace's graphs into the order in which messages flow."""
+
+    def __init__(self, trace: TraceArrays) -> None:
+        self.graphs = Graphs(
+            trace.first_stage,
+            trace.first_child,
+            trace.children,
+            np.zeros(len(trace.num_tasks), np.int32),
+        )
+        graph_kernels.heights(self.graphs)
+        first = trace.first_stage
+        self.num_stages: Int64 = np.diff(first).astype(np.int64)
+        self._num_edges = np.diff(trace.first_child[first]).astype(np.int64)
+        self._num_levels = np.maximum.reduceat(self.graphs.height, first[:-1]).astype(np.int64) + 1
+
+    def sort(self, template: Int64, first_node: Int64) -> LevelArrays:
+        """The nodes of D >= 1 graphs, whose features start at the rows `first_node`."""
+        nodes = int(self.num_stages[template].sum())
+        edges = int(self._num_edges[template].sum())
+        levels = int(self._num_levels[template].max())
+        out = LevelArrays(
+            *(np.empty(nodes, np.int64) for _ in range(3)),
+            *(np.empty(edges, np.int64) for _ in range(2)),
+            *(np.zeros(levels + 1, np.int64) for _ in range(2)),
+        )
+        graph_kernels.sort_by_height(self.graphs, template, first_node, out)
+        return out
+
+    def nodes(
+        self,
+        template: Int64,
+        first_node: Int64,
+        node_x: Float32,
+        graph_of_job: Int64,
+        stages: tuple[Int64, Int64],
+    ) -> Nodes:
+        """The encoder's part of a graph.
+
+        Args:
+            template: (D,) rows of the trace.
+            first_node: (D,) row of `node_x` of the graph's first stage.
+            node_x: columns of stages.
+            graph_of_job: (J,).
+            stages: (O,) job of each stage that may be chosen, and its number in the job.
+        """
+        arrays = self.sort(template, first_node)
+        size = self.num_stages[template]
+        first_place = np.cumsum(size) - size
+        job, local = stages
+        return Nodes(
+            torch.from_numpy(node_x[arrays.node]),
+            as_levels(arrays),
+            torch.from_numpy(arrays.graph),
+            torch.from_numpy(graph_of_job),
+            torch.from_numpy(arrays.place[first_place[graph_of_job[job]] + local]),
+        )
+
+
+def as_levels(arrays: LevelArrays) -> Levels:
+    """The same as the encoder's type, sharing the memory."""
+    return Levels(
+        tuple(arrays.node_ptr.tolist()),
+        torch.from_numpy(arrays.child),
+        torch.from_numpy(arrays.parent),
+        tuple(arrays.edge_ptr.tolist()),
+    )
+
+
+def whole_graph(scene: Scene, sorter: GraphSorter, units: Units) -> tuple[Graph, Legal]:
+    """The graph of all decisions with all their nodes: one job graph for each job in sight."""
+    tables = describe(scene, units)
+    table = scene.jobs[scene.rows]
+    template = table["template"].astype(np.int64)
+    size = table["num_stages"].astype(np.int64)
+    first = np.cumsum(size) - size
+    here = scene._replace(memory_stage=first)
+    node_x = np.full((int(size.sum()), len(columns.NODE)), np.nan, np.float32)
+    known = np.full((len(node_x), feature_kernels.KNOWN), np.nan)
+    changed = np.empty(len(template), np.int64)
+    feature_kernels.remember_nodes(here, units, known, node_x, changed)
+    job = tables.legal.open_job
+    local = tables.legal.open_stage - table["first_stage"][job]
+    nodes = sorter.nodes(template, first, node_x, np.arange(len(template)), (job, local))
+    return graph_of(tables, nodes), tables.legal

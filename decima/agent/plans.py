@@ -1,0 +1,216 @@
+r"""Plans: all choices of one scheduling event, drawn from one pass of the network.
+
+A plan orders the stages that may be chosen and gives every job a limit. The order is drawn without
+replacement from one softmax over the stages and *the end*, behind which nothing is given (Plackett
+1975; Luce 1959):
+
+.. math::
+    \log \pi = \sum_{k \le n} \Big(q_{v_k} - \log \sum_{m \ge k} e^{q_{v_m}}\Big)
+        + \sum_i \log \mathrm{softmax}(w_i)_{l_i}
+
+over the n entries that were looked at before nothing was left to give, and the jobs i of those.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.utils import scatter, softmax
+
+from decima.agent import choice_kernels
+from decima.agent.choice_kernels import Drawn, Logits
+from decima.agent.graph import Graph, Legal
+from decima.agent.network import Scores
+from spark_sim.kernels.choices import Preferences
+from spark_sim.tables import NONE
+from traces.numbers import Int64
+
+_NEVER = -1e9
+_COUNT = np.uint64(0xD1342543DE82EF95)
+"""odd: the keys of a run's plans are multiples of it apart"""
+
+
+class Plans(NamedTuple):
+    """Q plans for decisions of a batch; entries and limits count from those of the decision."""
+
+    decision: Int64  # (Q,)
+    ptr: Int64  # (Q + 1,)
+    order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end
+    used: Int64  # (Q,) entries that were looked at
+    job_ptr: Int64  # (Q + 1,)
+    limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
+
+
+class Taken(NamedTuple):
+    """Of Q plans, with gradients."""
+
+    log_prob: Tensor  # (Q,)
+    entropy: Tensor  # (Q,) of the first stage and of a limit, over the greatest possible: 0 to 1
+
+
+def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
+    """Q plans.
+
+    Args:
+        scores: of B decisions; no gradients are needed.
+        legal: what their rows stand for.
+        decision: (Q,) the decision that each plan is for.
+        key: (Q,) not 0, of the draws; None takes the likeliest order and limits.
+    """
+    counts = legal.open_ptr[decision + 1] - legal.open_ptr[decision] + 1
+    jobs = legal.job_ptr[decision + 1] - legal.job_ptr[decision]
+    ptr, job_ptr = pointers(counts), pointers(jobs)
+    drawn = Drawn(
+        decision,
+        np.zeros(len(decision), np.uint64) if key is None else key,
+        ptr,
+        np.empty(ptr[-1], np.int64),
+        np.empty(ptr[-1]),
+        job_ptr,
+        np.empty(job_ptr[-1], np.int64),
+    )
+    logits = Logits(
+        scores.stage.numpy(),
+        scores.end.numpy(),
+        scores.limit.numpy(),
+        legal.open_ptr,
+        legal.job_ptr,
+        legal.limit_ptr,
+    )
+    choice_kernels.draw(logits, drawn)
+    return Plans(decision, ptr, drawn.order, counts, job_ptr, drawn.limit)
+
+
+def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The random bits of the plan that comes after `count` others, from those of its run."""
+    return run + count * _COUNT
+
+
+def preferences(plans: Plans, legal: Legal) -> Preferences:
+    """What the simulator is told; stages as rows of the scene."""
+    counts = plans.ptr[1:] - plans.ptr[:-1]
+    decision = np.repeat(plans.decision, counts)
+    first = legal.open_ptr[decision]
+    named = plans.order < legal.open_ptr[decision + 1] - first
+    stage = np.full(len(named), NONE, np.int64)
+    limit = np.zeros(len(named), np.int64)
+    row, decision = (first + plans.order)[named], decision[named]
+    stage[named] = legal.open_stage[row]
+    first_job = legal.job_ptr[decision]
+    job = legal.open_job[row] - first_job
+    chosen = plans.limit[np.repeat(plans.job_ptr[:-1], counts)[named] + job]
+    limit[named] = legal.limit[legal.limit_ptr[first_job] + chosen]
+    return Preferences(plans.ptr, stage, limit)
+
+
+def picked(every: Plans, rows: Int64) -> Plans:
+    """Some of the plans."""
+    return Plans(
+        every.decision[rows],
+        pointers(np.diff(every.ptr)[rows]),
+        every.order[rows_of(every.ptr, rows)],
+        every.used[rows],
+        pointers(np.diff(every.job_ptr)[rows]),
+        every.limit[rows_of(every.job_ptr, rows)],
+    )
+
+
+def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
+    """Log-probabilities of plans for the B decisions of a graph."""
+    decisions = len(scores.end)
+    num_open = torch.bincount(graph.decision_of_stage, minlength=decisions).numpy()
+    first_open = pointers(num_open)
+    order = _order_logits(scores, plans, first_open)
+    limit_log_prob, limit_entropy = log_softmax(scores.limit, graph.job_of_limit, len(graph.job_x))
+    limits, entropies = _limits(limit_log_prob, limit_entropy, graph, plans, first_open)
+    stage_entropy, most = _first_entropy(scores, graph, num_open)
+    first = torch.from_numpy(plans.decision)
+    entropy = (stage_entropy / most).index_select(0, first)
+    return Taken(order + limits, (entropy + entropies) / 2)
+
+
+def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
+    """(Q,) log-probability of the entries looked at."""
+    counts = np.diff(plans.ptr)
+    widest = int(counts.max(initial=1))
+    entry = np.arange(widest)[None, :]
+    inside = entry < counts[:, None]
+    order = np.zeros(inside.shape, np.int64)
+    order[inside] = plans.order
+    ends = order == counts[:, None] - 1
+    row = first_open[plans.decision][:, None] + order
+    row = np.where(ends, len(scores.stage) + plans.decision[:, None], row)
+    every = torch.cat((scores.stage, scores.end))
+    logits = every[torch.from_numpy(np.where(inside, row, 0))]
+    logits = logits.masked_fill(torch.from_numpy(~inside), _NEVER)
+    left = logits.flip(1).logcumsumexp(1).flip(1)
+    looked_at = torch.from_numpy(entry < plans.used[:, None])
+    return ((logits - left) * looked_at).sum(1)
+
+
+def _limits(
+    log_prob: Tensor, entropy: Tensor, graph: Graph, plans: Plans, first_open: Int64
+) -> tuple[Tensor, Tensor]:
+    """(Q,) log-probability of the limits of the jobs looked at; (Q,) their mean entropy, 0 to 1."""
+    first_job = pointers(
+        torch.bincount(graph.decision_of_job, minlength=len(first_open) - 1).numpy()
+    )
+    per_job = torch.bincount(graph.job_of_limit, minlength=len(graph.job_x)).numpy()
+    first_limit = pointers(per_job)
+    counts = np.diff(plans.ptr)
+    plan = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(plan)) - plans.ptr[plan]
+    asked = (place < plans.used[plan]) & (plans.order < counts[plan] - 1)
+    plan = plan[asked]
+    decision = plans.decision[plan]
+    job = graph.job_of_stage.numpy()[first_open[decision] + plans.order[asked]]
+    pairs = np.unique(plan * (len(graph.job_x) + 1) + job)
+    plan, job = np.divmod(pairs, len(graph.job_x) + 1)
+    decision = plans.decision[plan]
+    chosen = plans.limit[plans.job_ptr[plan] + job - first_job[decision]]
+    row = torch.from_numpy(first_limit[first_job[decision]] + chosen)
+    owner = torch.from_numpy(plan)
+    total = scatter(log_prob.index_select(0, row), owner, dim_size=len(counts))
+    greatest = torch.from_numpy(np.log(np.maximum(per_job, 2)).astype(np.float32))
+    share = (entropy / greatest).index_select(0, torch.from_numpy(job))
+    return total, scatter(share, owner, dim_size=len(counts), reduce="mean")
+
+
+def _first_entropy(scores: Scores, graph: Graph, num_open: Int64) -> tuple[Tensor, Tensor]:
+    """(B,) entropy of the first entry, and the greatest that it could be."""
+    decisions = len(scores.end)
+    owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))
+    _, entropy = log_softmax(torch.cat((scores.stage, scores.end)), owner, decisions)
+    most = np.log(np.maximum(num_open + 1, 2)).astype(np.float32)
+    return entropy, torch.from_numpy(most)
+
+
+def log_softmax(logits: Tensor, owner: Tensor, segments: int) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (rows,) within each segment, and the entropy (segments,) of each.
+
+    Args:
+        logits: (rows,).
+        owner: (rows,) int64, the segment of each.
+        segments: how many there are; one without rows has entropy 0.
+    """
+    log_prob = softmax(logits, owner, num_nodes=segments).clamp(min=1e-30).log()
+    return log_prob, scatter(-log_prob.exp() * log_prob, owner, dim_size=segments)
+
+
+def rows_of(ptr: Int64, index: Int64) -> Int64:
+    """All rows ptr[i]:ptr[i + 1] of the segments i in `index`, in their order."""
+    counts = ptr[index + 1] - ptr[index]
+    starts = np.repeat(ptr[index] - (np.cumsum(counts) - counts), counts)
+    rows: Int64 = starts + np.arange(len(starts))
+    return rows
+
+
+def pointers(counts: NDArray[np.int64]) -> Int64:
+    """(n + 1,) where segments of so many rows begin and end."""
+    ptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr

@@ -1,0 +1,327 @@
+"""Every column that the network is told, against a slow oracle and against numbers on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from decima import HEURISTICS
+from decima.agent import columns
+from decima.agent.graph import GraphSorter, Tables, describe, graph_of, units_of, whole_graph
+from decima.agent.scales import Scales
+from decima.agent.scene import scene_of, scene_of_batch
+from spark_sim import PASS, Action, Cluster, Observation, Status
+from spark_sim.observation import observe
+from spark_sim.vector import Run, VectorSimulator
+from tests.column_oracle import RULED, Oracle
+from tests.stories import build, job, stage
+from tests.test_agent_support import (
+    ARRAYS,
+    CLUSTERS,
+    SCALES,
+    batch_run,
+    each_protocol,
+    run_of,
+    simulator_of,
+)
+from tests.workloads import Arbitrary
+from traces import Trace, to_arrays
+
+SHIPPED = dict(HEURISTICS["es_rule"].defaults)
+UNITS = units_of(SCALES, np.array(list(SHIPPED.values())))
+
+SETTINGS: dict[str, tuple[Cluster, Run]] = {
+    "executors that move for 2 s": (CLUSTERS["executors"], run_of(2, jobs=7)),
+    "many executors that move at no cost": (
+        Cluster(num_executors=90, moving_delay_ms=0.0),
+        run_of(3, jobs=7),
+    ),
+    "a session": (CLUSTERS["session"], run_of(4, jobs=7)),
+    "a batch": (Cluster(num_executors=20, moving_delay_ms=4_500.0), batch_run(1, jobs=9)),
+    "decima-sim": (CLUSTERS["decima-sim"], run_of(2, jobs=5)),
+}
+each_setting = pytest.mark.parametrize(("cluster", "run"), SETTINGS.values(), ids=SETTINGS)
+
+
+def states(cluster: Cluster, run: Run, seed: int = 0) -> Iterator[Observation]:
+    """Decisions of a run under arbitrary actions, at which something can be chosen."""
+    simulator = simulator_of(run, cluster)
+    policy = Arbitrary(seed)
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        if len(seen.active) > 0:
+            yield seen
+        simulator.step(policy.decide(seen))
+
+
+def assert_row(
+    found: NDArray[np.float32],
+    names: tuple[str, ...],
+    expected: Mapping[str, float],
+    *,
+    is_ruled: bool = True,
+) -> None:
+    """All columns, by name; those of the rule only if the rule's plan is known to be the same."""
+    assert set(expected) == set(names)
+    named = dict(zip(names, found.tolist(), strict=True))
+    compared = [name for name in names if is_ruled or name not in RULED]
+    assert {name: named[name] for name in compared} == pytest.approx(
+        {name: expected[name] for name in compared}, rel=1e-5, abs=1e-5
+    )
+
+
+# --- against the oracle --------------------------------------------------------------------------
+
+
+@each_setting
+def test_columns_are_what_a_slow_oracle_finds(cluster: Cluster, run: Run) -> None:
+    """At every decision of a run: nodes, jobs, stages, limits, cluster.
+
+    The rule is asked choice by choice there; its plan is judged lazily here, so now and then it
+    differs (`test_es_plan`), and then only the columns that do not tell of it are compared.
+    """
+    sorter = GraphSorter(ARRAYS)
+    alike: list[bool] = []
+    for seen in states(cluster, run):
+        oracle = Oracle(seen, SCALES, SHIPPED)
+        scene = scene_of(seen)
+        found, legal = describe(scene, UNITS)
+        places = np.argsort(found.rank)[int((found.rank < 0).sum()) :]
+        chosen = legal.open_stage[places].tolist()
+        is_ruled = chosen == [number for number, _ in oracle.plan.order] and (
+            found.taken.tolist() == list(oracle.plan.given.values())
+        )
+        alike.append(is_ruled)
+
+        assert_row(found.cluster_x[0], columns.CLUSTER, oracle.cluster(), is_ruled=is_ruled)
+        limits: list[int] = []
+        expected_open = []
+        for index, row in enumerate(oracle.rows):
+            assert_row(found.job_x[index], columns.JOB, oracle.job(row), is_ruled=is_ruled)
+            expected_open += [(one, index) for one in oracle.open[row]]
+            own = slice(int(legal.limit_ptr[index]), int(legal.limit_ptr[index + 1]))
+            limits += legal.limit[own].tolist()
+            if is_ruled:
+                expected = oracle.limits(row)
+                assert legal.limit[own].tolist() == list(expected)
+                for limit_x, values in zip(found.limit_x[own], expected.values(), strict=True):
+                    assert_row(limit_x, columns.LIMIT, values)
+        assert [one.row for one, _ in expected_open] == legal.open_stage.tolist()
+        assert [index for _, index in expected_open] == legal.open_job.tolist()
+        assert len(limits) == len(found.limit_x)
+        for stage_x, (one, index) in zip(found.stage_x, expected_open, strict=True):
+            values = oracle.stage(oracle.rows[index], one)
+            assert_row(stage_x, columns.STAGE, values, is_ruled=is_ruled)
+        if len(alike) % 5 == 0:
+            assert_nodes(seen, oracle, sorter)
+    assert len(alike) > 60
+    assert np.mean(alike) > 0.9
+
+
+def assert_nodes(seen: Observation, oracle: Oracle, sorter: GraphSorter) -> None:
+    """The features of all stages of all jobs in sight, wherever sorting by height has put them."""
+    graph, legal = whole_graph(scene_of(seen), sorter, UNITS)
+    assert graph.nodes is not None
+    x, owner = graph.nodes.x.numpy(), graph.nodes.graph.numpy()
+    for index, row in enumerate(oracle.rows):
+        job = seen.jobs[row]
+        numbers = range(job["first_stage"], job["first_stage"] + job["num_stages"])
+        expected = sorted(list(oracle.node(number).values()) for number in numbers)
+        np.testing.assert_allclose(sorted(x[owner == index].tolist()), expected, 1e-5, 1e-6)
+    places = graph.nodes.node_of_stage.tolist()
+    for place, number in zip(places, legal.open_stage.tolist(), strict=True):
+        assert_row(x[place], columns.NODE, oracle.node(number))
+
+
+@each_protocol
+def test_a_batch_tells_of_each_decision_what_it_tells_of_it_alone(cluster: Cluster) -> None:
+    """Three simulations in one scene, one of them over, against the scenes of their own."""
+    runs = [run_of(1), run_of(3, jobs=1, time_limit_ms=5_000.0), run_of(2, jobs=9)]
+    simulators = VectorSimulator(ARRAYS, cluster, runs)
+    compared = 0
+    for _ in range(60):
+        if not simulators.alive[[0, 2]].all():
+            break
+        batch = simulators.observation()
+        together, legal = describe(scene_of_batch(batch, *simulators.capacity), UNITS)
+        rule = graph_of(Tables(together, legal), None).rule
+        for index in (0, 2):
+            alone, own = describe(scene_of(_observed(simulators, index)), UNITS)
+            alone_rule = graph_of(Tables(alone, own), None).rule
+            jobs = slice(legal.job_ptr[index], legal.job_ptr[index + 1])
+            stages = slice(legal.open_ptr[index], legal.open_ptr[index + 1])
+            limits = slice(legal.limit_ptr[jobs.start], legal.limit_ptr[jobs.stop])
+            for name, rows in (
+                ("job_x", jobs),
+                ("stage_x", stages),
+                ("limit_x", limits),
+                ("cluster_x", slice(index, index + 1)),
+            ):
+                np.testing.assert_array_equal(getattr(together, name)[rows], getattr(alone, name))
+            np.testing.assert_array_equal(legal.limit[limits], own.limit)
+            np.testing.assert_array_equal(rule.stage[stages], alone_rule.stage)
+            np.testing.assert_array_equal(rule.end[index], alone_rule.end[0])
+            np.testing.assert_array_equal(rule.limit[limits], alone_rule.limit)
+            compared += 1
+        first = batch.first_open_stages()
+        held = batch.jobs["held"][batch.stages["job"][first]]
+        simulators.step(first, np.minimum(held + 3, batch.num_executors))
+    assert compared > 20
+
+
+def _observed(simulators: VectorSimulator, index: int) -> Observation:
+    return observe(simulators.state(index))
+
+
+# --- on paper ------------------------------------------------------------------------------------
+
+ALWAYS_OPEN = {**dict.fromkeys(SHIPPED, 0.0), "gate_bias": 1.0}
+"""a rule whose gate is 1 and whose scores are all 0: the oldest job first, one executor at a time
+beside another that waits
+"""
+OPEN_UNITS = units_of(Scales(task_ms=1_000, work_ms=8_000), np.array(list(ALWAYS_OPEN.values())))
+
+
+def two_jobs() -> Observation:
+    """At 1 s, on eight executors that move for 2 s: a, of 8 tasks of 2 s, is on its way to five;
+
+    b comes just now, with 4 tasks of 0.5 s and 2 of 1 s behind them. Three executors are on offer.
+    """
+    jobs = [job("a", stage("x", 8, 2000)), job("b", stage("x", 4, 500), stage("y", 2, 1000, [0]))]
+    simulator = build(
+        jobs, Cluster(8, moving_delay_ms=2_000.0, warmup_delay_ms=0.0), arrival_ms=[0, 1_000]
+    )
+    simulator.step(Action(0, 5))
+    while simulator.time_ms < 1_000:
+        simulator.step(PASS)
+    seen = simulator.observation()
+    assert seen.on_offer == 3
+    return seen
+
+
+def test_the_heads_columns_of_two_jobs_by_hand() -> None:
+    """Typical: tasks of 1 s, jobs of 8 s. The rule gives a one executor and b the other two."""
+    found, legal = describe(scene_of(two_jobs()), OPEN_UNITS)
+    a, b = found.job_x
+    assert_row(a, columns.JOB, {
+        "held": 5 / 8, "share": np.log2(5.5 / 4) / 4, "idle": 0, "local": 0, "source": 0,
+        "remaining": 1 / 4, "relative": np.log2(16 / 10) / 4, "shorter": 1, "undone": 1,
+        "age": np.log(1 + 8 / 8) / 4, "wanted": np.log(1 + 3 / 8),
+        "gate": 1 / 2, "score": 0, "given": 1 / 8,
+    })  # fmt: skip
+    assert_row(b, columns.JOB, {
+        "held": 0, "share": np.log2(0.5 / 4) / 4, "idle": 1, "local": 0, "source": 0,
+        "remaining": -1 / 4, "relative": np.log2(4 / 10) / 4, "shorter": 0, "undone": 1,
+        "age": 0, "wanted": np.log(1 + 4 / 8),
+        "gate": 1 / 2, "score": 0, "given": 2 / 8,
+    })  # fmt: skip
+    a, b = found.stage_x
+    assert_row(a, columns.STAGE, {
+        "demand": np.log(1 + 12 / 8), "covering": 1, "runnable": 1, "duration": 1 / 4,
+        "path": np.log(1 + 2 / 4) / 4, "part": 6 / 16, "moving": np.log(1 + 1) / 4,
+        "planned": 1, "place": 0,
+    })  # fmt: skip
+    assert_row(b, columns.STAGE, {
+        "demand": np.log(1 + 16 / 8), "covering": 1, "runnable": 1, "duration": -1 / 4,
+        "path": np.log(1 + 1.5 / 4) / 4, "part": 2 / 4, "moving": np.log(1 + 4) / 4,
+        "planned": 1, "place": np.log(1 + 1) / 4,
+    })  # fmt: skip
+    assert_row(found.cluster_x[0], columns.CLUSTER, {
+        "on_offer": 3 / 8, "jobs": -2 / 4 + 1 / 2, "count": 1 / 4,
+        "load": np.log2(1 / 16 + 20 / 8) / 4, "working": 5 / 8, "planned": np.log(1 + 2) / 4,
+        "session": 0, "executors": np.log2(8 / 50) / 4, "moving": np.log(1 + 2) / 4, "quiet": 0,
+        "age": np.log(2) / 8, "ages": np.log(2) / 8, "durations": 1 / 4,
+    })  # fmt: skip
+    assert legal.limit.tolist() == [6, 7, 8, 1, 2, 3]
+    assert_row(found.limit_x[1], columns.LIMIT, {
+        "limit": 7 / 8, "share": np.log2(7 / 4) / 4, "added": 2 / 8, "moved": 1,
+        "covering": 2 / 3, "ruled": 0, "off": 1 / 4,
+    })  # fmt: skip
+    assert_row(found.limit_x[4], columns.LIMIT, {
+        "limit": 2 / 8, "share": -1 / 4, "added": 2 / 8, "moved": 1,
+        "covering": 2 / 4, "ruled": 1, "off": 0,
+    })  # fmt: skip
+    rule = graph_of(Tables(found, legal), None).rule
+    assert (rule.stage.tolist(), rule.end.tolist()) == ([0, -1], [-2])
+    expected = [0, -2, -2 * np.log2(3), -2, 0, -2 * np.log2(1.5)]
+    assert rule.limit.tolist() == pytest.approx(expected)
+
+
+def test_the_nodes_columns_of_two_jobs_by_hand() -> None:
+    """Tasks left are rounded to quarter powers of two: 8 are 8.5, 4 are 3.76, 2 are 2.08."""
+    graph, _ = whole_graph(scene_of(two_jobs()), _sorter_of_two_jobs(), OPEN_UNITS)
+    assert graph.nodes is not None
+    eight, four, two = 2 ** (13 / 4) - 1, 2 ** (9 / 4) - 1, 2 ** (6 / 4) - 1
+    # Leaves first: a.x and b.y, then b.x, whose child y is.
+    assert graph.nodes.graph.tolist() == [0, 1, 1]
+    assert graph.nodes.node_of_stage.tolist() == [0, 2]
+    expected = [
+        [np.log(1 + 4 * eight / 8), 1 / 4, 5 / 8, np.log(1 + 8 * eight * 2 / 8), 1],
+        [np.log(1 + 4 * two / 8), 0, 0, np.log(1 + 8 * two / 8), 0],
+        [np.log(1 + 4 * four / 8), -1 / 4, 0, np.log(1 + 8 * four * 0.5 / 8), 1],
+    ]
+    np.testing.assert_allclose(graph.nodes.x, expected, rtol=1e-6)
+
+
+def _sorter_of_two_jobs() -> GraphSorter:
+    jobs = (job("a", stage("x", 8, 2000)), job("b", stage("x", 4, 500), stage("y", 2, 1000, [0])))
+    return GraphSorter(to_arrays(Trace("story", jobs)))
+
+
+def test_a_slower_clock_changes_no_column() -> None:
+    """All times doubled, the typical ones too."""
+    seen = two_jobs()
+    before, _ = describe(scene_of(seen), UNITS)
+    jobs, stages = seen.jobs.copy(), seen.stages.copy()
+    for name in ("arrival_ms", "work_ms", "remaining_ms"):
+        jobs[name] *= 2
+    for name in ("mean_ms", "critical_path_ms"):
+        stages[name] *= 2
+    slow = seen._replace(
+        time_ms=2 * seen.time_ms,
+        moving_delay_ms=2 * seen.moving_delay_ms,
+        last_arrival_ms=2 * seen.last_arrival_ms,
+        jobs=jobs,
+        stages=stages,
+    )
+    units = UNITS._replace(task_ms=2 * UNITS.task_ms, work_ms=2 * UNITS.work_ms)
+    after, _ = describe(scene_of(slow), units)
+    for name in ("job_x", "stage_x", "limit_x", "cluster_x"):
+        np.testing.assert_allclose(getattr(after, name), getattr(before, name), atol=1e-6)
+
+
+def test_limits_come_in_half_octaves_and_hold_what_the_rule_gives() -> None:
+    """Of 40 executors for one job of 100 tasks, after which the rule's gate closes at 21."""
+    simulator = build([job("a", stage("x", 100, 1000))], Cluster(num_executors=40))
+    # Gate tanh(21.5 - (held + 1)): the cluster's share times 40 counts executors.
+    weights = {**dict.fromkeys(SHIPPED, 0.0), "cluster_0": -40.0, "bias_0": 21.5, "gate_0": 1.0}
+    units = UNITS._replace(rule=np.array(list(weights.values())))
+    found, legal = describe(scene_of(simulator.observation()), units)
+    assert legal.limit.tolist() == [1, 2, 3, 4, 6, 8, 12, 16, 21, 24, 32, 40]
+    ruled = found.limit_x[:, columns.LIMIT.index("ruled")]
+    assert legal.limit[ruled == 1].tolist() == [21]
+
+
+def test_a_job_that_holds_every_executor_may_choose_nothing() -> None:
+    """Though its stage has tasks left: no stage and no limit of it is in the graph."""
+    seen = two_jobs()
+    jobs = seen.jobs.copy()
+    jobs["held"][0] = 8
+    _, legal = describe(scene_of(seen._replace(jobs=jobs)), OPEN_UNITS)
+    assert legal.open_job.tolist() == [1]
+    assert np.diff(legal.limit_ptr).tolist() == [0, 3]
+
+
+def test_jobs_that_came_at_once_have_no_spread_of_ages() -> None:
+    """Exactly 0, whatever their number and age."""
+    simulator = simulator_of(batch_run(3, jobs=7), Cluster(num_executors=4))
+    policy = Arbitrary(1)
+    while simulator.time_ms < 30_000:
+        simulator.step(policy.decide(simulator.observation()))
+    found, _ = describe(scene_of(simulator.observation()), UNITS)
+    cluster = dict(zip(columns.CLUSTER, found.cluster_x[0].tolist(), strict=True))
+    assert cluster["age"] > 0.05
+    assert cluster["ages"] == 0.0

@@ -1,0 +1,274 @@
+"""Plans of a whole round: drawn as their formula says, likely as their formula says."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from decima.agent import plans
+from decima.agent.graph import Graph, Legal, Rule
+from decima.agent.network import Scores
+from decima.agent.plans import Plans
+from spark_sim.tables import NONE
+
+DRAWS = 20_000
+
+
+def decisions_of(
+    stages: Sequence[Sequence[int]], limits: Sequence[Sequence[int]]
+) -> tuple[Graph, Legal]:
+    """Decisions whose jobs have so many open stages, and so many limits; columns are left out.
+
+    Stage rows of the scene are 100, 101, ...; limits of every job 1, 2, ...
+    """
+    per_job = [count for decision in stages for count in decision]
+    per_limit = [count for decision in limits for count in decision]
+    jobs = np.array([len(decision) for decision in stages])
+    open_job = np.repeat(np.arange(len(per_job)), per_job)
+    limit_job = np.repeat(np.arange(len(per_limit)), per_limit)
+    nothing = torch.empty(0)
+    graph = Graph(
+        stage_x=torch.empty((len(open_job), 0)),
+        job_x=torch.empty((len(per_job), 0)),
+        cluster_x=torch.empty((len(jobs), 0)),
+        limit_x=torch.empty((len(limit_job), 0)),
+        rule=Rule(nothing, nothing, nothing),
+        job_of_stage=torch.from_numpy(open_job),
+        job_of_limit=torch.from_numpy(limit_job),
+        decision_of_job=torch.from_numpy(np.repeat(np.arange(len(jobs)), jobs)),
+        nodes=None,
+    )
+    legal = Legal(
+        open_stage=100 + np.arange(len(open_job)),
+        open_ptr=plans.pointers(np.array([sum(decision) for decision in stages])),
+        open_job=open_job,
+        limit=np.concatenate([np.arange(1, count + 1) for count in per_limit]),
+        limit_ptr=plans.pointers(np.array(per_limit)),
+        job_ptr=plans.pointers(jobs),
+    )
+    return graph, legal
+
+
+def random_scores(graph: Graph, seed: int) -> Scores:
+    rng = torch.Generator().manual_seed(seed)
+    sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.cluster_x)
+    return Scores(*(torch.randn(len(one), generator=rng) for one in sizes))
+
+
+# One decision before, so that all rows are shifted: the second has a job with two open stages, one
+# with one, and one with none.
+GRAPH, LEGAL = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]])
+SCORES = random_scores(GRAPH, 5)
+STAGES, END = SCORES.stage[1:].double(), float(SCORES.end[1])
+LIMITS = {0: SCORES.limit[2:5].double(), 2: SCORES.limit[5:7].double()}
+JOB_OF_ENTRY = {0: 0, 1: 0, 2: 2}
+"""of the second decision's three open stages; entry 3 is the end"""
+
+
+def softmax(values: Sequence[float] | Tensor) -> list[float]:
+    weights = np.exp(np.asarray(values, np.float64))
+    return list((weights / weights.sum()).tolist())
+
+
+def order_probability(order: Sequence[int]) -> float:
+    """Of drawing the entries one after the other without replacement, each by a softmax."""
+    logits = [*STAGES.tolist(), END]
+    left, total = [0, 1, 2, 3], 1.0
+    for entry in order:
+        total *= softmax([logits[one] for one in left])[left.index(entry)]
+        left.remove(entry)
+    return total
+
+
+def limit_probability(limit: dict[int, int]) -> float:
+    return float(np.prod([softmax(LIMITS[job])[number] for job, number in limit.items()]))
+
+
+def plan_of(order: Sequence[int], used: int, limit: Sequence[int]) -> Plans:
+    """Of the second decision."""
+    return Plans(
+        np.array([1]),
+        np.array([0, len(order)]),
+        np.array(order),
+        np.array([used]),
+        np.array([0, 3]),
+        np.array(limit),
+    )
+
+
+def every_order() -> Iterator[tuple[int, ...]]:
+    yield from itertools.permutations(range(4))
+
+
+# --- how likely ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("used", [1, 2, 3, 4])
+def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
+    """All orders times all limits: the entries looked at, and the limits of the jobs of those."""
+    for order in every_order():
+        jobs = {JOB_OF_ENTRY[entry] for entry in order[:used] if entry != 3}
+        for first, second in itertools.product(range(3), range(2)):
+            # Limits of a decision are counted through: those of the third job begin at 3.
+            found = plans.taken(SCORES, GRAPH, plan_of(order, used, [first, -1, 3 + second]))
+            chosen = {job: {0: first, 2: second}[job] for job in jobs}
+            expected = order_probability(order[:used]) * limit_probability(chosen)
+            assert float(found.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
+
+
+def test_probabilities_of_what_can_be_looked_at_add_up_to_one() -> None:
+    """Prefixes of length 2 that stop at the end, with the limits that they name."""
+    total, prefixes = 0.0, {(3,) if order[0] == 3 else order[:2] for order in every_order()}
+    for prefix in prefixes:
+        order = [*prefix, *(entry for entry in range(4) if entry not in prefix)]
+        jobs = sorted({JOB_OF_ENTRY[entry] for entry in prefix if entry != 3})
+        for numbers in itertools.product(*(range(len(LIMITS[job])) for job in jobs)):
+            limit = [0, -1, 3]
+            for job, number in zip(jobs, numbers, strict=True):
+                limit[job] = number + (3 if job == 2 else 0)
+            found = plans.taken(SCORES, GRAPH, plan_of(order, len(prefix), limit))
+            total += float(found.log_prob.exp())
+    assert total == pytest.approx(1.0, abs=1e-5)
+
+
+def test_plans_of_several_decisions_have_what_each_has_alone() -> None:
+    """Batched and padded, whatever stands beside them."""
+    decision = np.array([0, 1, 1, 0, 1])
+    keys = np.arange(1, 6).astype(np.uint64)
+    every = plans.draw(SCORES, LEGAL, decision, keys)
+    together = plans.taken(SCORES, GRAPH, every)
+    for row in range(5):
+        alone = plans.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
+        torch.testing.assert_close(together.log_prob[row], alone.log_prob[0])
+        torch.testing.assert_close(together.entropy[row], alone.entropy[0])
+
+
+def test_entropy_is_a_share_of_the_greatest() -> None:
+    """1 where all choices are equally likely, near 0 where one is certain."""
+    equal = Scores(*(torch.zeros_like(one) for one in SCORES))
+    plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])
+    assert float(plans.taken(equal, GRAPH, plan).entropy) == pytest.approx(1.0)
+    certain = equal._replace(
+        stage=torch.tensor([0.0, 50.0, 0.0, 0.0]),
+        limit=torch.tensor([0.0, 0.0, 50.0, 0.0, 0.0, 50.0, 0.0]),
+    )
+    assert float(plans.taken(certain, GRAPH, plan).entropy) < 1e-3
+
+
+def test_log_softmax_by_hand() -> None:
+    """Logits log 1, log 3 | log 2, log 2 | 5 | none: shares 1/4, 3/4 | 1/2, 1/2 | 1."""
+    logits = torch.tensor([0.0, np.log(3), np.log(2), np.log(2), 5.0], dtype=torch.float32)
+    log_prob, entropy = plans.log_softmax(logits, torch.tensor([0, 0, 1, 1, 2]), 4)
+    assert log_prob.exp().tolist() == pytest.approx([0.25, 0.75, 0.5, 0.5, 1.0])
+    expected = [0.25 * np.log(4) + 0.75 * np.log(4 / 3), np.log(2), 0.0, 0.0]
+    assert entropy.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
+    """One stage with one limit beside the end; also where a choice is all but impossible."""
+    graph, _ = decisions_of([[1]], [[1]])
+    for height in (0.0, 200.0, -200.0):
+        leaves = [torch.tensor([height], requires_grad=True) for _ in range(3)]
+        scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(1))
+        plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0])))
+        found = plans.taken(scores, graph, plan)
+        (found.log_prob.sum() + found.entropy.sum()).backward()  # type: ignore[no-untyped-call]
+        for leaf in leaves:
+            assert leaf.grad is not None
+            assert bool(leaf.grad.isfinite().all())
+    assert leaves[2].grad is not None
+    assert leaves[2].grad.tolist() == [0.0]
+
+
+# --- draws ---------------------------------------------------------------------------------------
+
+
+def keys_of(count: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.random.default_rng(seed).integers(1, 2**64, count, np.uint64)
+
+
+def test_draws_follow_the_probabilities() -> None:
+    """Orders and limits, and both together: chi-square of 20,000 draws, far from refusal."""
+    drawn = plans.draw(SCORES, LEGAL, np.ones(DRAWS, np.int64), keys_of(DRAWS))
+    orders = drawn.order.reshape(DRAWS, 4)
+    limits = drawn.limit.reshape(DRAWS, 3)
+    assert (limits[:, 1] == -1).all()
+    found = Counter(
+        (tuple(order), int(first), int(third) - 3)
+        for order, (first, _, third) in zip(orders.tolist(), limits.tolist(), strict=True)
+    )
+    square = 0.0
+    cells = list(itertools.product(every_order(), range(3), range(2)))
+    for order, first, third in cells:
+        expected = DRAWS * order_probability(order) * limit_probability({0: first, 2: third})
+        square += (found[order, first, third] - expected) ** 2 / expected
+    freedom = len(cells) - 1
+    assert abs(square - freedom) < 4 * np.sqrt(2 * freedom)
+
+
+def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
+    """Each job with its largest limit's logit; no key draws."""
+    found = plans.draw(SCORES, LEGAL, np.array([1]), None)
+    logits = [*STAGES.tolist(), END]
+    assert found.order.tolist() == sorted(range(4), key=lambda entry: -logits[entry])
+    expected = [int(LIMITS[0].argmax()), -1, 3 + int(LIMITS[2].argmax())]
+    assert found.limit.tolist() == expected
+    best = plans.taken(SCORES, GRAPH, found).log_prob
+    others = plans.draw(SCORES, LEGAL, np.ones(200, np.int64), keys_of(200))
+    assert (plans.taken(SCORES, GRAPH, others).log_prob <= best + 1e-6).all()
+
+
+def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
+    """Whatever is decided beside it, and in whatever place."""
+    keys = keys_of(6)
+    together = plans.draw(SCORES, LEGAL, np.array([0, 1, 1, 0, 1, 1]), keys)
+    for row in (1, 2, 4, 5):
+        alone = plans.draw(SCORES, LEGAL, np.array([1]), keys[[row]])
+        own = plans.picked(together, np.array([row]))
+        assert own.order.tolist() == alone.order.tolist()
+        assert own.limit.tolist() == alone.limit.tolist()
+    graph, legal = decisions_of([[2, 0, 1]], [[3, 0, 2]])
+    scores = Scores(SCORES.stage[1:], SCORES.end[1:], SCORES.limit[2:], SCORES.value[1:])
+    assert len(graph.stage_x) == 3
+    elsewhere = plans.draw(scores, legal, np.array([0]), keys[[1]])
+    own = plans.picked(together, np.array([1]))
+    assert elsewhere.order.tolist() == own.order.tolist()
+    assert elsewhere.limit.tolist() == own.limit.tolist()
+
+
+# --- what the simulator is told ------------------------------------------------------------------
+
+
+def test_preferences_name_stages_and_their_jobs_limits() -> None:
+    """Rows of the scene, in the plan's order; the end as NONE."""
+    both = Plans(
+        decision=np.array([1, 0]),
+        ptr=np.array([0, 4, 6]),
+        order=np.array([2, 0, 3, 1, 1, 0]),
+        used=np.array([4, 2]),
+        job_ptr=np.array([0, 3, 4]),
+        limit=np.array([2, -1, 4, 1]),
+    )
+    found = plans.preferences(both, LEGAL)
+    assert found.ptr.tolist() == [0, 4, 6]
+    assert found.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
+    assert found.limit.tolist() == [2, 3, 0, 3, 0, 2]
+
+
+def test_picked_plans_are_those_plans() -> None:
+    """In the order asked for, with lengths of their own; none is none."""
+    every = plans.draw(SCORES, LEGAL, np.array([1, 0, 1]), keys_of(3))
+    found = plans.picked(every, np.array([2, 1]))
+    assert found.decision.tolist() == [1, 0]
+    assert found.ptr.tolist() == [0, 4, 6]
+    assert found.order.tolist() == [*every.order[6:10], *every.order[4:6]]
+    assert found.job_ptr.tolist() == [0, 3, 4]
+    assert found.limit.tolist() == [*every.limit[4:7], *every.limit[3:4]]
+    nothing = plans.picked(every, np.empty(0, np.int64))
+    assert (len(nothing.order), nothing.ptr.tolist()) == (0, [0])

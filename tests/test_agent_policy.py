@@ -1,0 +1,149 @@
+"""A network as a policy: legal plans, one by one or in lockstep, likeliest or drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decima.agent.network import NetworkConfig
+from decima.agent.policy import LearnedPolicy
+from decima.agent.rollout import Lanes, play_out
+from spark_sim import PASS, Cluster, Status
+from spark_sim.vector import Run
+from tests.test_agent_support import (
+    ARRAYS,
+    CLUSTERS,
+    SCALES,
+    VARIANTS,
+    each_protocol,
+    each_variant,
+    random_network,
+    run_of,
+    simulator_of,
+)
+from tests.workloads import Workload, workloads
+from traces import to_arrays
+
+RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
+
+
+def completions(policy: LearnedPolicy, run: Run, cluster: Cluster) -> list[float]:
+    """When each job was complete, one choice after the other; NaN for the unfinished."""
+    simulator = simulator_of(run, cluster)
+    while simulator.status is Status.DECIDE:
+        simulator.step(policy.decide(simulator.observation()))
+    return simulator.completion_ms().tolist()
+
+
+@given(
+    workload=workloads(),
+    label=st.sampled_from(sorted(VARIANTS)),
+    seed=st.integers(0, 10**6),
+    is_sampled=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_network_takes_legal_actions_only(
+    workload: Workload, label: str, seed: int, is_sampled: bool
+) -> None:
+    """Random weights on random jobs, clusters and protocols, to the end of every run."""
+    network = random_network(seed, VARIANTS[label])
+    simulator = workload.simulator()
+    key = seed + 1 if is_sampled else None
+    policy = LearnedPolicy(network, to_arrays(workload.trace), key=key)
+    while simulator.status is Status.DECIDE:
+        observation = simulator.observation()
+        action = policy.decide(observation)
+        if action != PASS:
+            assert observation.demand(action.stage) > 0
+            assert action.limit in observation.legal_limits(action.stage)
+        simulator.step(action)
+    assert simulator.status in (Status.DONE, Status.DEADLOCK)
+
+
+@each_protocol
+def test_one_by_one_is_what_lockstep_plays(cluster: Cluster) -> None:
+    """The likeliest plans of the same runs, to the same ends."""
+    network = random_network(5)
+    played = play_out(network, SCALES, Lanes(ARRAYS, cluster, RUNS, None))
+    for run, state in zip(RUNS, played.states, strict=True):
+        expected = completions(LearnedPolicy(network, ARRAYS), run, cluster)
+        np.testing.assert_array_equal(state.jobs["completion_ms"], expected)
+
+
+@each_variant
+def test_each_part_left_out_plays_alike_one_by_one_and_in_lockstep(config: NetworkConfig) -> None:
+    network = random_network(6, config)
+    cluster = CLUSTERS["executors"]
+    played = play_out(network, SCALES, Lanes(ARRAYS, cluster, RUNS[:2], None))
+    for run, state in zip(RUNS[:2], played.states, strict=True):
+        expected = completions(LearnedPolicy(network, ARRAYS), run, cluster)
+        np.testing.assert_array_equal(state.jobs["completion_ms"], expected)
+
+
+def test_drawn_runs_repeat_themselves_and_do_not_depend_on_their_neighbours() -> None:
+    """A run's key decides its plans; another key, other plans."""
+    network, cluster = random_network(5), CLUSTERS["session"]
+
+    def ends(runs: list[Run], keys: list[int]) -> list[list[float]]:
+        lanes = Lanes(ARRAYS, cluster, runs, np.array(keys, np.uint64))
+        played = play_out(network, SCALES, lanes)
+        return [state.jobs["completion_ms"].tolist() for state in played.states]
+
+    together = ends([RUNS[0], RUNS[1], RUNS[0]], [7, 8, 9])
+    assert ends([RUNS[0]], [7]) == together[:1]
+    assert ends([RUNS[1], RUNS[0]], [8, 9]) == together[1:]
+    assert together[0] != together[2]
+
+
+def test_one_by_one_draws_come_from_its_key() -> None:
+    network, cluster = random_network(5), CLUSTERS["executors"]
+    first, second, other = (
+        completions(LearnedPolicy(network, ARRAYS, key=seed), RUNS[1], cluster)
+        for seed in (1, 1, 2)
+    )
+    assert first == second
+    assert first != other
+
+
+def test_a_round_is_planned_once() -> None:
+    """One pass of the network for all choices of a round, and one more where choices open stages:
+    in a session, where they open none, one for each round.
+    """
+    policy = Counting(random_network(2), ARRAYS)
+    simulator = simulator_of(run_of(2, jobs=8), CLUSTERS["session"])
+    choices, rounds = 0, set()
+    while simulator.status is Status.DECIDE:
+        observation = simulator.observation()
+        rounds.add(observation.round_number)
+        simulator.step(policy.decide(observation))
+        choices += 1
+    assert policy.looks == len(rounds) < choices
+
+
+class Counting(LearnedPolicy):
+    """Counts its passes."""
+
+    looks = 0
+
+    def look(self, observation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+        self.looks += 1
+        return super().look(observation)
+
+
+@pytest.mark.parametrize("label", ["full", "no limits"])
+def test_without_the_limit_head_a_job_gets_all_that_it_can_use(label: str) -> None:
+    """The first choice of a run: everything on offer, or as many as the job's stages can take."""
+    policy = LearnedPolicy(random_network(3, VARIANTS[label]), ARRAYS)
+    simulator = simulator_of(RUNS[1], CLUSTERS["executors"])
+    fewer = 0
+    while simulator.status is Status.DECIDE:
+        observation = simulator.observation()
+        action = policy.decide(observation)
+        if action != PASS:
+            job = observation.jobs[observation.stages["job"][action.stage]]
+            room = min(observation.on_offer, observation.num_executors - int(job["held"]))
+            fewer += action.limit - int(job["held"]) < min(room, observation.demand(action.stage))
+        simulator.step(action)
+    assert (fewer > 0) == (label == "full")

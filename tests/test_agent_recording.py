@@ -1,0 +1,241 @@
+"""Recorded decisions scored again: the numbers that acting found, in any cut, with gradients."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from decima.agent import plans
+from decima.agent.graph import GraphSorter
+from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
+from decima.agent.plans import Taken, rows_of
+from decima.agent.recording import Recorder, Recording
+from decima.agent.rollout import Lanes, steps
+from rl.optimiser import flat_gradient
+from spark_sim import Cluster
+from tests.test_agent_support import (
+    ARRAYS,
+    CLUSTERS,
+    SCALES,
+    SMALL,
+    each_protocol,
+    each_variant,
+    random_network,
+    run_of,
+)
+from traces.numbers import Int64
+
+RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
+NETWORK = random_network(7)
+SORTER = GraphSorter(ARRAYS)
+
+
+def recorded(
+    network: PolicyNetwork, cluster: Cluster, *, each: int = 1
+) -> tuple[Recording, list[Scores]]:
+    """What the network did on `RUNS`, and the scores of each decision as it acted.
+
+    With `each` > 1 so many plans of every decision are kept, as branches are.
+    """
+    recorder: Recorder | None = None
+    acted: list[Scores] = []
+    rng = np.random.default_rng(3)
+    lanes = Lanes(ARRAYS, cluster, RUNS, np.arange(1, 5).astype(np.uint64))
+    for step in steps(network, SCALES, lanes):
+        if recorder is None:
+            recorder = Recorder(step.simulators.capacity[0] * len(RUNS))
+        seen, legal = step.seen, step.seen.legal
+        recorder.take_snapshots(seen, step.memory.node_x)
+        used = step.simulators.follow(plans.preferences(step.plans, legal))
+        has_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
+        kept = plans.picked(step.plans._replace(used=used), has_choice)
+        if each > 1:
+            decision = np.repeat(has_choice, each)
+            kept = plans.draw(
+                seen.scores, legal, decision, rng.integers(1, 2**64, len(decision), np.uint64)
+            )
+        found = plans.taken(seen.scores, seen.graph, kept)
+        recorder.take(seen, has_choice, kept, found.log_prob.numpy().astype(np.float64))
+        limit_ptr = legal.limit_ptr[legal.job_ptr]
+        for lane in has_choice:
+            one = np.array([lane])
+            acted.append(
+                Scores(
+                    seen.scores.stage[rows_of(legal.open_ptr, one)],
+                    seen.scores.end[one],
+                    seen.scores.limit[rows_of(limit_ptr, one)],
+                    seen.scores.value[one],
+                )
+            )
+    assert recorder is not None
+    recording = recorder.finish()
+    assert recording is not None
+    return recording, acted
+
+
+@lru_cache
+def usual() -> tuple[Recording, list[Scores]]:
+    return recorded(NETWORK, CLUSTERS["executors"])
+
+
+def count_of(recording: Recording) -> int:
+    return len(recording.decisions.lane)
+
+
+def again(
+    network: PolicyNetwork, recording: Recording, index: Int64
+) -> tuple[Scores, Taken, Int64]:
+    """Scores, what is known of the plans, and which plans these are."""
+    graph = recording.graph(index, SORTER)
+    own, rows = recording.plans_of(index)
+    scores = network(graph)
+    return scores, plans.taken(scores, graph, own), rows
+
+
+def assert_as_acted(network: PolicyNetwork, recording: Recording, acted: list[Scores]) -> None:
+    """Every score to 1e-5, and the log-probabilities of all plans."""
+    every = np.arange(count_of(recording))
+    with torch.no_grad():
+        scores, taken, rows = again(network, recording, every)
+    for name, values in scores._asdict().items():
+        wanted = torch.cat([getattr(one, name) for one in acted])
+        torch.testing.assert_close(values, wanted, rtol=1e-5, atol=1e-5)
+    assert rows.tolist() == list(range(len(recording.log_prob)))
+    np.testing.assert_allclose(taken.log_prob, recording.log_prob, rtol=1e-4, atol=1e-4)
+
+
+# --- the numbers of acting -----------------------------------------------------------------------
+
+
+@each_variant
+def test_scores_are_those_of_acting(config: NetworkConfig) -> None:
+    """For each part of the network that can be left out."""
+    network = random_network(7, config)
+    recording, acted = recorded(network, CLUSTERS["executors"])
+    assert count_of(recording) > 60
+    assert recording.log_prob.min() < -1.0
+    assert_as_acted(network, recording, acted)
+
+
+@each_protocol
+def test_scores_are_those_of_acting_under_each_protocol(cluster: Cluster) -> None:
+    """Slots that come back after every task, promised executors: the record holds what counts."""
+    assert_as_acted(NETWORK, *recorded(NETWORK, cluster))
+
+
+def test_several_plans_of_one_decision_are_kept_together() -> None:
+    """As branches are: three of each, in the order of decisions."""
+    recording, acted = recorded(NETWORK, CLUSTERS["session"], each=3)
+    assert_as_acted(NETWORK, recording, acted)
+    index = np.array([4, 1])
+    own, rows = recording.plans_of(index)
+    assert own.decision.tolist() == [0, 0, 0, 1, 1, 1]
+    assert rows.tolist() == [12, 13, 14, 3, 4, 5]
+
+
+def test_other_weights_give_other_scores() -> None:
+    """Nothing of the scores is kept in the recording."""
+    recording, _ = usual()
+    with torch.no_grad():
+        _, taken, _ = again(random_network(8), recording, np.arange(count_of(recording)))
+    assert np.abs(taken.log_prob.numpy() - recording.log_prob).max() > 0.1
+
+
+@given(seed=st.integers(0, 10**6), parts=st.integers(1, 20))
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_scores_do_not_depend_on_the_cut(seed: int, parts: int) -> None:
+    """Any decisions in any order, some twice: each has what it has among all."""
+    recording, _ = usual()
+    chosen = np.random.default_rng(seed).integers(count_of(recording), size=4 * parts)
+    with torch.no_grad():
+        for chunk in np.array_split(chosen, parts):
+            _, taken, rows = again(NETWORK, recording, chunk)
+            np.testing.assert_allclose(
+                taken.log_prob, recording.log_prob[rows], rtol=1e-4, atol=1e-4
+            )
+
+
+def test_a_job_is_embedded_once_for_each_of_its_changes() -> None:
+    """Neighbouring decisions share its snapshot."""
+    recording, _ = usual()
+    graph = recording.graph(np.arange(count_of(recording)), SORTER)
+    assert graph.nodes is not None
+    assert graph.nodes.num_graphs < len(graph.job_x)
+
+
+# --- gradients -----------------------------------------------------------------------------------
+
+
+def loss_of(network: PolicyNetwork, recording: Recording, index: Int64) -> Tensor:
+    """A sum over decisions in which every score has a part."""
+    scores, taken, rows = again(network, recording, index)
+    weight = torch.from_numpy(np.cos(rows)).float()
+    return (weight * taken.log_prob + 0.3 * taken.entropy).sum() + 0.1 * scores.value.square().sum()
+
+
+def gradient_of(network: PolicyNetwork, recording: Recording, chunks: list[Int64]) -> Tensor:
+    network.zero_grad()
+    for chunk in chunks:
+        torch.autograd.backward(loss_of(network, recording, chunk))
+    return flat_gradient(network)
+
+
+def test_gradients_of_chunks_add_up() -> None:
+    """In blocks or scattered, an update sees the gradient of all decisions at once."""
+    recording, _ = usual()
+    network, index = random_network(7), np.arange(count_of(recording))
+    whole = gradient_of(network, recording, [index])
+    blocks = gradient_of(network, recording, np.array_split(index, 7))
+    mixed = np.random.default_rng(0).permutation(index)
+    scattered = gradient_of(network, recording, np.array_split(mixed, 11))
+    size = float(whole.abs().max())
+    torch.testing.assert_close(blocks, whole, rtol=1e-3, atol=1e-5 * size)
+    torch.testing.assert_close(scattered, whole, rtol=1e-3, atol=1e-5 * size)
+
+
+@each_variant
+def test_gradients_are_finite_and_reach_every_part_in_use(config: NetworkConfig) -> None:
+    """Parts that are left out get none."""
+    network = random_network(7, config)
+    recording, _ = recorded(network, CLUSTERS["executors"])
+    gradient_of(network, recording, [np.arange(count_of(recording))])
+    reached = {
+        name.partition(".")[0]
+        for name, parameter in network.named_parameters()
+        if parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
+    }
+    assert bool(flat_gradient(network).isfinite().all())
+    expected = {"encoder", "stage_head", "limit_head", "end_head", "value_head"}
+    expected -= set() if config.embeddings else {"encoder"}
+    expected -= set() if config.limit_head else {"limit_head"}
+    assert reached == expected
+
+
+def test_a_gradient_is_the_difference_of_two_losses() -> None:
+    """Along one direction, against a small step of the weights there and back."""
+    recording, _ = usual()
+    network, index = random_network(7, SMALL), np.arange(30)
+    gradient = gradient_of(network, recording, [index])
+    direction = gradient / gradient.norm()
+    expected = float(gradient @ direction)
+    losses = []
+    for step in (1e-3, -1e-3):
+        moved = random_network(7, SMALL)
+        with torch.no_grad():
+            first = 0
+            for parameter in moved.parameters():
+                size = parameter.numel()
+                parameter.add_(step * direction[first : first + size].view_as(parameter))
+                first += size
+            losses.append(float(loss_of(moved, recording, index)))
+    assert (losses[0] - losses[1]) / 2e-3 == pytest.approx(expected, rel=0.02)
+
+
+def test_a_rollout_without_a_decision_leaves_no_recording() -> None:
+    assert Recorder(3).finish() is None

@@ -1,0 +1,185 @@
+"""Preferences followed in one go: the same as choosing one by one, and where they end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_sim import PASS, Action, Cluster, IllegalActionError, Observation, Simulator, Status
+from spark_sim.kernels.choices import Preferences, follow
+from spark_sim.tables import ILLEGAL, NONE
+from spark_sim.vector import VectorSimulator
+from tests.stories import build, job, stage
+from tests.test_agent_support import ARRAYS, CLUSTERS, each_protocol, run_of, simulator_of
+from tests.workloads import Workload, workloads
+
+
+def preferences(*choices: tuple[int, int]) -> Preferences:
+    """Of one simulation: stages and limits, (NONE, 0) for the end."""
+    return Preferences(
+        np.array([0, len(choices)]),
+        np.array([stage for stage, _ in choices], np.int64),
+        np.array([limit for _, limit in choices], np.int64),
+    )
+
+
+def random_preferences(seen: Observation, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """All open stages and the end in any order; limits of jobs, some of which are reached."""
+    limit = {
+        int(row): int(rng.integers(max(1, seen.jobs["held"][row] - 1), seen.num_executors + 1))
+        for row in seen.active
+    }
+    named = [(int(row), limit[int(seen.stages["job"][row])]) for row in seen.open_stages()]
+    every = [*named, (NONE, 0)]
+    return [every[index] for index in rng.permutation(len(every))]
+
+
+def one_by_one(simulator: Simulator, wanted: list[tuple[int, int]]) -> int:
+    """The same choices through `Simulator.step`; how many were looked at."""
+    number = simulator.observation().round_number
+    for used, (row, limit) in enumerate(wanted, start=1):
+        seen = simulator.observation()
+        if row == NONE:
+            simulator.step(PASS)
+            return used
+        open_stages = seen.open_stages().tolist()
+        if row not in open_stages or seen.jobs["held"][seen.stages["job"][row]] >= limit:
+            continue
+        simulator.step(Action(row, limit))
+        if simulator.status is not Status.DECIDE:
+            return used
+        now = simulator.observation()
+        is_new = set(now.open_stages().tolist()) - set(open_stages)
+        if now.round_number != number or is_new:
+            return used
+    raise AssertionError("the end is among the preferences")
+
+
+@given(workload=workloads(), seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_following_is_choosing_one_by_one(workload: Workload, seed: int) -> None:
+    """Round by round to the end of a run: the same tables, and as many preferences looked at."""
+    alone, compiled = workload.simulator(), workload.simulator()
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        if alone.status is not Status.DECIDE:
+            break
+        wanted = random_preferences(alone.observation(), rng)
+        expected = one_by_one(alone, wanted)
+        status, used = follow(compiled.state, preferences(*wanted), 0)
+        assert (Status(status), used) == (alone.status, expected)
+        compiled.finish(status)
+        for name, table in alone.state._asdict().items():
+            if name != "trace":
+                assert getattr(compiled.state, name).tobytes() == table.tobytes()
+
+
+@each_protocol
+def test_many_simulations_follow_as_each_alone(cluster: Cluster) -> None:
+    """Side by side, with stages named by their rows of the batch; those that are over stand."""
+    runs = [run_of(1), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
+    together = VectorSimulator(ARRAYS, cluster, runs)
+    alone = [simulator_of(run, cluster) for run in runs]
+    rng = np.random.default_rng(0)
+    ended: set[int] = set()
+    while together.alive.any():
+        batch = together.observation()
+        parts: list[tuple[int, int]] = []
+        ptr, expected = [0], []
+        for index, simulator in enumerate(alone):
+            expected.append(0)
+            if simulator.status is Status.DECIDE:
+                wanted = random_preferences(simulator.observation(), rng)
+                rows = {int(batch.stage_row[row]): row for row in range(
+                    batch.stage_ptr[index], batch.stage_ptr[index + 1])}  # fmt: skip
+                parts += [(row if row == NONE else rows[row], limit) for row, limit in wanted]
+                expected[-1] = one_by_one(simulator, wanted)
+            else:
+                ended.add(index)
+            ptr.append(len(parts))
+        used = together.follow(preferences(*parts)._replace(ptr=np.array(ptr)))
+        assert used.tolist() == expected
+        assert together.status.tolist() == [simulator.status for simulator in alone]
+    assert ended  # at least one was over while another went on
+    for index, simulator in enumerate(alone):
+        assert together.state(index).jobs.tobytes() == simulator.state.jobs.tobytes()
+
+
+# --- where they end ------------------------------------------------------------------------------
+
+
+def chain_and_other() -> Simulator:
+    """a: two tasks, two more behind them; b: three tasks; six executors. Stages 0, 1 | 2."""
+    jobs = [
+        job("a", stage("x", 2, 1000), stage("y", 2, 1000, [0])),
+        job("b", stage("z", 3, 1000)),
+    ]
+    return build(jobs, Cluster(num_executors=6))
+
+
+def test_they_end_where_choosing_opens_a_stage() -> None:
+    """Covering a.x opens a.y, which may be given executors early: the same round is due again."""
+    simulator = chain_and_other()
+    seen = simulator.observation()
+    assert seen.open_stages().tolist() == [0, 2]
+    status, used = follow(simulator.state, preferences((0, 6), (2, 6), (NONE, 0)), 0)
+    assert (Status(status), used) == (Status.DECIDE, 1)
+    now = simulator.observation()
+    assert now.open_stages().tolist() == [1, 2]
+    assert now.round_number == seen.round_number
+    assert (now.time_ms, now.on_offer) == (0.0, 4)
+
+
+def roots() -> Simulator:
+    """Three jobs, the last with two stages, all of three tasks that can start; six executors."""
+    jobs = [
+        job("a", stage("x", 3, 1000)),
+        job("b", stage("x", 3, 1000)),
+        job("c", stage("x", 3, 1000), stage("y", 3, 1000)),
+    ]
+    return build(jobs, Cluster(num_executors=6))
+
+
+def first_tasks(simulator: Simulator) -> list[int]:
+    """How many tasks of each stage came out of the first round: all moves take the same time."""
+    started = simulator.timeline()
+    first = started["stage"][started["start_ms"] == started["start_ms"].min()]
+    return [int((first == number).sum()) for number in range(4)]
+
+
+def test_they_go_on_where_choosing_opens_none() -> None:
+    """One choice after the other, until the end; what stands behind it is not looked at."""
+    simulator = roots()
+    _, used = follow(simulator.state, preferences((1, 2), (0, 1), (NONE, 0), (3, 6)), 0)
+    assert used == 3
+    assert first_tasks(simulator) == [1, 2, 0, 0]
+
+
+def test_a_job_at_its_limit_is_passed_over() -> None:
+    """c holds two once c.y is chosen: c.x would be no choice, and b comes to its turn."""
+    simulator = roots()
+    _, used = follow(simulator.state, preferences((3, 2), (2, 2), (1, 1), (NONE, 0)), 0)
+    assert used == 4
+    assert first_tasks(simulator) == [0, 1, 0, 2]
+
+
+def test_they_end_where_nothing_is_left_to_give() -> None:
+    """Three and three of six executors: the third stage is not looked at."""
+    simulator = roots()
+    _, used = follow(simulator.state, preferences((2, 6), (0, 3), (1, 3), (NONE, 0)), 0)
+    assert used == 2
+    assert first_tasks(simulator) == [3, 0, 3, 0]
+
+
+def test_a_limit_beyond_the_cluster_is_refused() -> None:
+    """The kernel reports it; the simulations name which it was."""
+    status, used = follow(chain_and_other().state, preferences((0, 7), (NONE, 0)), 0)
+    assert (status, used) == (ILLEGAL, 1)
+    together = VectorSimulator(ARRAYS, CLUSTERS["executors"], [run_of(1), run_of(2)])
+    batch = together.observation()
+    first = batch.first_open_stages()
+    wanted = Preferences(np.array([0, 1, 2]), first.astype(np.int64), np.array([8, 9]))
+    with pytest.raises(IllegalActionError, match="simulation 1: a limit beyond"):
+        together.follow(wanted)

@@ -1,0 +1,141 @@
+"""Model files: what is refused, before anything of it is built, and where a model may serve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import Tensor
+
+from decima import EvaluationConfig, evaluate
+from decima.agent import model as model_files
+from decima.agent.columns import FEATURE_VERSION
+from decima.agent.model import ModelError, load_model, save_model
+from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.cli.main import main
+from rl.checkpoint import load_tensors, save_tensors
+from rl.errors import RunError
+from tests.commands import refused
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a new network."""
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    network = PolicyNetwork(NetworkConfig())
+    save_model(path, network.config, network.state_dict(), {"feature_version": FEATURE_VERSION})
+    return path
+
+
+def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Weights, sizes, the rule that it starts from and its sharpness."""
+    torch.manual_seed(4)
+    network = PolicyNetwork(NetworkConfig(embedding=8, head_hidden=(5,)))
+    with torch.no_grad():
+        network.rule.mul_(2.0)
+        network.sharpness.fill_(0.5)
+    path = tmp_path / "model.safetensors"
+    save_model(path, network.config, network.state_dict(), {"colour": "blue"})
+    found = load_model(path)
+    assert found.network.config == network.config
+    assert found.card == {"colour": "blue"}
+    for name, value in network.state_dict().items():
+        assert torch.equal(found.network.state_dict()[name], value)
+    with pytest.raises(ModelError, match=r"ends in \.safetensors"):
+        save_model(tmp_path / "model.bin", network.config, network.state_dict(), {})
+
+
+def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
+    """Another version of the features, damage, pickles: one line each."""
+    weights, header = load_tensors(good)
+    path = tmp_path / "other.safetensors"
+    first = next(iter(weights))
+    cases: list[tuple[dict[str, Tensor], dict[str, Any], str]] = [
+        (weights, header | {"feature_version": 99}, "feature version 99"),
+        (weights, header | {"version": 2}, "version 2"),
+        (weights, header | {"format": "x"}, "not a model"),
+        (weights, header | {"network": {"embedding": 99}}, "do not fit"),
+        (weights, header | {"network": {"colour": 1}}, "impossible network"),
+        (weights, {key: value for key, value in header.items() if key != "network"}, "no network"),
+        ({**weights, first: weights[first] * float("nan")}, header, "not all finite"),
+        ({key: value for key, value in weights.items() if key != first}, header, "do not fit"),
+    ]
+    for tensors, facts, part in cases:
+        save_tensors(path, tensors, facts)
+        with pytest.raises(ModelError, match=part) as caught:
+            load_model(path)
+        assert "\n" not in str(caught.value)
+    torch.save({"weights": 1}, path)
+    refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
+
+
+def test_a_model_serves_clusters_of_any_size(good: Path) -> None:
+    """It completes all jobs on three and puts dozens to work of 80."""
+    model = str(good)
+    config = EvaluationConfig(
+        trace="tpch", policies=(model,), arrivals="batch", jobs=2, sequences=1
+    )
+    used: dict[int, int] = {}
+    for executors in (3, 80):
+        report = evaluate(replace(config, executors=executors), timelines=True)
+        (run,) = report.policies[model].runs
+        assert (run.metrics.unfinished, run.metrics.forced) == (0, 0)
+        assert run.timeline is not None
+        used[executors] = len(set(run.timeline["executor"].tolist()))
+    assert used[3] == 3
+    assert used[80] > 24
+
+
+GIANTS = {
+    "a million units": {"embedding": 10**6},
+    "twenty thousand units": {"hidden": [20_000], "head_hidden": [20_000, 20_000]},
+    "many layers": {"head_hidden": [1] * 10**5},
+    "many parameters": {"head_hidden": [1000] * 10},
+    "no number": {"embedding": "16"},
+    "half a unit": {"embedding": 16.5},
+    "true": {"embedding": True},
+}
+
+
+@pytest.mark.parametrize("sizes", GIANTS.values(), ids=GIANTS)
+def test_a_model_of_impossible_size_is_refused_before_memory_is_taken(
+    sizes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of some hundred bytes claims it; no network is built but one of shapes alone."""
+    path = tmp_path / "giant.safetensors"
+    header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
+    save_tensors(path, {"a": torch.zeros(1)}, header | {"network": sizes})
+
+    def outline_only(config: NetworkConfig) -> PolicyNetwork:
+        assert torch.empty(0).is_meta
+        return PolicyNetwork(config)
+
+    monkeypatch.setattr(model_files, "PolicyNetwork", outline_only)
+    with pytest.raises(ModelError, match="impossible network") as refused:
+        load_model(path)
+    assert len(str(refused.value)) < 300 + len(str(path))
+
+
+def test_a_model_whose_weights_are_not_those_it_claims_is_not_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A permitted size, but other tensors in the file; a file that is too large to be a model."""
+    path = tmp_path / "other.safetensors"
+    config = NetworkConfig(head_hidden=(500, 500))
+    header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
+    weights = PolicyNetwork(config).state_dict()
+    wide = {name: value.double() for name, value in weights.items()}
+    for tensors in ({"a": torch.zeros(1)}, wide):
+        save_tensors(path, tensors, header | {"network": {"head_hidden": [500, 500]}})
+        with pytest.raises(ModelError, match="do not fit"):
+            load_model(path)
+    save_tensors(path, weights, header | {"network": {"head_hidden": [500, 500]}, "card": []})
+    with pytest.raises(ModelError, match="card is"):
+        load_model(path)
+    monkeypatch.setattr(model_files, "MAX_BYTES", 1_000)
+    with pytest.raises(RunError, match="at most 1,000 are read"):
+        load_model(path)

@@ -1,0 +1,236 @@
+"""The settings of a training: files, contradictions, and which sequences they give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from decima.cli.main import main
+from decima.evaluation.config import ConfigError
+from decima.heuristics.es_rule import PARAMETERS
+from decima.training.config import TrainConfig, config_from, read_config, with_rule
+from decima.training.episodes import EpisodeSource
+from tests.commands import refused
+
+SMALL = (
+    "iterations=1",
+    "workload.executors=4",
+    "workload.interarrival_s=[3.0]",
+    "workload.batch_jobs=[4]",
+    "episodes.settings=2",
+    "episodes.sequences=2",
+    "episodes.rollouts=2",
+    "episodes.start_jobs=4",
+    "episodes.end_jobs=6",
+    "validation.sequences=1",
+    "validation.jobs=5",
+)
+
+
+def small(trace_file: Path, *more: str) -> TrainConfig:
+    return read_config(None, (f"workload.trace={trace_file}", *SMALL, *more))
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["train", *(str(argument) for argument in arguments)])
+
+
+def sets(trace_file: Path, *more: str) -> list[str]:
+    changes = (f"workload.trace={trace_file}", *SMALL, *more)
+    return [part for change in changes for part in ("--set", change)]
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_of_settings(tmp_path: Path) -> None:
+    """TOML sections, with `--set` on top; what is no TOML is refused."""
+    path = tmp_path / "my.toml"
+    path.write_text("seed = 5\n[episodes]\nrollouts = 4\n[credit]\nhorizon_s = 300\n")
+    config = read_config(path, ("episodes.rollouts=6", "seed=5"))
+    assert (config.seed, config.episodes.rollouts, config.credit.horizon_s) == (5, 6, 300.0)
+    assert config_from(json.loads(json.dumps(config.to_json()))) == config
+    path.write_text("seed = = 5")
+    with pytest.raises(ConfigError, match="not TOML"):
+        read_config(path)
+
+
+SETTINGS = """
+[[workload.settings]]
+trace = "tpch"
+executors = 10
+load = 0.8
+[[workload.settings]]
+trace = "random-dag"
+executors = 16
+protocol = "session"
+arrivals = "batch"
+jobs = 5
+"""
+
+
+def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> None:
+    """Each as in a file of settings; they come back from the stored form of the configuration."""
+    path = tmp_path / "my.toml"
+    path.write_text(SETTINGS)
+    config = read_config(path)
+    assert config_from(json.loads(json.dumps(config.to_json()))) == config
+    labels = [one.label for one in EpisodeSource(config).settings]
+    assert [label.split(".")[:3] for label in labels] == [
+        ["0", "tpch", "10_executors"],
+        ["1", "random-dag", "16_slots"],
+    ]
+    assert labels[1].endswith("batch_5")
+    path.write_text(SETTINGS.replace("load", "lode"))
+    with pytest.raises(ConfigError, match="lode"):
+        read_config(path)
+    path.write_text(SETTINGS + "seed = 3\n")
+    with pytest.raises(ConfigError, match="seed is for the command to say"):
+        read_config(path)
+
+
+def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None:
+    """Three settings, two at a time, two sequences each, in two shards that are neighbours."""
+    path = tmp_path / "my.toml"
+    path.write_text(SETTINGS + '[[workload.settings]]\ntrace = "random-dag"\nexecutors = 3\n')
+    changes = ("episodes.settings=2", "episodes.sequences=2", "episodes.backlog=0")
+    source = EpisodeSource(read_config(path, changes))
+    turns = [[one.setting.number for one in source.of_iteration(number)] for number in range(3)]
+    assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
+    whole = [one.number for one in source.of_iteration(1)]
+    shares = [[one.number for one in source.of_iteration(1, (part, 2))] for part in range(2)]
+    assert shares == [whole[:2], whole[2:]]
+
+
+# --- sequences -----------------------------------------------------------------------------------
+
+
+def test_episodes_may_begin_with_a_backlog_and_end_drained(trace_file: Path) -> None:
+    """Between 0 and the backlog at time 0; without a time limit every job is completed."""
+    changes = ("workload.batch_jobs=[]", "episodes.sequences=8", "episodes.backlog=5")
+    for ends in ("cut", "drained"):
+        source = EpisodeSource(small(trace_file, *changes, f"episodes.ends={ends}"))
+        runs = [one.run for number in range(6) for one in source.of_iteration(number)]
+        backlogs = [int((run.arrival_ms == 0).sum()) for run in runs]
+        assert set(backlogs) == set(range(6))
+        assert all((run.time_limit_ms is None) == (ends == "drained") for run in runs)
+        assert all((np.diff(run.arrival_ms) >= 0).all() for run in runs)
+
+
+def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
+    """From four arrivals on average to 40; none beyond twice the mean of its iteration."""
+    changes = (
+        "workload.batch_jobs=[]",
+        "episodes.sequences=200",
+        "episodes.start_jobs=4",
+        "episodes.end_jobs=40",
+        "episodes.growth_iterations=10",
+        "episodes.longest=2",
+        "episodes.backlog=0",
+        "episodes.ends=cut",
+    )
+    source = EpisodeSource(small(trace_file, *changes))
+    for iteration, mean in ((0, 4.0), (5, np.sqrt(160)), (50, 40.0)):
+        ends = [one.run.time_limit_ms for one in source.of_iteration(iteration)]
+        gaps = np.array([end for end in ends if end is not None]) / 3_000
+        # Cut off at twice its mean, an exponential has a mean of 1 - e^-2.
+        assert gaps.mean() == pytest.approx(mean * (1 - np.exp(-2)), rel=0.2)
+        if mean > 10:  # short ones last until a job is there
+            assert gaps.max() <= 2 * mean + 1e-9
+
+
+def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_file: Path) -> None:
+    """Their numbers lie apart, and so do the arrivals drawn from them."""
+    source = EpisodeSource(
+        small(
+            trace_file, "workload.batch_jobs=[]", "episodes.sequences=8", "validation.sequences=4"
+        )
+    )
+    played = [one for index in range(4) for one in source.of_iteration(index)]
+    kept = source.for_validation()
+    numbers = [one.number for one in (*played, *kept)]
+    assert len(set(numbers)) == len(numbers)
+    assert min(numbers) >= 2_000_000
+    last = [tuple(one.run.arrival_ms[-3:]) for one in (*played, *kept)]
+    assert len(set(last)) == len(last)
+
+
+# --- contradictions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ("workload.excutors=4", ("unknown setting workload.excutors", "executors")),
+        ("speed=4", ("unknown setting speed",)),
+        ("imitation.teacher=es_rule", ("unknown setting imitation",)),
+        ("seed=high", ("seed is 'high'", "whole number")),
+        ("seed=-1", ("seed: -1 is negative",)),
+        ("seed=true", ("seed is True", "whole number")),
+        ("seed=1979-05-27", ("seed is '1979-05-27'", "whole number")),
+        (f"seed=0x{'f' * 5_000}", ("cannot be read",)),
+        (f"seed={'9' * 400}", ("seed", "64 bits")),
+        (f"credit.horizon_s={'9' * 400}", ("credit.horizon_s", "number")),
+        ("credit.horizon_s=inf", ("credit.horizon_s", "finite")),
+        ("credit.horizon_s=0", ("credit.horizon_s: 0.0 is not > 0",)),
+        ("credit.plans=1", ("credit.plans: 1 cannot be compared",)),
+        ("credit.states=0", ("credit.states: 0 is not at least 1",)),
+        ("credit.method=guess", ("'guess'", "'branches' or 'returns'")),
+        ("credit.objective=p99", ("'p99'", "'avg_jct', 'tail' or 'makespan'")),
+        ("credit=3", ("credit is 3", "section")),
+        (f"workload.trace={'x' * 10**6}", ("xxx",)),
+        ("workload.trace=nothing", ("nothing",)),
+        ("workload.interarrival_s=3", ("a list is needed",)),
+        ("workload.interarrival_s=[-3.0]", ("-3.0",)),
+        ("workload.executors=0", ("workload", "0")),
+        ("workload.settings=[{colour=3}]", ("colour",)),
+        (f"network.hidden=[{10**6}]", ("network: ", "units")),
+        ("network.hidden=[1000, 1000, 1000]", ("network: ", "parameters")),
+        ("network.embedding=0", ("embedding 0 must be at least 1",)),
+        ("network.hidden=[0]", ("hidden",)),
+        ("network.head_hidden=[]", ("head_hidden",)),
+        ("iterations=0", ("iterations: 0 is not at least 1",)),
+        ("seed", ("expected section.key=value",)),
+        ("episodes.shards=5", ("2 x 2 sequences for 5 shards",)),
+        ("episodes.end_jobs=3", ("from 4.0 to 3.0 jobs",)),
+        ("episodes.backlog=-1", ("episodes.backlog: -1 is negative",)),
+        ("episodes.longest=0", ("episodes.longest: 0.0 is not > 0",)),
+        ("update.final_learning_rate=1.0", ("final_learning_rate <= learning_rate",)),
+        ("update.entropy_end=1.0", ("entropy_end <= entropy_start",)),
+        ("update.max_kl=0", ("max_kl must be > 0",)),
+        ("validation.patience=0", ("patience must be >= 1",)),
+        ("rule.work_0=1.0", (f"the {len(PARAMETERS)} weights",)),
+    ],
+)
+def test_contradictions_are_one_line(
+    change: str, parts: tuple[str, ...], trace_file: Path, tmp_path: Path
+) -> None:
+    """And no run folder is begun, so the corrected command may use it."""
+    out = tmp_path / "run"
+    refused(command("--out", out, *sets(trace_file, change)), *parts)
+    assert not (out / "config.json").exists()
+
+
+def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) -> None:
+    """Returns with the input baseline need two of each sequence; branches need none beside them."""
+    one = "episodes.rollouts=1"
+    assert small(trace_file, one).episodes.rollouts == 1
+    assert small(trace_file, one, "credit.method=returns", "credit.baseline=mean").seed == 0
+    with pytest.raises(ConfigError, match="rollouts must be at least 2"):
+        small(trace_file, one, "credit.method=returns")
+
+
+def test_a_workload_needs_a_setting(trace_file: Path) -> None:
+    with pytest.raises(ConfigError, match="neither interarrival_s nor batch_jobs"):
+        small(trace_file, "workload.interarrival_s=[]", "workload.batch_jobs=[]")
+
+
+def test_learning_starts_from_no_other_heuristic() -> None:
+    """Only the scoring rule's weights are in the network."""
+    with pytest.raises(ConfigError, match="es_rule, not of tuned_srw"):
+        with_rule(TrainConfig(), "tuned_srw", {"factor": 1.0})
+    assert with_rule(TrainConfig(), "es_rule", dict.fromkeys(PARAMETERS, 1.0)).rule is not None
