@@ -76,66 +76,6 @@ def discounted(reward: Floats, elapsed: Floats, horizon: float | None) -> Floats
     return _accumulated(reward, _discount(elapsed, horizon))
 
 
-def generalised_advantage(
-    reward: Floats,
-    elapsed: Floats,
-    value: Floats,
-    last_value: float,
-    *,
-    horizon: float | None,
-    lam: float | Floats,
-) -> Floats:
-    r"""Generalised advantage estimate with continuous-time discount.
-
-    .. math::
-        \delta_k &= r_k + \gamma_k V_{k+1} - V_k, \qquad \gamma_k = e^{-\Delta t_k / \tau} \\
-        A_k &= \delta_k + \gamma_k \lambda A_{k+1}, \qquad A_K = 0
-
-    The target of a value function is `A_k + V_k`.
-
-    Source: Schulman et al. 2016, equation 16, with the discount of each step depending on its
-    duration. One lambda applies to each step, whatever its duration, as in PPO; where many
-    decisions fall on one instant, `trace_decay` gives lambdas that depend on durations instead.
-
-    Args:
-        reward: (K,) reward r_k.
-        elapsed: (K,) time that passes after each decision, at least 0.
-        value: (K,) estimated return V_k at each decision.
-        last_value: V_K, the estimated return at the end; 0 where the episode truly ended.
-        horizon: time tau after which a reward counts 1/e; None counts all rewards fully.
-        lam: lambda in [0, 1], or (K,) one for each step; 1 gives the return minus V_k, 0 the
-            one-step error.
-
-    Returns:
-        (K,) the advantage A_k.
-    """
-    _check_equal_length(reward, elapsed)
-    _check_equal_length(reward, value)
-    if not np.all((np.asarray(lam) >= 0.0) & (np.asarray(lam) <= 1.0)):
-        raise ValueError(f"lambda is {lam}: it must lie in [0, 1]")
-    discount = _discount(elapsed, horizon)
-    following_value = np.append(value[1:], last_value)[: len(value)]
-    error = reward + discount * following_value - value
-    return _accumulated(error, discount * lam)
-
-
-def trace_decay(elapsed: Floats, trace: float) -> Floats:
-    r"""Lambdas for decisions at irregular times.
-
-    .. math:: \lambda_k = e^{-\Delta t_k / \tau_\lambda}
-
-    Decisions at one instant do not shorten the trace.
-
-    Args:
-        elapsed: (K,) time that passes after each decision, at least 0.
-        trace: time constant tau_lambda, above 0.
-
-    Returns:
-        (K,) lambda.
-    """
-    return _discount(elapsed, trace)
-
-
 class AverageRate:
     """Mean reward for each unit of time over the newest steps: the r-bar of the average reward.
 

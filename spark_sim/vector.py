@@ -170,15 +170,19 @@ class VectorSimulator:
             IllegalActionError: a limit is larger than the cluster; the simulation has stopped.
         """
         used = np.zeros(len(self), np.int64)
-        own = np.full(len(wanted.stage), NONE, np.int64)
-        named = wanted.stage != NONE
-        own[named] = self.observation().stage_row[wanted.stage[named]]
-        kernels.follow_all(self._stacked, wanted._replace(stage=own), used, self._progress)
+        kernels.follow_all(self._stacked, self.own_numbers(wanted), used, self._progress)
         self._seen = None
         wrong = np.flatnonzero(self._progress.status == tables.ILLEGAL)
         if len(wrong):
             raise IllegalActionError(f"simulation {wrong[0]}: a limit beyond the cluster's size")
         return used
+
+    def own_numbers(self, wanted: Preferences) -> Preferences:
+        """Preferences among the stages of the present batch, by the simulations' own rows."""
+        own = np.full(len(wanted.stage), NONE, np.int64)
+        named = wanted.stage != NONE
+        own[named] = self.observation().stage_row[wanted.stage[named]]
+        return wanted._replace(stage=own)
 
     def reset(self, index: int, run: Run) -> None:
         """Begin `run` in place of what simulation `index` played.

@@ -12,7 +12,7 @@ from decima.agent.graph import GraphSorter, units_of, whole_graph
 from decima.agent.memory import Memory, Seen
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
-from decima.agent.rollout import Lanes, steps
+from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scene import scene_of_batch
 from gnn.encoder import Encoder
 from gnn.levels import Levels
@@ -66,10 +66,11 @@ def test_in_lockstep_the_scores_are_those_of_a_full_pass(config: NetworkConfig) 
     network = random_network(4, config)
     keys = np.arange(1, 5).astype(np.uint64)
     count, fewest = 0, 4
-    for step in steps(network, SCALES, Lanes(ARRAYS, CLUSTERS["executors"], RUNS, keys)):
-        fewest = min(fewest, int(step.alive.sum()))
+    lockstep = Lockstep(network, SCALES, Lanes(ARRAYS, CLUSTERS["executors"], RUNS, keys))
+    for step in lockstep:
+        fewest = min(fewest, int(lockstep.simulators.alive.sum()))
         assert_as_in_full(network, step.seen)
-        step.simulators.follow(plans.preferences(step.plans, step.seen.legal))
+        lockstep.simulators.follow(plans.preferences(step.plans, step.seen.legal))
         count += 1
     assert count > 30
     assert fewest == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 from decima.agent.network import NetworkConfig
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
-from spark_sim import PASS, Cluster, Status
+from spark_sim import PASS, Action, Cluster, Observation, Status
 from spark_sim.vector import Run
+from spark_sim.views import read_only
 from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,
@@ -70,6 +73,25 @@ def test_one_by_one_is_what_lockstep_plays(cluster: Cluster) -> None:
     for run, state in zip(RUNS, played.states, strict=True):
         expected = completions(LearnedPolicy(network, ARRAYS), run, cluster)
         np.testing.assert_array_equal(state.jobs["completion_ms"], expected)
+
+
+@each_protocol
+def test_views_that_cannot_be_written_to_cost_no_further_pass(cluster: Cluster) -> None:
+    """`attach` hands policies such views, each time new ones: the same plans, as many passes."""
+
+    def passes(show: Callable[[Observation], Observation]) -> tuple[int, list[Action]]:
+        policy = LearnedPolicy(random_network(5), ARRAYS)
+        simulator = simulator_of(RUNS[0], cluster)
+        count, actions = 0, []
+        before = None
+        while simulator.status is Status.DECIDE:
+            actions.append(policy.decide(show(simulator.observation())))
+            count += policy.planned is not before
+            before = policy.planned
+            simulator.step(actions[-1])
+        return count, actions
+
+    assert passes(read_only) == passes(lambda seen: seen)
 
 
 @each_variant

@@ -16,7 +16,7 @@ from decima.agent.graph import GraphSorter
 from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
 from decima.agent.plans import Taken, rows_of
 from decima.agent.recording import Recorder, Recording
-from decima.agent.rollout import Lanes, steps
+from decima.agent.rollout import Lanes, Lockstep
 from rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (
@@ -47,12 +47,13 @@ def recorded(
     acted: list[Scores] = []
     rng = np.random.default_rng(3)
     lanes = Lanes(ARRAYS, cluster, RUNS, np.arange(1, 5).astype(np.uint64))
-    for step in steps(network, SCALES, lanes):
+    lockstep = Lockstep(network, SCALES, lanes)
+    for step in lockstep:
         if recorder is None:
-            recorder = Recorder(step.simulators.capacity[0] * len(RUNS))
+            recorder = Recorder(lockstep.simulators.capacity[0] * len(RUNS))
         seen, legal = step.seen, step.seen.legal
-        recorder.take_snapshots(seen, step.memory.node_x)
-        used = step.simulators.follow(plans.preferences(step.plans, legal))
+        recorder.take_snapshots(seen, lockstep.memory.node_x)
+        used = lockstep.simulators.follow(plans.preferences(step.plans, legal))
         has_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
         kept = plans.picked(step.plans._replace(used=used), has_choice)
         if each > 1:

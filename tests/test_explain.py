@@ -280,7 +280,7 @@ def only_held() -> PolicyNetwork:
         head = network.stage_head
         column = SMALL.embedding + columns.JOB.index("held")
         head.parts[1].get_parameter("weight")[0, column] = 1.0
-        head.body[1].get_parameter("weight")[0, 0] = 1.0
+        head.body[0].get_parameter("weight")[0, 0] = 1.0
         head.last.weight[0, 0] = 8.0
         network.end_head.last.bias.fill_(-1e4)
     return network

@@ -16,7 +16,6 @@ from rl.returns import (
     differential,
     differential_reward,
     discounted,
-    generalised_advantage,
     undiscounted,
 )
 
@@ -48,43 +47,6 @@ def test_discount_halves_what_comes_a_half_life_later() -> None:
     found = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
 
     assert found == pytest.approx([1.0 + 9.0 / 2.0, 8.0 + 4.0 / 4.0, 4.0])
-
-
-def test_generalised_advantage_of_two_decisions_by_hand() -> None:
-    """One-second steps, discount 1/2, lambda 1/2: errors 4 and 3, the first gains 3 / 4."""
-    found = generalised_advantage(
-        np.array([3.0, 4.0]),
-        np.array([1.0, 1.0]),
-        np.array([1.0, 4.0]),
-        6.0,
-        horizon=1.0 / math.log(2.0),
-        lam=0.5,
-    )
-
-    # 3 + 4 / 2 - 1 = 4 and 4 + 6 / 2 - 4 = 3
-    assert found == pytest.approx([4.0 + 0.25 * 3.0, 3.0])
-
-
-@given(steps, numbers)
-def test_lambda_one_without_discount_is_return_minus_value(rows: Steps, last: float) -> None:
-    """The values in between cancel; the value of the end is what is still to come."""
-    reward, elapsed, value = columns(rows)
-
-    found = generalised_advantage(reward, elapsed, value, last, horizon=None, lam=1.0)
-
-    assert found == pytest.approx(undiscounted(reward) + last - value, abs=1e-8)
-
-
-@given(steps, st.floats(0.1, 1000.0))
-def test_lambda_one_with_discount_is_discounted_return_minus_value(
-    rows: Steps, horizon: float
-) -> None:
-    """The same with a discount, at a true end."""
-    reward, elapsed, value = columns(rows)
-
-    found = generalised_advantage(reward, elapsed, value, 0.0, horizon=horizon, lam=1.0)
-
-    assert found == pytest.approx(discounted(reward, elapsed, horizon) - value, abs=1e-8)
 
 
 @given(steps)
@@ -130,7 +92,6 @@ def test_an_empty_episode_has_no_returns() -> None:
 
     assert len(undiscounted(none)) == 0
     assert len(discounted(none, none, 5.0)) == 0
-    assert len(generalised_advantage(none, none, none, 3.0, horizon=None, lam=0.9)) == 0
 
 
 @pytest.mark.parametrize("horizon", [0.0, -1.0, math.nan])
@@ -150,8 +111,6 @@ def test_arrays_of_different_lengths_are_refused() -> None:
     """A reward without its time would be paired with another's by broadcasting."""
     with pytest.raises(ValueError, match=r"\(3,\) and \(1,\)"):
         differential(np.ones(3), np.ones(1), 1.0)
-    with pytest.raises(ValueError, match=r"lambda is 1\.5"):
-        generalised_advantage(np.ones(1), np.ones(1), np.ones(1), 0.0, horizon=None, lam=1.5)
 
 
 def test_average_rate_is_a_ratio_of_sums() -> None:

@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.kernels import inlined_kernel, kernel
+from spark_sim.kernels.durations import task_hash
 from traces.numbers import Float32, Float64, Int64
-
-# Odd constants of splitmix64 (Steele, Lea, Flood 2014).
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 class Logits(NamedTuple):
@@ -41,19 +37,11 @@ class Drawn(NamedTuple):
 
 
 @inlined_kernel
-def mixed(bits: np.uint64) -> np.uint64:
-    """splitmix64's finaliser."""
-    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
-    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-    return bits ^ (bits >> np.uint64(31))
-
-
-@inlined_kernel
 def _gumbel(key: np.uint64, number: int) -> float:
     """Draw `number` of the Gumbel distribution; 0 without a key."""
     if key == np.uint64(0):
         return 0.0
-    bits = mixed(key + np.uint64(number + 1) * _GAMMA)
+    bits = task_hash(key, 0, 0, number)
     uniform = (float(bits >> np.uint64(11)) + 0.5) * 2.0**-53
     return -math.log(-math.log(uniform))
 

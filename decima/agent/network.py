@@ -28,7 +28,7 @@ from decima.weights import shipped_weights
 from gnn.encoder import NEGATIVE_SLOPE, Encoder, EncoderConfig
 
 SHARPNESS = 2.0
-"""kappa at first: the odds of two neighbours in the rule's order are e to this"""
+"""kappa: the odds of two neighbours in the rule's order are e to this"""
 _SURE = 1e4
 _PLANNED = columns.CLUSTER.index("planned")
 
@@ -94,10 +94,9 @@ class Head(nn.Module):
         self.parts = nn.ModuleList(
             nn.Linear(size, first, bias=index == 0) for index, size in enumerate(inputs)
         )
-        layers: list[nn.Module] = [nn.LeakyReLU(NEGATIVE_SLOPE)]
-        for before, after in zip(hidden, rest, strict=False):
-            layers += [nn.Linear(before, after), nn.LeakyReLU(NEGATIVE_SLOPE)]
-        self.body = nn.Sequential(*layers)
+        self.body = nn.ModuleList(
+            nn.Linear(before, after) for before, after in zip(hidden, rest, strict=False)
+        )
         self.last = nn.Linear(hidden[-1], 1)
         total = sum(inputs)
         for part in self.parts:
@@ -112,8 +111,8 @@ class Head(nn.Module):
             tables: (values, index) pairs: row r of the result uses values[index[r]], or values[r]
                 where the index is None.
         """
-        # Layers are not called but for their weights: calls of modules take a sixth of a live
-        # decision (benchmark `policy_speed`).
+        # Layers serve for their weights: a call of a module costs more than its arithmetic where
+        # there are few rows, as in a live decision (benchmark `policy_speed`).
         total: Tensor | None = None
         for part, (values, index) in zip(_layers(self.parts), tables, strict=True):
             mapped = linear(values, part.weight, part.bias)
@@ -217,11 +216,8 @@ class PolicyNetwork(nn.Module):
 
     def nothing(self, stages: int, jobs: int, decisions: int) -> Embeddings:
         """What stands for the embeddings where the ablation leaves them out."""
-        device = self.sharpness.device
         size = self.config.embedding
-        return Embeddings(
-            *(torch.zeros((rows, size), device=device) for rows in (stages, jobs, decisions))
-        )
+        return Embeddings(*(torch.zeros((rows, size)) for rows in (stages, jobs, decisions)))
 
     @property
     def num_parameters(self) -> int:

@@ -64,7 +64,7 @@ class LearnedPolicy:
 
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
-        is_new = observation.jobs is not self._jobs or observation.round_number != self._round
+        is_new = observation.round_number != self._round or not self._knows(observation.jobs)
         if is_new or self._num_open(observation) > self._others:
             self.plan(observation)
         action = self._next_choice(observation)
@@ -84,12 +84,19 @@ class LearnedPolicy:
 
     def look(self, observation: Observation) -> Seen:
         """The scores of all choices of the round that is open."""
-        observation = for_kernels(observation)
-        if observation.jobs is not self._jobs:  # another run, or tables that have grown
+        if not self._knows(observation.jobs):  # another run, or tables that have grown
             self._memory.forget()
             self._jobs = observation.jobs
+        observation = for_kernels(observation)
         self._memory.make_room(len(observation.jobs), len(observation.stages))
         return self._memory.look(scene_of(observation))
+
+    def _knows(self, jobs: Table) -> bool:
+        """Whether the table is the one looked at before, or another view of it."""
+        known = self._jobs
+        if known is jobs:
+            return True
+        return known is not None and len(known) == len(jobs) and _address(known) == _address(jobs)
 
     def _next_choice(self, observation: Observation) -> Action:
         """As `spark_sim.kernels.choices.follow`."""
@@ -106,6 +113,10 @@ class LearnedPolicy:
     @staticmethod
     def _num_open(observation: Observation) -> int:
         return int(observation.jobs["open_stages"][observation.active].sum())
+
+
+def _address(table: Table) -> int:
+    return int(table.__array_interface__["data"][0])
 
 
 _NOTHING = Preferences(np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))

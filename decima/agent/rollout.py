@@ -32,14 +32,11 @@ class Lanes(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One plan of each simulation whose run is not over."""
+    """One plan of each simulation."""
 
     seen: Seen
     plans: Plans
     """as drawn; what was looked at of them is known when the step has been taken"""
-    alive: NDArray[np.bool_]  # (B,)
-    memory: Memory
-    simulators: VectorSimulator
 
 
 class Played(NamedTuple):
@@ -50,24 +47,33 @@ class Played(NamedTuple):
     environment_cpu_s: float  # stepping
 
 
-def steps(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Iterator[Step]:
-    """What the network sees and would do at each step, until all runs are over.
+class Lockstep:
+    """Iterates over what the network sees and would do at each step, until all runs are over.
 
-    Whoever iterates takes the step, by `VectorSimulator.follow`.
+    Whoever iterates takes the step, by `simulators.follow`.
     """
-    simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
-    jobs_each, stages_each = simulators.capacity
-    memory = Memory(network, lanes.trace, scales)
-    memory.make_room(jobs_each * len(simulators), stages_each * len(simulators))
-    every = np.arange(len(simulators))
-    count = np.zeros(len(simulators), np.uint64)
-    while simulators.alive.any():
-        batch = simulators.observation()
-        seen = memory.look(scene_of_batch(batch, jobs_each, stages_each))
-        keys = None if lanes.keys is None else plans.key_of(lanes.keys, count)
-        count += batch.alive
-        drawn = plans.draw(seen.scores, seen.legal, every, keys)
-        yield Step(seen, drawn, batch.alive.copy(), memory, simulators)
+
+    def __init__(self, network: PolicyNetwork, scales: Scales, lanes: Lanes) -> None:
+        self.simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
+        self.memory = Memory(network, lanes.trace, scales)
+        self._keys = lanes.keys
+
+    def __iter__(self) -> Iterator[Step]:
+        simulators = self.simulators
+        jobs_each, stages_each = simulators.capacity
+        self.memory.make_room(jobs_each * len(simulators), stages_each * len(simulators))
+        every = np.arange(len(simulators))
+        count = np.zeros(len(simulators), np.uint64)
+        while simulators.alive.any():
+            batch = simulators.observation()
+            seen = self.memory.look(scene_of_batch(batch, jobs_each, stages_each))
+            keys = None if self._keys is None else plans.key_of(self._keys, count)
+            count += batch.alive
+            yield Step(seen, plans.draw(seen.scores, seen.legal, every, keys))
+
+    def states(self) -> list[State]:
+        """The tables of each run."""
+        return [self.simulators.state(index) for index in range(len(self.simulators))]
 
 
 def play_out(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Played:
@@ -78,15 +84,11 @@ def play_out(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Played:
     """
     began = time.process_time()
     stepping_s = 0.0
-    simulators = None
-    for step in steps(network, scales, lanes):
-        simulators = step.simulators
+    lockstep = Lockstep(network, scales, lanes)
+    for step in lockstep:
         wanted = plans.preferences(step.plans, step.seen.legal)
         stepping = time.process_time()
-        simulators.follow(wanted)
+        lockstep.simulators.follow(wanted)
         stepping_s += time.process_time() - stepping
-    if simulators is None:
-        simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
     deciding_s = time.process_time() - began - stepping_s
-    states = [simulators.state(index) for index in range(len(simulators))]
-    return Played(states, deciding_s, stepping_s)
+    return Played(lockstep.states(), deciding_s, stepping_s)

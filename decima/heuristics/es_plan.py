@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from decima.heuristics.compiled import Numbers
 from decima.heuristics.es_rule import Candidate, Features, Surroundings, features_of, judge
+from decima.heuristics.stages import is_more_critical
 from decima.kernels import kernel
 from spark_sim.tables import NONE, Table
 from traces.numbers import Float64, Int64
@@ -112,15 +113,11 @@ def _next_stage(round_: Choosing, job: int, num_executors: int) -> int:
     for entry in range(round_.first_open[job], round_.first_open[job + 1]):
         if round_.rank[entry] != NONE:
             continue
-        row = round_.stages[round_.open_stage[entry]]
         if best == NONE:
             best = entry
             continue
         leader = round_.stages[round_.open_stage[best]]
-        if row["runnable"] != leader["runnable"]:
-            if row["runnable"] == 1:
-                best = entry
-        elif row["critical_path_ms"] > leader["critical_path_ms"]:
+        if is_more_critical(round_.stages[round_.open_stage[entry]], leader):
             best = entry
     return best
 

@@ -48,16 +48,17 @@ def on_critical_path(seen: Observation, job: int) -> int:
         candidate = seen.stages[stage]
         if candidate["open"] == 0:
             continue
-        if best == NONE:
-            best = stage
-            continue
-        leader = seen.stages[best]
-        if candidate["runnable"] != leader["runnable"]:
-            if candidate["runnable"] == 1:
-                best = stage
-        elif candidate["critical_path_ms"] > leader["critical_path_ms"]:
+        if best == NONE or is_more_critical(candidate, seen.stages[best]):
             best = stage
     return best
+
+
+@kernel
+def is_more_critical(candidate: dict[str, float], leader: dict[str, float]) -> bool:
+    """Whether a stage comes before another of its job: runnable ones first, longest path first."""
+    if candidate["runnable"] != leader["runnable"]:
+        return candidate["runnable"] > leader["runnable"]
+    return candidate["critical_path_ms"] > leader["critical_path_ms"]
 
 
 @kernel

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
+from decima.policies import Heuristic
 from decima.training.config import TrainConfig
 from rl.schedules import Curriculum
-from spark_sim import Streams
+from spark_sim import Simulator, Streams
+from spark_sim.tables import State
 from spark_sim.vector import Run
 from traces import Trace
 from traces import arrivals as patterns
+from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S
 
 FIRST_VALIDATION_SEQUENCE = 2_000_000
@@ -163,6 +166,17 @@ class EpisodeSource:
             key,
             end_ms if episodes.ends == "cut" else None,
         )
+
+
+def played(episode: Episode, arrays: TraceArrays, heuristic: Heuristic) -> State:
+    """The tables of an episode at its end, under a heuristic."""
+    run = episode.run
+    cluster = episode.setting.config.cluster()
+    if run.time_limit_ms is not None:
+        cluster = replace(cluster, time_limit_ms=run.time_limit_ms)
+    simulator = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
+    heuristic.play(simulator)
+    return simulator.state
 
 
 def _part(count: int, share: tuple[int, int]) -> range:

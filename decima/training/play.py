@@ -12,19 +12,20 @@ from decima.agent.graph import GraphSorter
 from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Plans
 from decima.agent.recording import Recorder, Recording
-from decima.agent.rollout import Lanes, Step, steps
+from decima.agent.rollout import Lanes, Lockstep, Step
 from decima.agent.scales import Scales
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import Heuristic
 from decima.training.config import TrainConfig
 from decima.training.costs import cost_at
 from decima.training.credit import Finished, of_branches, of_returns
-from decima.training.episodes import Episode
-from spark_sim import Simulator, Streams
+from decima.training.episodes import Episode, played
+from spark_sim import Streams
 from spark_sim.kernels.choices import Preferences
 from spark_sim.tables import State
+from spark_sim.vector import VectorSimulator
 from traces.arrays import TraceArrays
-from traces.numbers import Float64, Int64
+from traces.numbers import MS_PER_S, Float64, Int64
 
 _STATES_STREAM = 12
 USUAL_DECISIONS = 400
@@ -34,13 +35,11 @@ USUAL_DECISIONS = 400
 class Batch(NamedTuple):
     """The episodes of one setting: what was recorded, and the credit of its plans."""
 
-    setting: int
     sorter: GraphSorter
     recording: Recording
     advantage: Float64  # (Q,)
     target: Float64  # (Q,)
     reward: float  # sum over all rollouts
-    time_s: float
     states: list[State]  # of each rollout, at its end
 
 
@@ -64,69 +63,80 @@ class Player:
             rate: average reward a second so far.
             iteration: of the training.
         """
-        by_branches = self._config.credit.method == "branches"
-        rollouts = 1 if by_branches else self._config.episodes.rollouts
-        lanes = self._lanes(episodes, rollouts)
-        recorder: Recorder | None = None
-        states: list[State] = []
+        if self._config.credit.method == "branches":
+            return self._play_branches(network, episodes, iteration)
+        return self._play_returns(network, episodes, rate)
+
+    def _play_branches(
+        self, network: PolicyNetwork, episodes: list[Episode], iteration: int
+    ) -> Batch | None:
+        """Each episode once, by the likeliest plans: so others are tried from the states that the
+        policy will meet.
+        """
+        brancher = Brancher(self._config, network, self._arrays, episodes, iteration)
+        lockstep = Lockstep(network, self._scales, self._lanes(episodes, None))
+        simulators = lockstep.simulators
+        recorder = Recorder(simulators.capacity[0] * len(simulators))
         costs: list[Float64] = []
-        brancher = None
-        if by_branches:
-            brancher = Brancher(self._config, network, self._arrays, episodes, iteration)
-        simulators = None
-        for step in steps(network, self._scales, lanes):
-            simulators = step.simulators
-            if recorder is None:
-                recorder = Recorder(simulators.capacity[0] * len(simulators))
-            recorder.take_snapshots(step.seen, step.memory.node_x)
-            wanted = plans.preferences(step.plans, step.seen.legal)
-            if brancher is not None:
-                costs.append(brancher.try_some(step, recorder))
-                simulators.follow(wanted)
-            else:
-                has_choice = np.flatnonzero(np.diff(step.seen.legal.open_ptr) > 0)
-                drawn = plans.picked(step.plans, has_choice)
-                used = simulators.follow(wanted)
-                _record(step, recorder, has_choice, drawn._replace(used=used[has_choice]))
-        if simulators is None or recorder is None:
-            return None
-        states = [simulators.state(index) for index in range(len(simulators))]
+        for step in lockstep:
+            recorder.take_snapshots(step.seen, lockstep.memory.node_x)
+            costs.append(brancher.try_some(step, simulators, recorder))
+            simulators.follow(plans.preferences(step.plans, step.seen.legal))
         recording = recorder.finish()
         if recording is None:
             return None
-        setting = episodes[0].setting.number
-        total_s = float(sum(state.clock[0]["time_ms"] for state in states)) / 1000.0
-        if brancher is not None:
-            cost = np.concatenate(costs)
-            advantage = of_branches(cost, recording.plans.decision)
-            total = -sum(float(state.clock[0]["job_time_ms"]) for state in states) / 1000.0
-            return Batch(setting, self._sorter, recording, advantage, cost, total, total_s, states)
+        cost = np.concatenate(costs)
+        states = lockstep.states()
+        return Batch(
+            sorter=self._sorter,
+            recording=recording,
+            advantage=of_branches(cost, recording.plans.decision),
+            target=np.zeros_like(cost),
+            reward=-sum(float(state.clock[0]["job_time_ms"]) for state in states) / MS_PER_S,
+            states=states,
+        )
+
+    def _play_returns(
+        self, network: PolicyNetwork, episodes: list[Episode], rate: float
+    ) -> Batch | None:
+        """Each episode several times, by drawn plans."""
+        rollouts = self._config.episodes.rollouts
+        lockstep = Lockstep(network, self._scales, self._lanes(episodes, rollouts))
+        simulators = lockstep.simulators
+        recorder = Recorder(simulators.capacity[0] * len(simulators))
+        for step in lockstep:
+            recorder.take_snapshots(step.seen, lockstep.memory.node_x)
+            lanes = np.flatnonzero(np.diff(step.seen.legal.open_ptr) > 0)
+            own = plans.picked(step.plans, lanes)
+            used = simulators.follow(plans.preferences(step.plans, step.seen.legal))
+            _record(step, recorder, lanes, own._replace(used=used[lanes]))
+        recording = recorder.finish()
+        if recording is None:
+            return None
+        states = lockstep.states()
         sequence = np.repeat(np.arange(len(episodes)), rollouts)
         credit = of_returns(self._config.credit, _finished(recording, states), sequence, rate)
         return Batch(
-            setting,
-            self._sorter,
-            recording,
-            credit.advantage,
-            credit.target,
-            float(credit.reward.sum()),
-            total_s,
-            states,
+            sorter=self._sorter,
+            recording=recording,
+            advantage=credit.advantage,
+            target=credit.target,
+            reward=float(credit.reward.sum()),
+            states=states,
         )
 
-    def _lanes(self, episodes: list[Episode], rollouts: int) -> Lanes:
-        runs, keys = [], []
-        for episode in episodes:
-            for rollout in range(rollouts):
-                runs.append(episode.run)
-                streams = Streams(self._config.seed, episode.number, rollout)
-                keys.append(int(streams.actions().integers(1, 2**63)))
+    def _lanes(self, episodes: list[Episode], rollouts: int | None) -> Lanes:
+        """So many runs of each episode by drawn plans; None: one by the likeliest."""
         cluster = episodes[0].setting.config.cluster()
-        # Branches are tried from the states that the likeliest plans lead to: those it will meet.
-        by_branches = self._config.credit.method == "branches"
-        return Lanes(
-            self._arrays, cluster, runs, None if by_branches else np.array(keys, np.uint64)
-        )
+        if rollouts is None:
+            return Lanes(self._arrays, cluster, [one.run for one in episodes], None)
+        runs = [one.run for one in episodes for _ in range(rollouts)]
+        keys = [
+            int(Streams(self._config.seed, one.number, rollout).actions().integers(1, 2**63))
+            for one in episodes
+            for rollout in range(rollouts)
+        ]
+        return Lanes(self._arrays, cluster, runs, np.array(keys, np.uint64))
 
 
 class Brancher:
@@ -151,7 +161,7 @@ class Brancher:
         chances = [_chance(self._rule, arrays, one, config.credit.states) for one in episodes]
         self._chance = np.array(chances)
 
-    def try_some(self, step: Step, recorder: Recorder) -> Float64:
+    def try_some(self, step: Step, simulators: VectorSimulator, recorder: Recorder) -> Float64:
         """Record what was tried in some of the simulations; returns what each plan cost."""
         legal = step.seen.legal
         has_choice = np.diff(legal.open_ptr) > 0
@@ -161,16 +171,16 @@ class Brancher:
         decision = np.repeat(lanes, self._config.credit.plans)
         keys = self._rng.integers(1, 2**64, len(decision), np.uint64)
         drawn = plans.draw(step.seen.scores, legal, decision, keys)
-        cost, used = self._costs(step, drawn)
+        cost, used = self._costs(step, simulators, drawn)
         _record(step, recorder, lanes, drawn._replace(used=used))
         return cost
 
-    def _costs(self, step: Step, drawn: Plans) -> tuple[Float64, Int64]:
+    def _costs(
+        self, step: Step, simulators: VectorSimulator, drawn: Plans
+    ) -> tuple[Float64, Int64]:
         """(Q,) what the rest of the run costs after each plan, and the entries looked at."""
         wanted = plans.preferences(drawn, step.seen.legal)
-        batch = step.simulators.observation()
-        stage = np.where(wanted.stage < 0, wanted.stage, batch.stage_row[wanted.stage])
-        wanted = wanted._replace(stage=stage.astype(np.int64))
+        wanted = simulators.own_numbers(wanted)
         objective = self._config.credit.objective
         cost = np.empty(len(drawn.decision))
         used = np.empty(len(drawn.decision), np.int64)
@@ -187,9 +197,9 @@ class Brancher:
                 None,
             )
             if found is None:
-                state = _copied(step.simulators.state(int(lane)))
+                state = _copied(simulators.state(int(lane)))
                 length = self._rule.branch(state, wanted, row)
-                end_s = np.array([state.clock[0]["time_ms"] / 1000.0])
+                end_s = np.array([state.clock[0]["time_ms"] / MS_PER_S])
                 found = float(cost_at(objective, state, end_s)[0]), length
                 known[int(lane), _begin(wanted, row, length)] = found
                 lengths.add(length)
@@ -206,16 +216,7 @@ def _begin(wanted: Preferences, row: int, length: int) -> bytes:
 
 def _chance(rule: Heuristic, arrays: TraceArrays, episode: Episode, states: int) -> float:
     """With which a state is taken, for about `states` of them; fewer in a long run."""
-    run = episode.run
-    simulator = Simulator(
-        arrays,
-        episode.setting.config.cluster(),
-        run.arrival_ms,
-        run.job,
-        duration_key=run.duration_key,
-    )
-    rule.play(simulator)
-    clock = simulator.state.clock[0]
+    clock = played(episode, arrays, rule).clock[0]
     wanted = states / math.sqrt(max(1.0, float(clock["decisions"]) / USUAL_DECISIONS))
     return min(1.0, wanted / max(1, int(clock["rounds"])))
 
@@ -237,5 +238,5 @@ def _finished(recording: Recording, states: list[State]) -> Finished:
         decisions.time_s,
         decisions.value,
         states,
-        np.array([state.clock[0]["time_ms"] / 1000.0 for state in states]),
+        np.array([state.clock[0]["time_ms"] / MS_PER_S for state in states]),
     )

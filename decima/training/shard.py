@@ -6,7 +6,6 @@ depend on the number of shards and never on that of processes.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -23,14 +22,13 @@ from decima.agent.scales import Scales
 from decima.policies import Heuristic
 from decima.training.config import TrainConfig
 from decima.training.credit import to_spread
-from decima.training.episodes import Episode, EpisodeSource, Setting
+from decima.training.episodes import Episode, EpisodeSource, Setting, played
 from decima.training.play import Batch, Player
 from rl import objectives
 from rl.optimiser import flat_gradient, set_flat_parameters
-from spark_sim import Simulator
 from spark_sim.metrics import measure
 from traces.arrays import TraceArrays
-from traces.numbers import Float64, Int64
+from traces.numbers import MS_PER_S, Float64, Int64
 
 REFERENCES = ("strict_fair", "es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the first one above all"""
@@ -146,7 +144,11 @@ class Shard:
             float(advantage.sum()),
             float(np.square(advantage).sum()),
             sum(batch.reward for batch in self._batches),
-            sum(batch.time_s for batch in self._batches),
+            sum(
+                float(state.clock[0]["time_ms"]) / MS_PER_S
+                for batch in self._batches
+                for state in batch.states
+            ),
             jct_s,
             reference,
         )
@@ -159,10 +161,8 @@ class Shard:
         for setting, own in _by_setting(self._source.for_validation(share)):
             arrays, _ = self._jobs(setting)
             lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], None)
-            played = play_out(self._network, Scales.of(arrays), lanes)
-            found.setdefault(setting.label, []).extend(
-                measure(state).avg_jct_s for state in played.states
-            )
+            states = play_out(self._network, Scales.of(arrays), lanes).states
+            found.setdefault(setting.label, []).extend(measure(state).avg_jct_s for state in states)
         return found
 
     def validate_reference(self, name: str) -> AverageJct:
@@ -257,18 +257,7 @@ def initial_network(config: TrainConfig) -> PolicyNetwork:
 
 def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, name: str) -> list[float]:
     """Average JCT of episodes of one setting under a heuristic."""
-    found: list[float] = []
-    for episode in episodes:
-        run = episode.run
-        cluster = episode.setting.config.cluster()
-        if run.time_limit_ms is not None:
-            cluster = replace(cluster, time_limit_ms=run.time_limit_ms)
-        simulator = Simulator(
-            arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key
-        )
-        Heuristic(name).play(simulator)
-        found.append(measure(simulator.state).avg_jct_s)
-    return found
+    return [measure(played(one, arrays, Heuristic(name))).avg_jct_s for one in episodes]
 
 
 def _by_setting(episodes: list[Episode]) -> list[tuple[Setting, list[Episode]]]:

@@ -22,7 +22,7 @@ DECIMA_SIM_LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
 
 
 @inlined_kernel
-def task_hash(key: int, job: int, stage: int, task: int) -> np.uint64:
+def task_hash(key: int | np.uint64, job: int, stage: int, task: int) -> np.uint64:
     """64 random bits that belong to one task of one run, whenever and wherever it runs."""
     bits = np.uint64(key) + np.uint64(job + 1) * _JOB + np.uint64(stage + 1) * _STAGE
     bits = _mix(bits) + np.uint64(task + 1) * _GAMMA
