@@ -37,6 +37,9 @@ class RunMetrics:
     """starting in another job"""
     idle_executor_s: float
     """neither: busy + moving + idle = N x makespan"""
+    first_executor_s: float
+    """part of busy: tasks that were an executor's first in their job, those under way at a time
+    limit with all they would have taken"""
     inflation_executor_s: float
     """part of busy: by how much mean durations at the levels used exceed those at the lowest"""
     mean_jobs_in_system: float
@@ -112,6 +115,7 @@ def measure(state: State) -> RunMetrics:
         busy_executor_s=busy_s,
         moving_executor_s=moving_s,
         idle_executor_s=executor_s - busy_s - moving_s,
+        first_executor_s=float(clock["first_ms"]) / MS_PER_S,
         inflation_executor_s=float(clock["inflation_ms"]) / MS_PER_S,
         mean_jobs_in_system=float(clock["job_time_ms"]) / end_ms if end_ms > 0 else 0.0,
         task_events=int(clock["task_events"]),

@@ -163,6 +163,7 @@ CLOCK = np.dtype(
         ("tasks_started", "i8"),
         ("busy_ms", "f8"),
         ("moving_ms", "f8"),
+        ("first_ms", "f8"),  # part of busy_ms: fresh tasks, whole durations from their start
         ("inflation_ms", "f8"),  # part of busy_ms owed to levels above the lowest
         ("job_time_ms", "f8"),  # integral of the number of jobs in the system
         ("task_events", "i8"),

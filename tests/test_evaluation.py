@@ -118,7 +118,7 @@ def test_the_json_has_the_documented_form(run: Command, tmp_path: Path) -> None:
 def test_figures_agree_with_the_timeline(trace_file: Path) -> None:
     """Average JCT and makespan, recomputed from the arrivals and the record of every task."""
     settings = small_config(trace_file, policies=("sjf_cp",))
-    report = evaluate(settings, timelines=True)
+    report = evaluate(settings, timelines=range(settings.sequences))
     found = report.policies["sjf_cp"]
     for number, played in enumerate(found.runs):
         assert played.timeline is not None
@@ -331,7 +331,7 @@ def test_side_by_side_a_sequence_goes_as_it_would_alone(
     monkeypatch.setattr(runner, "LANES", 2)  # so that three sequences are two parts
     settings = small_config(trace_file, policies=("strict_fair", policy), protocol=protocol)
     together = evaluate(settings).policies[policy]
-    alone = evaluate(settings, timelines=True).policies[policy]
+    alone = evaluate(settings, timelines=range(settings.sequences)).policies[policy]
     assert [run.sequence for run in together.runs] == [0, 1, 2]
     for one, other in zip(together.runs, alone.runs, strict=True):
         np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)

@@ -162,6 +162,7 @@ def metrics(
         busy_executor_s=5.0,
         moving_executor_s=2.0,
         idle_executor_s=3.0,
+        first_executor_s=0.0,
         inflation_executor_s=0.0,
         mean_jobs_in_system=1.0,
         task_events=1,

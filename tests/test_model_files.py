@@ -81,7 +81,7 @@ def test_a_model_serves_clusters_of_any_size(good: Path) -> None:
     )
     used: dict[int, int] = {}
     for executors in (3, 80):
-        report = evaluate(replace(config, executors=executors), timelines=True)
+        report = evaluate(replace(config, executors=executors), timelines=range(config.sequences))
         (run,) = report.policies[model].runs
         assert (run.metrics.unfinished, run.metrics.forced) == (0, 0)
         assert run.timeline is not None

@@ -17,9 +17,9 @@ from decima.cli.options import (
     read_all_tuned,
     workload_options,
 )
-from decima.evaluation import Report
+from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
-from decima.evaluation.timeline import check_timeline_path, write_timeline
+from decima.evaluation.timeline import check_timeline_path, timeline_table, write_timeline
 from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
 from files.writing import write_json
 
@@ -38,13 +38,17 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 @click.option("--workers", default=1, show_default=True, help="Processes.")
 @TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
-@click.option("--timeline", type=_OUTPUT, help="Write every task (.parquet or .csv).")
+@click.option(
+    "--timeline", type=_OUTPUT, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
+)
+@click.option("--report", "page", type=_OUTPUT, help="Write a page to look at (HTML).")
 def evaluate(
     policies: str,
     workers: int,
     tuned: tuple[Path, ...],
     json_path: Path | None,
     timeline: Path | None,
+    page: Path | None,
     **options: Any,
 ) -> None:
     """Compare policies on the same arrival sequences.
@@ -55,7 +59,7 @@ def evaluate(
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
     if timeline is not None:
         check_timeline_path(timeline)
-    for path in (json_path, timeline):
+    for path in (json_path, timeline, page):
         check_folder(path)
     with progress_bar("simulating", config.sequences * len(config.policies)) as (bar, task):
 
@@ -67,7 +71,7 @@ def evaluate(
         report = run_evaluation(
             config,
             workers=workers,
-            timelines=timeline is not None,
+            timelines=_recorded(config, timeline, page),
             progress=show,
         )
     _print(report)
@@ -75,6 +79,25 @@ def evaluate(
         write_json(json_path, report.to_json())
     if timeline is not None:
         write_timeline(report, timeline)
+    if page is not None:
+        _write_page(report, page)
+
+
+def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
+    """The sequences of which every task is recorded; a page shows the first."""
+    if timeline is not None:
+        return range(config.sequences)
+    return range(0 if page is None else 1)
+
+
+def _write_page(report: Report, page: Path) -> None:
+    # Only who wants a page waits for its libraries.
+    from decima.cli.report import command_line
+    from decima.report import Timelines, results_of, write_page
+
+    results = results_of(report.to_json(), "these results")
+    timelines = Timelines(timeline_table(report), report.trace)
+    write_page(page, [results], timelines, command=command_line())
 
 
 def _print(report: Report) -> None:

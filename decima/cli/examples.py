@@ -28,6 +28,7 @@ EXAMPLES: Mapping[str, str] = {
     "train": "decima train --set workload.trace=mine.parquet --workers 2 --out runs/mine",
     "explain": "decima explain --model decima --decision 200",
     "replay": "decima replay event-logs/",
+    "report": "decima report results.json --timeline tasks.parquet -o report.html",
     "whatif": "decima whatif event-logs/ --executors 16",
     "probe": "decima probe critical-path",
     "probe critical-path": "decima probe critical-path --steps 2000",

@@ -11,6 +11,7 @@ from decima.cli.explain import explain
 from decima.cli.fit_rule import fit_rule
 from decima.cli.probe import probe
 from decima.cli.replay import replay
+from decima.cli.report import report
 from decima.cli.spark import spark
 from decima.cli.traces import traces
 from decima.cli.train import train
@@ -31,6 +32,7 @@ main.add_command(fit_rule)
 main.add_command(train)
 main.add_command(explain)
 main.add_command(replay)
+main.add_command(report)
 main.add_command(whatif)
 main.add_command(probe)
 main.add_command(spark)

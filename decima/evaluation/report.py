@@ -11,12 +11,17 @@ import numpy as np
 from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
 from traces import Trace
-from traces.numbers import Float64
+from traces.numbers import MS_PER_S, Float64
 
 if TYPE_CHECKING:
     from decima.evaluation.runner import PolicyRun
+
+
+FORMAT, VERSION = "decima-evaluation", 2
+"""of the JSON form; a change that readers must know of is a new version"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +85,21 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """The report in the documented JSON form (`docs/evaluation.md`)."""
         return {
+            "format": FORMAT,
+            "version": VERSION,
             "config": self.config.to_json(),
+            "sequences": [self._sequence_json(run) for run in self.reference.runs],
             "policies": {name: self._policy_json(name) for name in self.policies},
+        }
+
+    def _sequence_json(self, run: PolicyRun) -> dict[str, Any]:
+        """Its jobs, the same for every policy."""
+        arrivals = draw_sequence(self.config, self.trace, run.sequence)
+        jobs = [self.trace.jobs[number] for number in arrivals.job]
+        return {
+            "name": [job.name for job in jobs],
+            "arrival_s": _to_ms(arrivals.arrival_ms / MS_PER_S),
+            "work_s": [round(job.work_ms / MS_PER_S, 3) for job in jobs],
         }
 
     def _policy_json(self, name: str) -> dict[str, Any]:
@@ -97,7 +115,13 @@ class Report:
             "utilisation",
             "fairness",
         )
-        shares = ("busy_executor_s", "moving_executor_s", "idle_executor_s", "inflation_executor_s")
+        shares = (
+            "busy_executor_s",
+            "moving_executor_s",
+            "idle_executor_s",
+            "first_executor_s",
+            "inflation_executor_s",
+        )
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
             **{label: _figure_json(getattr(report, label)) for label in figures},
@@ -108,6 +132,7 @@ class Report:
             **{label: report.executor_s(label) for label in shares},
             "jobs": sum(len(run.metrics.jct_s) for run in report.runs),
             **{label: report.total(label) for label in counts},
+            "jct_s": [_to_ms(run.metrics.jct_s) for run in report.runs],
             "cpu_s": {
                 "policy": sum(run.policy_cpu_s for run in report.runs),
                 "environment": sum(run.environment_cpu_s for run in report.runs),
@@ -152,6 +177,11 @@ class Report:
             f"{100 * moving:.0f} %",
             f"{report.total('decisions'):,}",
         ]
+
+
+def _to_ms(values_s: Float64) -> list[float]:
+    """Whole milliseconds, in s."""
+    return [round(value, 3) for value in values_s.tolist()]
 
 
 def _figure_json(values: Float64) -> dict[str, Any]:

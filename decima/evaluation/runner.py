@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +75,7 @@ def evaluate(
     config: EvaluationConfig,
     *,
     workers: int = 1,
-    timelines: bool = False,
+    timelines: Collection[int] = (),
     progress: EvaluationProgress | None = None,
 ) -> Report:
     """Run every policy of `config` on the same sequences.
@@ -83,7 +83,7 @@ def evaluate(
     Args:
         config: what to compare on what.
         workers: processes; the result does not depend on their number (CPU times aside).
-        timelines: keep the record of every task.
+        timelines: numbers of the sequences of which the record of every task is kept.
         progress: told before the first run and after each.
 
     Raises:
@@ -201,30 +201,31 @@ class _Part(NamedTuple):
     """What one process plays at a time: sequences under one policy."""
 
     policy: str
-    numbers: range
+    numbers: tuple[int, ...]
 
 
-def _parts(config: EvaluationConfig, timelines: bool) -> list[_Part]:
-    """All runs. Where nobody wants timelines, learned policies play `LANES` sequences at once.
+def _parts(config: EvaluationConfig, timelines: Collection[int]) -> list[_Part]:
+    """All runs. Learned policies play `LANES` sequences at once, but for those with a timeline.
 
     Which ones play together depends on nothing but their numbers, so that any number of workers
     gives the same figures.
     """
     found: list[_Part] = []
     for first in range(0, config.sequences, LANES):
-        numbers = range(first, min(first + LANES, config.sequences))
+        numbers = tuple(range(first, min(first + LANES, config.sequences)))
         for name in config.policies:
-            if is_learned(name) and not timelines:
-                found.append(_Part(name, numbers))
-            else:
-                found.extend(_Part(name, range(one, one + 1)) for one in numbers)
+            alone = [one for one in numbers if one in timelines or not is_learned(name)]
+            found.extend(_Part(name, (one,)) for one in alone)
+            together = tuple(one for one in numbers if one not in alone)
+            if together:
+                found.append(_Part(name, together))
     return found
 
 
 def _play_part(
-    config: EvaluationConfig, workload: Workload, timelines: bool, part: _Part
+    config: EvaluationConfig, workload: Workload, timelines: Collection[int], part: _Part
 ) -> list[PolicyRun]:
-    if is_learned(part.policy) and not timelines:
+    if is_learned(part.policy) and not any(number in timelines for number in part.numbers):
         return _in_lockstep(config, workload, part)
     return [
         simulate(
@@ -232,7 +233,7 @@ def _play_part(
             config,
             _policy(workload, config, part.policy, number),
             number,
-            timeline=timelines,
+            timeline=number in timelines,
         )
         for number in part.numbers
     ]
@@ -264,7 +265,7 @@ def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> l
 
 
 def _runs(
-    config: EvaluationConfig, workload: Workload, workers: int, timelines: bool
+    config: EvaluationConfig, workload: Workload, workers: int, timelines: Collection[int]
 ) -> Iterator[PolicyRun]:
     parts = _parts(config, timelines)
     workers = min(workers, len(parts))
@@ -287,6 +288,6 @@ def _start_worker(config: EvaluationConfig) -> None:
     _worker = Workload.of(config), config
 
 
-def _work(timelines: bool, part: _Part) -> list[PolicyRun]:
+def _work(timelines: Collection[int], part: _Part) -> list[PolicyRun]:
     workload, config = _worker
     return _play_part(config, workload, timelines, part)

@@ -13,30 +13,38 @@ from decima.evaluation.config import ConfigError
 from decima.evaluation.report import Report
 from decima.evaluation.runner import PolicyRun
 from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.trace_events import SUFFIX, write_trace_events
+from files.errors import FileError
+from files.reading import read_bytes
 from files.writing import written_whole
+from spark_sim.tables import Table
 
-SUFFIXES = (".parquet", ".csv")
+SUFFIXES = (".parquet", ".csv", SUFFIX)
+
+_READ = (".parquet", ".csv")
 
 
 def check_timeline_path(path: Path) -> None:
     """Refuse a suffix that no writer here knows, before hours are spent on the runs."""
-    if path.suffix not in SUFFIXES:
-        raise ConfigError(f"{path}: a timeline is written as {' or '.join(SUFFIXES)}")
+    if not path.name.endswith(SUFFIXES):
+        raise ConfigError(f"{path}: a timeline is written as {', '.join(SUFFIXES)}")
 
 
 def write_timeline(report: Report, path: Path) -> None:
     """Write one row for each task: policy, sequence, job, stage, task, executor, start, finish.
 
     Args:
-        report: an evaluation with `timelines=True`.
-        path: the file; its suffix chooses Parquet or CSV.
+        report: an evaluation that kept the timelines of all its sequences.
+        path: the file; its suffix chooses Parquet, CSV or trace events.
 
     Raises:
         FileError: the file cannot be written.
     """
     check_timeline_path(path)
-    tables = [_rows(report, run) for found in report.policies.values() for run in found.runs]
-    table = pa.concat_tables(tables)
+    table = timeline_table(report)
+    if path.name.endswith(SUFFIX):
+        write_trace_events(table, path)
+        return
     with written_whole(path) as file:
         if path.suffix == ".csv":
             pa.csv.write_csv(table, file)
@@ -44,10 +52,37 @@ def write_timeline(report: Report, path: Path) -> None:
             pa.parquet.write_table(table, file, compression="zstd")
 
 
-def _rows(report: Report, run: PolicyRun) -> pa.Table:
-    if run.timeline is None:
+def read_timeline(path: Path) -> pa.Table:
+    """The table that `write_timeline` wrote.
+
+    Raises:
+        FileError: (one line) it cannot be read.
+    """
+    if path.suffix not in _READ:
+        raise ConfigError(f"{path}: a timeline is read from {' or '.join(_READ)}")
+    content = pa.BufferReader(read_bytes(path))
+    try:
+        if path.suffix == ".csv":
+            return pa.csv.read_csv(content)
+        return pa.parquet.read_table(content)
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(f"{path}: not a timeline: {str(error).splitlines()[0]}") from error
+
+
+def timeline_table(report: Report) -> pa.Table:
+    """The tasks of all runs of which they were recorded, columns as `write_timeline` says."""
+    tables = [
+        _rows(report, run, run.timeline)
+        for found in report.policies.values()
+        for run in found.runs
+        if run.timeline is not None
+    ]
+    if not tables:
         raise ConfigError("the evaluation kept no timelines")
-    record = run.timeline
+    return pa.concat_tables(tables)
+
+
+def _rows(report: Report, run: PolicyRun, record: Table) -> pa.Table:
     sequence = draw_sequence(report.config, report.trace, run.sequence)
     sizes = np.array([len(report.trace.jobs[job].stages) for job in sequence.job])
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]])

@@ -104,6 +104,8 @@ def task_duration(state: State, executor: int, stage: int, level: int, bits: np.
     duration_ms = np.float64(trace.samples_ms[trace.wave_start[level, wave] + index])
     if wave == FRESH and not trace.fresh_is_measured[level]:
         duration_ms += clock["warmup_delay_ms"]
+    if wave == FRESH:
+        clock["first_ms"] += duration_ms
     lowest = trace.first_level[state.stages[stage]["template"]]
     clock["inflation_ms"] += trace.wave_mean_ms[level, wave] - trace.wave_mean_ms[lowest, wave]
     return duration_ms

@@ -1,0 +1,203 @@
+"""What the comparison page shows of one evaluation: the table, and the series of its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decima.evaluation.statistics import Estimate, difference_percent, mean_of
+from decima.report.results import FIGURES, Jobs, PolicyResults, Results, significant
+from traces.numbers import Float64, Int64
+
+HIGHER_IS_BETTER = frozenset({"utilisation", "fairness"})
+
+_DISTRIBUTION_POINTS = 200
+_SIZE_GROUPS = 12
+_MOST_STEPS = 1_500
+"""of the jobs in the system over time; a chart is not wider than that"""
+
+
+class Cell(NamedTuple):
+    """One policy's figure: a mean over sequences with its 95 % interval."""
+
+    figure: str
+    estimate: Estimate
+    against: Estimate | None
+    """to the first policy, percent, paired by sequence; None of the first policy itself"""
+    is_best: bool
+    """better than each other policy, every paired interval excluding zero"""
+
+
+class Series(NamedTuple):
+    """A chart: common x, and y of each policy (None: nothing there)."""
+
+    x: list[float]
+    y: dict[str, list[float | None]]
+
+
+def table(results: Results) -> dict[str, list[Cell]]:
+    """The cells of each policy, in the order of `FIGURES`."""
+    best = {figure: best_policy(results.policies, figure) for figure in FIGURES}
+    first = results.policies[results.reference]
+    found: dict[str, list[Cell]] = {}
+    for name, policy in results.policies.items():
+        found[name] = [
+            Cell(
+                figure,
+                mean_of(policy.figures[figure]),
+                None
+                if policy is first
+                else difference_percent(policy.figures[figure], first.figures[figure]),
+                best[figure] == name,
+            )
+            for figure in FIGURES
+        ]
+    return found
+
+
+def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | None:
+    """The policy that is better than every other one, each paired interval excluding zero."""
+    sign = -1.0 if figure in HIGHER_IS_BETTER else 1.0
+    means = {name: sign * float(one.figures[figure].mean()) for name, one in policies.items()}
+    leader = min(means, key=lambda name: means[name])
+    own = policies[leader].figures[figure]
+    for name, other in policies.items():
+        if name == leader:
+            continue
+        found = difference_percent(other.figures[figure], own).ci95
+        if found is None or not (found[0] > 0 if sign > 0 else found[1] < 0):
+            return None
+    return leader if len(policies) > 1 else None
+
+
+def distribution(results: Results) -> Series:
+    """Share of the jobs of all sequences that are complete within x seconds."""
+    pooled = {name: np.sort(np.concatenate(p.jct_s)) for name, p in results.policies.items()}
+    every = np.concatenate(list(pooled.values()))
+    every = every[every > 0]
+    if not len(every):
+        return Series([], {name: [] for name in pooled})
+    x = np.geomspace(float(every.min()), float(every.max()), _DISTRIBUTION_POINTS)
+    x[-1] = float(every.max())  # not a rounding below the last job
+    shares = {
+        name: np.searchsorted(jct_s, x, side="right") / max(1, len(jct_s))
+        for name, jct_s in pooled.items()
+    }
+    return _series(x, shares)
+
+
+def by_size(results: Results) -> Series:
+    """Mean JCT of jobs by their work, in groups of about as many jobs each.
+
+    x is the geometric mean of a group's work in executor seconds.
+    """
+    work_s = np.concatenate([one.work_s for one in results.sequences])
+    bounds = np.unique(np.quantile(work_s, np.linspace(0, 1, _SIZE_GROUPS + 1)))
+    group = np.clip(np.searchsorted(bounds, work_s, side="right") - 1, 0, max(0, len(bounds) - 2))
+    kept = np.unique(group)
+    x = np.array([np.exp(np.log(np.maximum(work_s[group == one], 1e-3)).mean()) for one in kept])
+    found = {}
+    for name, policy in results.policies.items():
+        jct_s = np.concatenate(
+            [_padded(own, len(jobs.work_s)) for own, jobs in zip(policy.jct_s, results.sequences,
+                                                                 strict=True)]
+        )  # fmt: skip
+        found[name] = np.array([_mean(jct_s[group == one]) for one in kept])
+    return _series(x, found)
+
+
+def in_system(results: Results, number: int = 0) -> Series:
+    """Jobs in the system over time in one sequence, as steps."""
+    jobs = results.sequences[number]
+    steps = {name: _steps(jobs, one.jct_s[number]) for name, one in results.policies.items()}
+    times = np.unique(np.concatenate([time_s for time_s, _ in steps.values()]))
+    if len(times) > _MOST_STEPS:
+        times = np.linspace(times[0], times[-1], _MOST_STEPS)
+    counts = {}
+    for name, (time_s, count) in steps.items():
+        at = np.searchsorted(time_s, times, side="right") - 1
+        counts[name] = np.where(at >= 0, count[np.maximum(at, 0)], 0).astype(float)
+    return _series(times, counts)
+
+
+def executor_time(results: Results) -> dict[str, dict[str, float]]:
+    """Share of the executors' time by what it went into, of each policy."""
+    found = {}
+    for name, policy in results.policies.items():
+        total_s = sum(policy.executor_s.values())
+        found[name] = {
+            part: spent_s / total_s if total_s > 0 else 0.0
+            for part, spent_s in policy.executor_s.items()
+        }
+    return found
+
+
+def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
+    """Over several settings with the same reference, of each policy that is in all of them.
+
+    Returns:
+        by policy: average JCT against the reference in percent (geometric mean of the ratios), in
+        how many settings it is below and above it with an interval that excludes zero.
+    """
+    first = all_results[0].reference
+    if any(one.reference != first for one in all_results):
+        return {}
+    common = [
+        name
+        for name in all_results[0].policies
+        if name != first and all(name in one.policies for one in all_results)
+    ]
+    found = {}
+    for name in common:
+        differences = [
+            difference_percent(
+                one.policies[name].figures["avg_jct_s"], one.policies[first].figures["avg_jct_s"]
+            )
+            for one in all_results
+        ]
+        ratio = np.exp(np.mean([np.log1p(max(-99.99, d.mean) / 100) for d in differences]))
+        below = sum(1 for d in differences if d.ci95 is not None and d.ci95[1] < 0)
+        above = sum(1 for d in differences if d.ci95 is not None and d.ci95[0] > 0)
+        found[name] = (100 * (float(ratio) - 1), below, above)
+    return found
+
+
+def charts(results: Results) -> dict[str, Any]:
+    """All charts of an evaluation, as the page's script takes them."""
+    return {
+        "distribution": distribution(results)._asdict(),
+        "size": by_size(results)._asdict(),
+        "system": in_system(results)._asdict(),
+        "time": executor_time(results),
+    }
+
+
+def _steps(jobs: Jobs, jct_s: Float64) -> tuple[Float64, Int64]:
+    """When the number of jobs changes, and to what."""
+    arrival_s = jobs.arrival_s[: len(jct_s)]
+    times = np.concatenate([arrival_s, arrival_s + jct_s])
+    change = np.concatenate([np.ones(len(jct_s), np.int64), -np.ones(len(jct_s), np.int64)])
+    order = np.argsort(times, kind="stable")
+    return times[order], change[order].cumsum()
+
+
+def _padded(jct_s: Float64, count: int) -> Float64:
+    """NaN for the jobs that did not arrive."""
+    return np.concatenate([jct_s, np.full(count - len(jct_s), np.nan)])
+
+
+def _mean(values: Float64) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+def _series(x: Float64, y: Mapping[str, Float64]) -> Series:
+    return Series(
+        [significant(float(value)) for value in x],
+        {
+            name: [None if np.isnan(value) else significant(float(value)) for value in values]
+            for name, values in y.items()
+        },
+    )

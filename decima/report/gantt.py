@@ -1,0 +1,250 @@
+"""One run's tasks on its executors, packed for the page; what each job's stages did."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from files.errors import FileError
+from traces import Trace
+from traces.numbers import Float64, Int64
+
+COLUMNS = ("policy", "sequence", "job", "name", "stage", "executor", "start_ms", "finish_ms")
+"""of a timeline table (`decima.evaluation.timeline`) that are used here"""
+
+MOST_TASKS = 500_000
+"""more are drawn as blocks: tasks of one stage that follow each other on an executor"""
+
+_FINE_MS, _SHORT_MS = 0.01, 1e6
+# Times are whole milliseconds, or hundredths where the whole run takes less than 1,000 s.
+
+
+class Run(NamedTuple):
+    """Whose tasks."""
+
+    policy: str
+    sequence: int
+
+
+class Tasks(NamedTuple):
+    """T tasks or blocks by executor, then by start."""
+
+    executor: Int64  # (T,)
+    start_ms: Float64  # (T,)
+    finish_ms: Float64  # (T,)
+    stage: Int64  # (T,) row among the S stages of the run
+    number: Int64  # (T,) of tasks in the block
+
+
+class Stages(NamedTuple):
+    """The S stages of a run that had tasks, by job."""
+
+    job: Int64  # (S,)
+    number: Int64  # (S,) in the job
+    start_ms: Float64  # (S,) of its first task
+    finish_ms: Float64  # (S,) of its last
+    tasks: Int64  # (S,)
+
+
+def runs_in(table: pa.Table) -> list[Run]:
+    """The runs that a timeline table holds.
+
+    Raises:
+        FileError: a column is missing.
+    """
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise FileError(f"the timeline has no column {missing[0]!r}")
+    pairs = table.select(["policy", "sequence"]).group_by(["policy", "sequence"]).aggregate([])
+    rows = pairs.to_pylist()
+    return sorted(Run(str(row["policy"]), int(row["sequence"])) for row in rows)
+
+
+def gantt(
+    table: pa.Table, run: Run, trace: Trace | None, most_tasks: int = MOST_TASKS
+) -> dict[str, Any]:
+    """What the page draws of one run.
+
+    Args:
+        table: tasks of at least this run.
+        run: which.
+        trace: the jobs, for their stages' names and parents; None draws no graphs.
+        most_tasks: above which tasks are merged to blocks.
+
+    Raises:
+        FileError: times that run backwards or tasks that overlap on an executor.
+    """
+    own = table.filter(
+        pc.and_(pc.equal(table["policy"], run.policy), pc.equal(table["sequence"], run.sequence))
+    )
+    tasks, stages, names = _read(own)
+    total = len(tasks.start_ms)
+    if total > most_tasks:
+        tasks = merged(tasks, most_tasks)
+    return {
+        "policy": run.policy,
+        "sequence": run.sequence,
+        "executors": int(tasks.executor.max()) + 1,
+        "end_ms": float(tasks.finish_ms.max()),
+        "tasks": total,
+        "blocks": len(tasks.start_ms) if total > most_tasks else None,
+        "jobs": _jobs(stages, names, trace),
+        "stages": {
+            "job": stages.job.tolist(),
+            "number": stages.number.tolist(),
+            "start_ms": np.round(stages.start_ms, 2).tolist(),
+            "finish_ms": np.round(stages.finish_ms, 2).tolist(),
+            "tasks": stages.tasks.tolist(),
+        },
+        **pack(tasks),
+    }
+
+
+def _read(table: pa.Table) -> tuple[Tasks, Stages, dict[int, str]]:
+    """The tasks in order, their stages, and the names of the jobs."""
+    job = _numbers(table, "job")
+    number = _numbers(table, "stage")
+    executor = _numbers(table, "executor")
+    start_ms = table["start_ms"].to_numpy().astype(np.float64)
+    finish_ms = table["finish_ms"].to_numpy().astype(np.float64)
+    if not (np.isfinite(start_ms) & np.isfinite(finish_ms) & (finish_ms >= start_ms)).all():
+        raise FileError("the timeline holds a task that ends before it starts")
+    if min(job.min(), number.min(), executor.min(), start_ms.min()) < 0:
+        raise FileError("the timeline holds a negative job, stage, executor or time")
+    key, row = np.unique(np.stack([job, number]), axis=1, return_inverse=True)
+    stages = Stages(
+        key[0],
+        key[1],
+        _of_groups(np.minimum, start_ms, row, np.inf),
+        _of_groups(np.maximum, finish_ms, row, -np.inf),
+        np.bincount(row),
+    )
+    order = np.lexsort((start_ms, executor))
+    tasks = Tasks(
+        executor[order],
+        start_ms[order],
+        finish_ms[order],
+        row[order],
+        np.ones(len(order), np.int64),
+    )
+    first = np.unique(job, return_index=True)
+    label = table["name"].take(pa.array(first[1])).to_pylist()
+    return tasks, stages, dict(zip(first[0].tolist(), map(str, label), strict=True))
+
+
+def _numbers(table: pa.Table, column: str) -> Int64:
+    values: Int64 = table[column].to_numpy().astype(np.int64)
+    return values
+
+
+def _of_groups(reduce: np.ufunc, values: Float64, row: Int64, start: float) -> Float64:
+    found = np.full(int(row.max()) + 1, start)
+    reduce.at(found, row, values)
+    return found
+
+
+def merged(tasks: Tasks, most: int) -> Tasks:
+    """Blocks of tasks of one stage that follow each other on an executor, about `most` of them.
+
+    A block ends where another stage comes, or at the next line of a raster of the whole run: so it
+    is never wider than what is drawn by a pixel when all of the run is shown, unless its stage has
+    the executor all the time.
+    """
+    width_ms = max(1e-9, float(tasks.finish_ms.max()) * (int(tasks.executor.max()) + 1) / most)
+    cell = (tasks.start_ms // width_ms).astype(np.int64)
+    begins = np.ones(len(cell), bool)
+    begins[1:] = (
+        (tasks.executor[1:] != tasks.executor[:-1])
+        | (tasks.stage[1:] != tasks.stage[:-1])
+        | (cell[1:] != cell[:-1])
+    )
+    first = np.flatnonzero(begins)
+    return Tasks(
+        tasks.executor[first],
+        tasks.start_ms[first],
+        np.maximum.reduceat(tasks.finish_ms, first),
+        tasks.stage[first],
+        np.add.reduceat(tasks.number, first),
+    )
+
+
+def pack(tasks: Tasks) -> dict[str, Any]:
+    """The tasks as base64 of deflated 32-bit columns: small, and no parsing of numbers.
+
+    Columns one after the other: where each executor's tasks begin (N + 1), start (of an executor's
+    first task from 0, of the others from the start before), duration, stage, and, where tasks are
+    merged, their number.
+    """
+    unit_ms = _FINE_MS if float(tasks.finish_ms.max()) < _SHORT_MS else 1.0
+    num_executors = int(tasks.executor.max()) + 1
+    first = np.searchsorted(tasks.executor, np.arange(num_executors + 1))
+    start = np.rint(tasks.start_ms / unit_ms).astype(np.int64)
+    duration = np.rint(tasks.finish_ms / unit_ms).astype(np.int64) - start
+    step = np.diff(start, prepend=0)
+    begins = first[:-1][first[:-1] < first[1:]]
+    step[begins] = start[begins]
+    columns = [first, step, duration, tasks.stage]
+    is_merged = bool((tasks.number > 1).any())
+    if is_merged:
+        columns.append(tasks.number)
+    raw = b"".join(_column(values) for values in columns)
+    return {
+        "unit_ms": unit_ms,
+        "rows": len(start),
+        "merged": is_merged,
+        "packed": base64.b64encode(zlib.compress(raw, 6)).decode("ascii"),
+    }
+
+
+def _column(values: Int64) -> bytes:
+    narrow: NDArray[np.uint32] = values.astype("<u4")
+    return narrow.tobytes()
+
+
+def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[dict[str, Any]]:
+    """Each job's name, its rows among the stages, its graph, and the path that decided its end."""
+    known = {} if trace is None else {job.name: job for job in trace.jobs}
+    found = []
+    for number, name in names.items():
+        rows = np.flatnonzero(stages.job == number)
+        job = known.get(name)
+        # A truncated run, or another trace of that name: only what fits is drawn.
+        if job is not None and int(stages.number[rows].max()) >= len(job.stages):
+            job = None
+        entry: dict[str, Any] = {"number": number, "name": name, "first": int(rows[0]),
+                                 "count": len(rows)}  # fmt: skip
+        if job is not None:
+            parents = [list(stage.parents) for stage in job.stages]
+            finish = {int(stages.number[row]): float(stages.finish_ms[row]) for row in rows}
+            entry |= {
+                "stage_names": [stage.name for stage in job.stages],
+                "parents": parents,
+                "critical": critical_path(parents, finish),
+            }
+        found.append(entry)
+    return found
+
+
+def critical_path(parents: list[list[int]], finish_ms: dict[int, float]) -> list[int]:
+    """The stages that decided when the job was complete, from the first to the last.
+
+    The last to finish; before it, that of its parents that finished last; and so on.
+
+    Args:
+        parents: of each stage.
+        finish_ms: of the stages that had tasks, by number.
+    """
+    at = max(finish_ms, key=lambda stage: finish_ms[stage])
+    path = [at]
+    while True:
+        before = [parent for parent in parents[at] if parent in finish_ms]
+        if not before:
+            return path[::-1]
+        at = max(before, key=lambda stage: finish_ms[stage])
+        path.append(at)

@@ -1,0 +1,237 @@
+"""Evaluations as reports need them: read from the JSON of `decima evaluate`, and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from decima.evaluation.report import FORMAT, VERSION
+from files.errors import FileError
+from files.reading import read_json
+from traces.numbers import Float64
+
+FIGURES = (
+    "avg_jct_s",
+    "median_jct_s",
+    "p95_jct_s",
+    "p99_jct_s",
+    "makespan_s",
+    "avg_slowdown",
+    "utilisation",
+    "fairness",
+)
+"""of each sequence, in the order of the report's table"""
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    """Whatever else a file holds is for others."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class _Config(_Strict):
+    trace: str
+    policies: Sequence[str] = Field(min_length=1)
+    executors: int = Field(ge=1)
+    interarrival_s: _Finite
+    arrivals: str
+    sequences: int = Field(ge=1)
+    seed: int
+    protocol: str
+    moving_delay_s: _Finite
+    estimates: str
+
+
+class _Sequence(_Strict):
+    name: list[str]
+    arrival_s: list[_Finite]
+    work_s: list[_Finite]
+
+
+class _Figure(_Strict):
+    per_sequence: list[_Finite]
+
+
+class _Policy(_Strict):
+    avg_jct_s: _Figure
+    median_jct_s: _Figure
+    p95_jct_s: _Figure
+    p99_jct_s: _Figure
+    makespan_s: _Figure
+    avg_slowdown: _Figure
+    utilisation: _Figure
+    fairness: _Figure
+    busy_executor_s: _Finite
+    moving_executor_s: _Finite
+    idle_executor_s: _Finite
+    first_executor_s: _Finite
+    unfinished: int
+    not_arrived: int
+    jct_s: list[list[_Finite]]
+
+
+class _File(_Strict):
+    format: Literal["decima-evaluation"]
+    version: int
+    config: _Config
+    sequences: list[_Sequence]
+    policies: dict[str, _Policy]
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """One sequence of K jobs."""
+
+    name: Sequence[str]
+    arrival_s: Float64  # (K,)
+    work_s: Float64  # (K,) tasks x mean duration
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyResults:
+    """One policy over S sequences."""
+
+    figures: Mapping[str, Float64]
+    """(S,) each of `FIGURES`"""
+    jct_s: Sequence[Float64]
+    """of each sequence, (A,) for the A jobs that arrived, which are its first"""
+    executor_s: Mapping[str, float]
+    """what the executors' time went into: work, first tasks, moving, idle"""
+    unfinished: int
+    not_arrived: int
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """One evaluation: policies that met the same sequences in one setting."""
+
+    label: str
+    settings: Mapping[str, Any]
+    """what was asked for, for people"""
+    trace: str
+    executors: int
+    sequences: Sequence[Jobs]
+    policies: Mapping[str, PolicyResults]
+    """the first is what the others are compared with"""
+
+    @property
+    def reference(self) -> str:
+        """The first policy."""
+        return next(iter(self.policies))
+
+
+def read_results(path: Path) -> Results:
+    """The results in a file that `decima evaluate --json` wrote.
+
+    Raises:
+        FileError: (one line) it cannot be read or is no such file.
+    """
+    return results_of(read_json(path, FileError), str(path))
+
+
+def results_of(content: Any, where: str) -> Results:
+    """The results in what `Report.to_json` gave.
+
+    Raises:
+        FileError: (one line, beginning with `where`) it is damaged or of another version.
+    """
+    if isinstance(content, dict) and content.get("format") == FORMAT:
+        if content.get("version") != VERSION:
+            raise FileError(
+                f"{where}: version {content.get('version')!r} of the results, this reads "
+                f"{VERSION}: evaluate again"
+            )
+    elif isinstance(content, dict) and "policies" in content and "format" not in content:
+        raise FileError(f"{where}: results without a version, of an older release: evaluate again")
+    try:
+        file = _File.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise FileError(f"{where}: no results of an evaluation: {place}: {first['msg']}") from error
+    _check(file, where)
+    return _results(file)
+
+
+def _check(file: _File, where: str) -> None:
+    """Refuse lists of lengths that do not belong together."""
+    count = file.config.sequences
+    if len(file.sequences) != count:
+        raise FileError(f"{where}: {len(file.sequences)} sequences where {count} were asked for")
+    if list(file.policies) != list(file.config.policies):
+        raise FileError(f"{where}: policies {list(file.policies)} are not those asked for")
+    for number, one in enumerate(file.sequences):
+        if not 1 <= len(one.name) == len(one.arrival_s) == len(one.work_s):
+            raise FileError(f"{where}: sequence {number}: not as many names as arrivals")
+    for name, policy in file.policies.items():
+        for figure in FIGURES:
+            if len(getattr(policy, figure).per_sequence) != count:
+                raise FileError(f"{where}: {name}: {figure} has not {count} values")
+        arrived = [len(jct_s) for jct_s in policy.jct_s]
+        jobs = [len(one.name) for one in file.sequences]
+        if len(arrived) != count or any(a > k for a, k in zip(arrived, jobs, strict=True)):
+            raise FileError(f"{where}: {name}: completion times of {arrived} of {jobs} jobs")
+
+
+def _results(file: _File) -> Results:
+    config = file.config
+    return Results(
+        label=_label(config),
+        settings={
+            "trace": config.trace,
+            "executors": config.executors,
+            "protocol": config.protocol,
+            "arrivals": config.arrivals,
+            "mean gap": f"{config.interarrival_s:g} s",
+            "moving delay": f"{config.moving_delay_s:g} s",
+            "durations told": config.estimates,
+            "sequences": config.sequences,
+            "jobs in a sequence": len(file.sequences[0].name),
+            "seed": config.seed,
+        },
+        trace=config.trace,
+        executors=config.executors,
+        sequences=[
+            Jobs(one.name, np.array(one.arrival_s), np.array(one.work_s)) for one in file.sequences
+        ],
+        policies={name: _policy(policy) for name, policy in file.policies.items()},
+    )
+
+
+def _label(config: _Config) -> str:
+    slots = "slots" if config.protocol == "session" else "executors"
+    arriving = config.arrivals
+    if config.arrivals != "batch":
+        arriving += f", a job every {config.interarrival_s:g} s"
+    return f"{Path(config.trace).name}, {config.executors} {slots}, {arriving}"
+
+
+def _policy(policy: _Policy) -> PolicyResults:
+    first_s = min(policy.first_executor_s, policy.busy_executor_s)
+    return PolicyResults(
+        figures={name: np.array(getattr(policy, name).per_sequence) for name in FIGURES},
+        jct_s=[np.array(values) for values in policy.jct_s],
+        executor_s={
+            "work": policy.busy_executor_s - first_s,
+            "first tasks": first_s,
+            "moving": policy.moving_executor_s,
+            "idle": max(0.0, policy.idle_executor_s),
+        },
+        unfinished=policy.unfinished,
+        not_arrived=policy.not_arrived,
+    )
+
+
+def significant(value: float) -> float:
+    """Five significant digits, which is what a chart shows."""
+    if value == 0 or not math.isfinite(value):
+        return 0.0
+    return round(value, 4 - math.floor(math.log10(abs(value))))

@@ -1,0 +1,181 @@
+// Two timelines, one axis: what is seen, zoomed and chosen in one is so in both.
+
+const VIEW = { from: 0, to: 1 };
+const CHOSEN = { job: null };
+const CHARTS = [];
+let whole = 1, isDrawing = false;
+
+// ABGR as a little-endian canvas wants it. Neighbouring jobs differ in hue and in lightness.
+function jobColour(number, alpha) {
+  const hue = (number * 137.508) % 360, light = [0.42, 0.58, 0.72][number % 3], strong = 0.6;
+  const part = (shift) => {
+    const k = (shift + hue / 30) % 12, a = strong * Math.min(light, 1 - light);
+    return Math.round(255 * (light - a * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  };
+  return ((alpha << 24) | (part(4) << 16) | (part(8) << 8) | part(0)) >>> 0;
+}
+
+class Gantt {
+  constructor(run, tasks, canvas) {
+    Object.assign(this, { run, tasks, canvas });
+    this.context = canvas.getContext("2d");
+    this.colours = new Uint32Array(run.stages.job.length);
+    this.resize();
+  }
+
+  resize() {
+    const ratio = window.devicePixelRatio || 1, rows = this.run.executors;
+    const css = rows <= 20 ? 12 : rows <= 60 ? 6 : rows <= 130 ? 3 : rows <= 260 ? 2 : 1;
+    this.rowHeight = Math.max(1, Math.round(css * ratio));
+    this.canvas.width = Math.max(200, Math.round(this.canvas.clientWidth * ratio));
+    this.canvas.height = this.rowHeight * rows;
+    this.canvas.style.height = `${this.canvas.height / ratio}px`;
+    this.image = this.context.createImageData(this.canvas.width, this.canvas.height);
+  }
+
+  draw() {
+    const jobs = this.run.stages.job;
+    for (let stage = 0; stage < jobs.length; stage++) {
+      const isQuiet = CHOSEN.job !== null && jobs[stage] !== CHOSEN.job;
+      this.colours[stage] = jobColour(jobs[stage], isQuiet ? 40 : 255);
+    }
+    paint(this.image, this.tasks, VIEW, this.rowHeight, (stage) => this.colours[stage], 1);
+    this.context.putImageData(this.image, 0, 0);
+  }
+
+  // The task under a point of the page, or null.
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const row = Math.floor(((event.clientY - box.top) / box.height) * this.run.executors);
+    if (row < 0 || row >= this.run.executors) return null;
+    const perPixel = (VIEW.to - VIEW.from) / box.width, from = VIEW.from + (event.clientX - box.left) * perPixel;
+    const index = taskAt(this.tasks, row, from, from + perPixel);
+    return index < 0 ? null : this.describe(row, index);
+  }
+
+  describe(row, index) {
+    const { run, tasks } = this, stage = tasks.stage[index], number = run.stages.job[stage];
+    const job = run.jobs.find((one) => one.number === number);
+    const names = job.stage_names, inJob = run.stages.number[stage];
+    return {
+      job: number, name: job.name, stage: names ? names[inJob] : String(inJob), executor: row,
+      start_ms: tasks.start[index], finish_ms: tasks.finish[index],
+      count: tasks.count ? tasks.count[index] : 1,
+    };
+  }
+}
+
+function redraw() {
+  if (isDrawing) return;
+  isDrawing = true;
+  requestAnimationFrame(() => {
+    isDrawing = false;
+    for (const chart of CHARTS) chart.draw();
+    drawAxis();
+  });
+}
+
+function drawAxis() {
+  const place = document.getElementById("axis"), span = VIEW.to - VIEW.from;
+  const rough = span / 8, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  place.replaceChildren();
+  for (let at = Math.ceil(VIEW.from / step) * step; at <= VIEW.to; at += step) {
+    const share = (at - VIEW.from) / span;
+    if (share < 0.03 || share > 0.97) continue;
+    const label = make("span", {}, seconds(at / 1000));
+    label.style.left = `${100 * share}%`;
+    place.append(label);
+  }
+}
+
+function look(from, to) {
+  const least = whole / 1e6, span = Math.min(whole, Math.max(least, to - from));
+  VIEW.from = Math.min(Math.max(0, from), whole - span);
+  VIEW.to = VIEW.from + span;
+  redraw();
+}
+
+function zoom(factor, share = 0.5) {
+  const span = VIEW.to - VIEW.from, at = VIEW.from + share * span;
+  look(at - share * span * factor, at + (1 - share) * span * factor);
+}
+
+function choose(job) {
+  CHOSEN.job = job;
+  redraw();
+  showGraphs(job);
+}
+
+function neighbour(step) {
+  const numbers = CHARTS[0].run.jobs.map((job) => job.number).sort((a, b) => a - b);
+  const at = numbers.indexOf(CHOSEN.job);
+  choose(numbers[at < 0 ? (step > 0 ? 0 : numbers.length - 1) : (at + step + numbers.length) % numbers.length]);
+}
+
+const KEYS = {
+  ArrowLeft: () => look(VIEW.from - (VIEW.to - VIEW.from) / 10, VIEW.to - (VIEW.to - VIEW.from) / 10),
+  ArrowRight: () => look(VIEW.from + (VIEW.to - VIEW.from) / 10, VIEW.to + (VIEW.to - VIEW.from) / 10),
+  "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), 0: () => look(0, whole),
+  n: () => neighbour(1), p: () => neighbour(-1), Escape: () => choose(null),
+};
+
+function listen(chart) {
+  const canvas = chart.canvas, tip = document.getElementById("tip");
+  let held = null;
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const box = canvas.getBoundingClientRect();
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, (event.clientX - box.left) / box.width);
+  }, { passive: false });
+  canvas.addEventListener("pointerdown", (event) => {
+    held = { x: event.clientX, from: VIEW.from, to: VIEW.to, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (held !== null && (held.moved || Math.abs(event.clientX - held.x) > 3)) {
+      held.moved = true;
+      const shift = ((event.clientX - held.x) / canvas.clientWidth) * (held.to - held.from);
+      look(held.from - shift, held.to - shift);
+    }
+    showTip(tip, chart.at(event), event);
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    if (held !== null && !held.moved) {
+      const task = chart.at(event);
+      choose(task === null || task.job === CHOSEN.job ? null : task.job);
+    }
+    held = null;
+  });
+  canvas.addEventListener("pointercancel", () => { held = null; });
+  canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+  canvas.addEventListener("dblclick", () => look(0, whole));
+  canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+}
+
+function showTip(tip, task, event) {
+  tip.hidden = task === null;
+  if (task === null) return;
+  const tasks = task.count > 1 ? `${task.count} tasks of stage` : "stage";
+  tip.textContent = `job ${task.job}: ${task.name}\n${tasks} ${task.stage}\nexecutor ${task.executor}\n` +
+    `${seconds(task.start_ms / 1000)} to ${seconds(task.finish_ms / 1000)} (${seconds((task.finish_ms - task.start_ms) / 1000)})`;
+  const left = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8);
+  const low = event.clientY + 16, isLow = low + tip.offsetHeight > window.innerHeight - 8;
+  tip.style.left = `${Math.max(4, left)}px`;
+  tip.style.top = `${isLow ? event.clientY - tip.offsetHeight - 12 : low}px`;
+}
+
+async function startTimelines() {
+  for (const figure of document.querySelectorAll("figure[data-timeline]")) {
+    const run = DATA.timelines[figure.dataset.timeline];
+    CHARTS.push(new Gantt(run, await unpacked(run), figure.querySelector("canvas")));
+  }
+  if (CHARTS.length === 0) return;
+  whole = Math.max(...CHARTS.map((chart) => chart.run.end_ms));
+  look(0, whole);
+  CHARTS.forEach(listen);
+}

@@ -1,0 +1,105 @@
+"""Results and timelines of which every figure is known, for the tests of reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from decima.evaluation.report import FORMAT, VERSION
+from decima.report import Timelines
+from decima.report.results import FIGURES
+from traces import Job, Stage, Trace
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+"""a job's name that would run, if it were ever taken for HTML"""
+
+
+def results_json(**figures: dict[str, list[float]]) -> dict[str, Any]:
+    """An evaluation's JSON: policies a and b, two sequences of two jobs.
+
+    Args:
+        figures: values by policy for a figure, in place of 10 and 12 s for a, 9 and 11 s for b.
+    """
+    values = {"a": [10.0, 12.0], "b": [9.0, 11.0]}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": {
+            "trace": "no-such-trace",
+            "policies": ["a", "b"],
+            "executors": 2,
+            "interarrival_s": 5,
+            "arrivals": "poisson",
+            "sequences": 2,
+            "seed": 0,
+            "protocol": "executors",
+            "moving_delay_s": 2.0,
+            "estimates": "exact",
+        },
+        "sequences": [
+            {"name": ["small", HOSTILE], "arrival_s": [0.0, 4.0], "work_s": [4.0, 40.0]},
+            {"name": ["small", "small"], "arrival_s": [0.0, 4.0], "work_s": [4.0, 4.0]},
+        ],
+        "policies": {
+            name: {
+                **{one: {"per_sequence": figures.get(one, values)[name]} for one in FIGURES},
+                "busy_executor_s": 60.0,
+                "first_executor_s": 20.0,
+                "moving_executor_s": 10.0,
+                "idle_executor_s": 30.0,
+                "unfinished": 0,
+                "not_arrived": 0,
+                "jct_s": [[6.0, 20.0], [2.0, 4.0]],
+            }
+            for name in ("a", "b")
+        },
+    }
+
+
+def two_runs() -> Timelines:
+    """Jobs 0 and 1 on two executors: under a one after the other, under b side by side.
+
+    Job 1 is a diamond, left and right between top and bottom; left is the longer way.
+    """
+    rows = {
+        "a": [
+            (0, 0, 0, 0, 0.0, 1000.0),
+            (0, 0, 1, 1, 0.0, 2000.0),
+            (1, 0, 0, 0, 2000.0, 4000.0),
+            (1, 1, 0, 0, 4000.0, 9000.0),
+            (1, 2, 0, 1, 4000.0, 6000.0),
+            (1, 3, 0, 1, 9000.0, 10_000.0),
+        ],
+        "b": [
+            (0, 0, 0, 0, 0.0, 1000.0),
+            (0, 0, 1, 0, 1000.0, 3000.0),
+            (1, 0, 0, 1, 0.0, 2000.0),
+            (1, 1, 0, 1, 2000.0, 7000.0),
+            (1, 2, 0, 0, 3000.0, 5000.0),
+            (1, 3, 0, 1, 7000.0, 8000.0),
+        ],
+    }
+    names = ["small", HOSTILE]
+    columns = ("job", "stage", "task", "executor", "start_ms", "finish_ms")
+    tables = []
+    for policy, tasks in rows.items():
+        named = dict(zip(columns, map(list, zip(*tasks, strict=True)), strict=True))
+        tables.append(
+            pa.table(
+                {
+                    "policy": [policy] * len(tasks),
+                    "sequence": pa.array([0] * len(tasks), pa.int32()),
+                    "name": [names[job] for job in named["job"]],
+                    **named,
+                }
+            )
+        )
+    diamond = (
+        Stage.fixed("top", 1, 2000.0),
+        Stage.fixed("left", 1, 5000.0, (0,)),
+        Stage.fixed(HOSTILE, 1, 2000.0, (0,)),
+        Stage.fixed("bottom", 1, 1000.0, (1, 2)),
+    )
+    jobs = (Job("small", (Stage.fixed("only", 2, 1500.0),)), Job(HOSTILE, diamond))
+    return Timelines(pa.concat_tables(tables), Trace("two", jobs))

@@ -1,0 +1,366 @@
+"""Reports: what is read, what is computed, what is packed; the page itself is in the browser's."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+import itertools
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decima import evaluate
+from decima.cli.main import main
+from decima.evaluation.timeline import timeline_table
+from decima.report import PageError, read_results, results_of
+from decima.report.comparison import by_size, charts, distribution, in_system, summary, table
+from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack
+from decima.report.page import page, shown_runs
+from files.errors import FileError
+from tests.commands import SMALL, refused, small_config
+from tests.pages import HOSTILE, results_json, two_runs
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
+    """Every figure of the policies, and the jobs of every sequence."""
+    report = evaluate(small_config(trace_file, policies=("strict_fair", "fifo")))
+    found = results_of(json.loads(json.dumps(report.to_json())), "here")
+    assert found.reference == "strict_fair"
+    for name, policy in found.policies.items():
+        own = report.policies[name]
+        np.testing.assert_array_equal(policy.figures["avg_jct_s"], own.avg_jct_s)
+        np.testing.assert_array_equal(policy.figures["fairness"], own.fairness)
+        for jct_s, run in zip(policy.jct_s, own.runs, strict=True):
+            np.testing.assert_allclose(jct_s, run.metrics.jct_s, atol=6e-4)
+        assert sum(policy.executor_s.values()) == pytest.approx(
+            4 * sum(run.metrics.makespan_s for run in own.runs)
+        )
+    for sequence in found.sequences:
+        assert len(sequence.name) == len(sequence.arrival_s) == 6
+        assert (np.diff(sequence.arrival_s) >= 0).all()
+
+
+DAMAGE: dict[str, tuple[tuple[str, ...], Any]] = {
+    "another format": (("format",), "gpx"),
+    "a figure that is text": (("policies", "a", "busy_executor_s"), "much"),
+    "no sequence": (("sequences",), []),
+    "a sequence without names": (("sequences",), [{"arrival_s": [1.0], "work_s": [1.0]}] * 2),
+    "other policies": (("config", "policies"), ["a", "c"]),
+    "too few values": (("policies", "b", "p95_jct_s"), {"per_sequence": [1.0]}),
+    "more jobs than arrived": (("policies", "b", "jct_s"), [[1.0, 2.0, 3.0], [1.0]]),
+    "infinite": (("policies", "b", "idle_executor_s"), float("inf")),
+}
+
+
+@pytest.mark.parametrize("label", DAMAGE)
+def test_damaged_results_are_refused_in_one_line(label: str) -> None:
+    content = results_json()
+    keys, value = DAMAGE[label]
+    at: Any = content
+    for key in keys[:-1]:
+        at = at[key]
+    at[keys[-1]] = value
+    with pytest.raises(FileError, match="here: ") as caught:
+        results_of(content, "here")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("changed", [{"version": 1}, {"version": None}])
+def test_results_of_another_version_say_what_to_do(changed: dict[str, Any]) -> None:
+    with pytest.raises(FileError, match="evaluate again"):
+        results_of({**results_json(), **changed}, "here")
+    content = results_json()
+    del content["format"], content["version"]
+    with pytest.raises(FileError, match="older release: evaluate again"):
+        results_of(content, "here")
+
+
+# --- what is computed ----------------------------------------------------------------------------
+
+
+def test_a_star_needs_intervals_that_exclude_zero() -> None:
+    """b is always lower in one figure, and lower on average only in the other."""
+    content = results_json(
+        avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 11.0]},
+        p95_jct_s={"a": [10.0, 12.0], "b": [5.0, 12.5]},
+        utilisation={"a": [0.5, 0.6], "b": [0.4, 0.5]},
+    )
+    cells = table(results_of(content, "here"))
+    stars = {name: {cell.figure for cell in row if cell.is_best} for name, row in cells.items()}
+    assert "avg_jct_s" in stars["b"]
+    assert "utilisation" in stars["a"]
+    assert "p95_jct_s" not in stars["a"] | stars["b"]
+
+
+def test_one_sequence_has_no_interval_and_no_star() -> None:
+    content = results_json()
+    content["config"]["sequences"] = 1
+    del content["sequences"][1:]
+    for policy in content["policies"].values():
+        del policy["jct_s"][1:]
+        for value in policy.values():
+            if isinstance(value, dict):
+                del value["per_sequence"][1:]
+    cells = table(results_of(content, "here"))
+    assert not any(cell.is_best for row in cells.values() for cell in row)
+    assert all(cell.estimate.ci95 is None for row in cells.values() for cell in row)
+
+
+def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
+    """Sequence 0: jobs at 0 and 4 s that take 6 and 20 s; sequence 1: 2 and 4 s."""
+    results = results_of(results_json(), "here")
+    series = distribution(results)
+    assert series.x[0] == 2.0
+    assert series.x[-1] == 20.0
+    shares = dict(zip(series.x, series.y["a"], strict=True))
+    assert [shares[2.0], shares[20.0]] == [0.25, 1.0]
+    between = next(share for x, share in shares.items() if 6.5 < x < 19)
+    assert between == 0.75
+    sizes = by_size(results)
+    assert sizes.x == [4.0, 40.0]
+    assert sizes.y["a"] == [4.0, 20.0]  # of 6, 2 and 4 s; of 20 s
+    steps = in_system(results)
+    assert steps.x == [0.0, 4.0, 6.0, 24.0]
+    assert steps.y["b"] == [1.0, 2.0, 1.0, 0.0]
+    assert charts(results)["time"]["a"] == {
+        "work": 0.4, "first tasks": 0.2, "moving": 0.1, "idle": 0.3,
+    }  # fmt: skip
+
+
+def test_over_settings_means_are_geometric() -> None:
+    """Half and twice as much cancel; one setting is below, one above."""
+    half = results_of(results_json(avg_jct_s={"a": [10.0, 20.0], "b": [5.0, 10.0]}), "one")
+    twice = results_of(results_json(avg_jct_s={"a": [10.0, 20.0], "b": [20.0, 40.0]}), "two")
+    (percent, below, above) = summary([half, twice])["b"]
+    assert percent == pytest.approx(0.0)
+    assert (below, above) == (1, 1)
+
+
+# --- the timelines -------------------------------------------------------------------------------
+
+
+def test_the_path_that_decided_a_jobs_end() -> None:
+    """Left ends after right, so bottom waited for left; a stage that never ran is passed over."""
+    parents = [[], [0], [0], [1, 2]]
+    assert critical_path(parents, {0: 2.0, 1: 9.0, 2: 6.0, 3: 10.0}) == [0, 1, 3]
+    assert critical_path(parents, {0: 2.0, 1: 5.0, 2: 6.0, 3: 10.0}) == [0, 2, 3]
+    assert critical_path(parents, {0: 2.0, 2: 6.0}) == [0, 2]
+
+
+def test_a_run_as_the_page_gets_it() -> None:
+    tasks, trace = two_runs()
+    found = gantt(tasks, Run("b", 0), trace)
+    assert (found["executors"], found["end_ms"], found["tasks"]) == (2, 8000.0, 6)
+    small, diamond = found["jobs"]
+    assert (small["name"], small["critical"]) == ("small", [0])
+    assert diamond["critical"] == [0, 1, 3]
+    assert diamond["parents"] == [[], [0], [0], [1, 2]]
+    assert found["stages"]["start_ms"][diamond["first"] + 2] == 3000.0
+    without = gantt(tasks, Run("b", 0), None)
+    assert "parents" not in without["jobs"][1]
+
+
+def unpacked(found: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
+    """As `unpacked` in common.js: first, start, finish, stage, count."""
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(found["packed"])), "<u4").astype(int)
+    rows = found["rows"]
+    first, rest = np.split(raw, [len(raw) - rows * (4 if found["merged"] else 3)])
+    step, duration, stage, *count = np.split(rest, len(rest) // rows)
+    start = np.concatenate([step[a:b].cumsum() for a, b in itertools.pairwise(first)])
+    unit = found["unit_ms"]
+    return [first, start * unit, (start + duration) * unit, stage, *count]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 5), st.floats(0, 3e6), st.floats(0, 1e5), st.integers(0, 40)),
+        min_size=1,
+        max_size=60,
+    )
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_packing_keeps_every_task(rows: list[tuple[int, float, float, int]]) -> None:
+    """Times to half a unit, by executor and start; some executors did nothing."""
+    rows = sorted(rows)
+    executor = np.array([row[0] for row in rows])
+    start = np.array([row[1] for row in rows])
+    finish = start + np.array([row[2] for row in rows])
+    stage = np.array([row[3] for row in rows])
+    packed = pack(Tasks(executor, start, finish, stage, np.ones(len(rows), np.int64)))
+    first, found_start, found_finish, found_stage = unpacked(packed)
+    assert first.tolist() == np.searchsorted(executor, np.arange(executor.max() + 2)).tolist()
+    np.testing.assert_allclose(found_start, start, atol=0.51 * packed["unit_ms"])
+    np.testing.assert_allclose(found_finish, finish, atol=0.51 * packed["unit_ms"])
+    assert found_stage.tolist() == stage.tolist()
+
+
+def test_blocks_lose_no_task_and_join_no_strangers() -> None:
+    """10,000 tasks of 50 stages on 4 executors, drawn as about 400 blocks."""
+    rng = np.random.default_rng(1)
+    start = np.sort(rng.uniform(0, 1e6, (4, 2500)), axis=1)
+    finish = np.minimum(start + 50, np.append(start[:, 1:], np.full((4, 1), 1.1e6), axis=1))
+    stage = np.repeat(rng.integers(50, size=(4, 25)), 100, axis=1)
+    tasks = Tasks(
+        np.repeat(np.arange(4), 2500), start.ravel(), finish.ravel(), stage.ravel(),
+        np.ones(10_000, np.int64),
+    )  # fmt: skip
+    found = merged(tasks, 400)
+    assert 100 <= len(found.start_ms) < 1000
+    assert found.number.sum() == 10_000
+    for one in range(50):
+        assert found.number[found.stage == one].sum() == (tasks.stage == one).sum()
+    assert (found.finish_ms >= found.start_ms).all()
+    packed = pack(found)
+    assert packed["merged"]
+    assert unpacked(packed)[4].tolist() == found.number.tolist()
+
+
+def test_a_real_evaluation_is_drawn_as_it_went(trace_file: Path) -> None:
+    """Every task of the timeline is in the page's columns."""
+    config = small_config(trace_file, policies=("strict_fair", "fifo"))
+    report = evaluate(config, timelines=(0,))
+    tasks = timeline_table(report)
+    found = gantt(tasks, Run("fifo", 0), report.trace)
+    _, start, finish, stage = unpacked(found)
+    own = tasks.filter(pa.compute.equal(tasks["policy"], "fifo")).to_pylist()
+    rows = {
+        (round(a, 1), round(b, 1), found["stages"]["job"][s], found["stages"]["number"][s])
+        for a, b, s in zip(start, finish, stage, strict=True)
+    }
+    assert rows == {
+        (round(one["start_ms"], 1), round(one["finish_ms"], 1), one["job"], one["stage"])
+        for one in own
+    }
+
+
+def test_the_reference_and_the_best_of_the_others_are_drawn() -> None:
+    results = results_of(results_json(), "here")
+    assert shown_runs(results, two_runs().table) == [Run("a", 0), Run("b", 0)]
+    with pytest.raises(PageError, match="no run of the first"):
+        shown_runs(results, two_runs().table.slice(0, 0))
+
+
+def test_names_are_never_html() -> None:
+    """Of jobs, of stages, and of policies."""
+    content = results_json()
+    content["config"]["policies"] = ["a", HOSTILE]
+    content["policies"][HOSTILE] = content["policies"].pop("b")
+    text = page([results_of(content, "here")], two_runs(), title=HOSTILE, command=HOSTILE)
+    assert HOSTILE not in text
+    assert "onerror=alert(2)>" not in text
+    assert text.count("<script") == text.count("</script>") == 2
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def test_evaluate_writes_a_page(trace_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    options = ["--trace", str(trace_file), *SMALL, "--policies", "strict_fair,fifo"]
+    result = CliRunner().invoke(main, ["evaluate", *options, "--report", str(path)])
+    assert result.exit_code == 0, result.output
+    text = path.read_text()
+    assert "strict_fair" in text
+    assert '"tasks":' in text
+
+
+def test_report_joins_results(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(results_json()))
+    out = tmp_path / "page.html"
+    names = [str(tmp_path / f"{name}.json") for name in ("one", "two")]
+    result = CliRunner().invoke(main, ["report", *names, "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "Over all settings" in out.read_text()
+
+
+def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
+    good, bad, out = tmp_path / "good.json", tmp_path / "bad.json", tmp_path / "page.html"
+    good.write_text(json.dumps(results_json()))
+    bad.write_text("{")
+
+    def ask(*arguments: object) -> Any:
+        return CliRunner().invoke(main, ["report", *map(str, arguments), "-o", str(out)])
+
+    refused(ask(bad), "bad.json")
+    refused(ask(tmp_path / "none.json"), "none.json")
+    refused(ask(good, "--timeline", tmp_path / "none.parquet"), "none.parquet")
+    refused(ask(good, "--timeline", bad), "bad.json", ".parquet or .csv")
+    other = tmp_path / "other.csv"
+    other.write_text("policy,sequence\na,0\n")
+    refused(ask(good, "--timeline", other), "no column 'job'")
+    wrong = CliRunner().invoke(main, ["report", str(good), "-o", str(tmp_path / "no" / "x.html")])
+    refused(wrong, "no")
+    assert not out.exists()
+
+
+def test_figures_for_papers_say_what_made_them_and_are_the_same_again(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(json.dumps(results_json()))
+    contents = []
+    for folder in ("first", "second"):
+        arguments = ["report", str(tmp_path / "one.json"), "--figures", str(tmp_path / folder)]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        contents.append({one.name: one.read_bytes() for one in (tmp_path / folder).iterdir()})
+    names = ("distribution", "size", "system", "executor-time")
+    assert set(contents[0]) == {f"{name}.{form}" for name in names for form in ("svg", "png")}
+    assert contents[0] == contents[1]
+    for name, content in contents[0].items():
+        assert b"decima " in content, name  # the command, in the metadata
+
+
+def test_report_asks_for_something_to_write(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(json.dumps(results_json()))
+    refused(CliRunner().invoke(main, ["report", str(tmp_path / "one.json")]), "nothing to write")
+
+
+def test_trace_events_hold_every_task_on_its_executors_track(
+    trace_file: Path, tmp_path: Path
+) -> None:
+    """As Perfetto reads them: complete slices in microseconds, named processes and threads."""
+    path, table_path = tmp_path / "tasks.json.gz", tmp_path / "tasks.parquet"
+    for out in (path, table_path):
+        options = ["--trace", str(trace_file), *SMALL, "--policies", "strict_fair,fifo"]
+        result = CliRunner().invoke(main, ["evaluate", *options, "--timeline", str(out)])
+        assert result.exit_code == 0, result.output
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    named = [event for event in content["traceEvents"] if event["ph"] == "M"]
+    process = {e["pid"]: e["args"]["name"] for e in named if e["name"] == "process_name"}
+    thread = {(e["pid"], e["tid"]): e["args"]["name"] for e in named if e["name"] == "thread_name"}
+    assert len(process) == 6  # two policies, three sequences
+    found = sorted(
+        (
+            process[e["pid"]], thread[e["pid"], e["tid"]], e["args"]["job"], e["args"]["stage"],
+            e["args"]["task"], round(e["ts"], 3), round(e["ts"] + e["dur"], 3),
+        )
+        for e in content["traceEvents"]
+        if e["ph"] == "X"
+    )  # fmt: skip
+    rows = pa.parquet.read_table(table_path).to_pylist()
+    assert found == sorted(
+        (
+            f"{row['policy']}, sequence {row['sequence']}", f"executor {row['executor']}",
+            row["job"], row["stage"], row["task"],
+            round(row["start_ms"] * 1000, 3), round(row["finish_ms"] * 1000, 3),
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def test_results_survive_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(results_json()))
+    content = copy.deepcopy(results_json())
+    assert read_results(path).label == results_of(content, "here").label

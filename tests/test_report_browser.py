@@ -1,0 +1,241 @@
+"""The report in a real browser: what it draws, what it answers to, what it leaves alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import (
+    chromium,
+    complaints,
+    open_page,
+    prefer,
+    requests,
+    resize,
+    skip_without_browser,
+    until,
+)
+from tests.pages import HOSTILE, results_json, two_runs
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    skip_without_browser()
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def shown(driver: Any, tmp_path: Path) -> Any:
+    """A driver that shows the report of two runs, 1280 pixels wide, in light colours."""
+    from decima.report import results_of, write_page
+
+    path = tmp_path / "report.html"
+    content = results_json(
+        avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 11.0]}, makespan_s={"a": [3, 4], "b": [100, 200]}
+    )
+    write_page(path, [results_of(content, "here")], two_runs(), title=HOSTILE, command="made so")
+    resize(driver, 1280)
+    prefer(driver, "light")
+    complaints(driver), requests(driver)
+    open_page(driver, path)
+    return driver
+
+
+def at(driver: Any, chart: int, executor: int, time_ms: float) -> tuple[float, float]:
+    """Where a moment of an executor is on the screen."""
+    found = driver.execute_script(
+        """
+        const chart = CHARTS[arguments[0]], box = chart.canvas.getBoundingClientRect();
+        return [box.left + (arguments[2] - VIEW.from) / (VIEW.to - VIEW.from) * box.width,
+                box.top + (arguments[1] + 0.5) / chart.run.executors * box.height];
+        """,
+        chart, executor, time_ms,
+    )  # fmt: skip
+    return float(found[0]), float(found[1])
+
+
+def mouse(driver: Any, kind: str, x: float, y: float, **more: Any) -> None:
+    driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **more})
+
+
+def click(driver: Any, x: float, y: float) -> None:
+    for kind in ("mousePressed", "mouseReleased"):
+        mouse(driver, kind, x, y, button="left", clickCount=1)
+
+
+def press(driver: Any, key: str) -> None:
+    text = {"text": key} if len(key) == 1 else {}
+    driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": "keyDown", "key": key, **text})
+    driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": "keyUp", "key": key})
+
+
+def show_timelines(driver: Any) -> None:
+    driver.execute_script("document.getElementById('timelines').scrollIntoView()")
+    driver.execute_script("CHARTS[0].canvas.focus({preventScroll: true})")
+
+
+def test_nothing_is_asked_of_the_network_and_nothing_complains(shown: Any) -> None:
+    assert requests(shown) == []
+    assert complaints(shown) == []
+    assert shown.title == HOSTILE
+
+
+def test_hostile_names_stay_text(shown: Any) -> None:
+    assert shown.execute_script("return document.querySelectorAll('img').length") == 0
+    assert shown.execute_script("return document.querySelector('h1').textContent") == HOSTILE
+
+
+def test_the_policy_of_the_page_forbids_what_is_not_in_it(shown: Any) -> None:
+    """A script that somebody smuggled in does not run, and no request leaves."""
+    shown.execute_script(
+        """
+        const script = document.createElement('script');
+        script.textContent = 'window.smuggled = 1';
+        document.body.append(script);
+        window.left = fetch('https://example.org').then(() => 'sent', () => 'refused');
+        """
+    )
+    assert shown.execute_script("return window.smuggled === undefined")
+    assert shown.execute_async_script("window.left.then(arguments[0])") == "refused"
+    complaints(shown), requests(shown)  # these were asked for
+
+
+def test_the_table_sorts_by_number_both_ways(shown: Any) -> None:
+    order = """
+        const table = document.querySelector('table.sortable');
+        const heading = table.tHead.rows[0].cells[arguments[0]];
+        heading.querySelector('button').click();
+        const names = [...table.tBodies[0].rows].map(row => row.cells[0].textContent.trim());
+        return [heading.ariaSort, names];
+    """
+    makespan = 5
+    assert shown.execute_script(order, makespan) == ["ascending", ["a", "b"]]
+    assert shown.execute_script(order, makespan) == ["descending", ["b", "a"]]
+    assert shown.execute_script(order, 1) == ["ascending", ["b", "a"]]  # 10 after 11: as numbers
+    assert shown.execute_script(order, 0) == ["ascending", ["a", "b"]]
+
+
+def test_hovering_tells_the_task_under_the_mouse(shown: Any) -> None:
+    """Every task of both runs, by its middle; and nothing where the executor is idle."""
+    show_timelines(shown)
+    for row in two_runs().table.to_pylist():
+        chart = ["a", "b"].index(row["policy"])
+        middle = (row["start_ms"] + row["finish_ms"]) / 2
+        mouse(shown, "mouseMoved", *at(shown, chart, row["executor"], middle))
+        until(shown, "return !document.getElementById('tip').hidden")
+        text = shown.execute_script("return document.getElementById('tip').textContent")
+        lines = text.split("\n")
+        assert lines[0] == f"job {row['job']}: {row['name']}"
+        assert lines[2] == f"executor {row['executor']}"
+        start, finish = row["start_ms"] / 1000, row["finish_ms"] / 1000
+        assert f"({finish - start:.2f} s)" in lines[3]
+        stages = [["only"], ["top", "left", HOSTILE, "bottom"]][row["job"]]
+        assert lines[1] == f"stage {stages[row['stage']]}"
+    mouse(shown, "mouseMoved", *at(shown, 0, 1, 3000.0))
+    until(shown, "return document.getElementById('tip').hidden")
+
+
+def test_both_charts_keep_the_same_time_when_one_is_zoomed(shown: Any) -> None:
+    """The wheel over the first; a task's left edge then is at the same place in both."""
+    show_timelines(shown)
+    x, y = at(shown, 0, 0, 2500.0)
+    for _ in range(4):
+        mouse(shown, "mouseWheel", x, y, deltaX=0, deltaY=-100)
+    until(shown, "return VIEW.to - VIEW.from < 5000")
+    assert at(shown, 0, 0, 2500.0)[0] == pytest.approx(x, abs=1.5)
+    assert at(shown, 1, 0, 2500.0)[0] == pytest.approx(x, abs=1.5)
+    # What is drawn, not what is computed: the pixel columns where job 1 begins under each policy.
+    shown.execute_script("CHARTS.forEach(chart => chart.draw())")
+    edge = """
+        const chart = CHARTS[arguments[0]], width = chart.canvas.width;
+        const x = Math.round((arguments[2] - VIEW.from) / (VIEW.to - VIEW.from) * width);
+        const y = Math.floor((arguments[1] + 0.5) * chart.rowHeight);
+        const pixel = (at) => [...chart.context.getImageData(at, y, 1, 1).data].join();
+        return [pixel(x - 3), pixel(x + 3)];
+    """
+    for chart, executor, time_ms in ((0, 0, 2000.0), (1, 0, 3000.0)):
+        before, after = shown.execute_script(edge, chart, executor, time_ms)
+        assert before != after, (chart, executor, time_ms)
+
+
+def test_dragging_moves_both(shown: Any) -> None:
+    show_timelines(shown)
+    press(shown, "+")
+    press(shown, "+")
+    until(shown, "return VIEW.to - VIEW.from < 6000")
+    before = shown.execute_script("return VIEW.from")
+    x, y = at(shown, 1, 0, 5000.0)
+    mouse(shown, "mousePressed", x, y, button="left", clickCount=1)
+    mouse(shown, "mouseMoved", x - 100, y, button="left", buttons=1)
+    mouse(shown, "mouseReleased", x - 100, y, button="left")
+    assert shown.execute_script("return VIEW.from") > before + 100
+    assert shown.execute_script("return CHOSEN.job") is None  # a drag is no click
+
+
+def test_a_click_shows_the_jobs_graph_and_the_path_that_decided(shown: Any) -> None:
+    show_timelines(shown)
+    click(shown, *at(shown, 1, 1, 4000.0))
+    until(shown, "return document.querySelectorAll('.graph svg').length === 2")
+    critical = shown.execute_script(
+        "return [...document.querySelectorAll('.graph')[1].querySelectorAll('g.critical title')]"
+        ".map(one => one.textContent.split(':')[0])"
+    )
+    assert critical == ["top", "left", "bottom"]
+    words = shown.execute_script("return document.getElementById('selection').textContent")
+    assert "a: 2.00 s to 10.0 s; b: 0.000 s to 8.00 s" in words
+    show_timelines(shown)
+    click(shown, *at(shown, 1, 1, 4000.0))
+    until(shown, "return CHOSEN.job === null")
+
+
+def test_all_of_it_by_keyboard(shown: Any) -> None:
+    """Zoom, move, choose, let go; and the headings of the table are buttons."""
+    show_timelines(shown)
+    press(shown, "+")
+    until(shown, "return VIEW.to - VIEW.from < 8000")
+    before = shown.execute_script("return VIEW.from")
+    press(shown, "ArrowRight")
+    until(shown, f"return VIEW.from > {before}")
+    press(shown, "n")
+    until(shown, "return CHOSEN.job === 0")
+    press(shown, "n")
+    until(shown, "return CHOSEN.job === 1")
+    press(shown, "p")
+    until(shown, "return CHOSEN.job === 0")
+    press(shown, "Escape")
+    until(shown, "return CHOSEN.job === null")
+    press(shown, "0")
+    until(shown, "return VIEW.from === 0 && VIEW.to === 10000")
+    reachable = shown.execute_script(
+        "return [...document.querySelectorAll('th button, canvas[role], nav a, #theme')]"
+        ".every(one => one.tabIndex >= 0)"
+    )
+    assert reachable
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_page(shown: Any, width: int, scheme: str) -> None:
+    resize(shown, width)
+    prefer(shown, scheme)
+    time.sleep(0.3)  # the page waits until a window keeps its size
+    assert shown.execute_script("return document.documentElement.scrollWidth") <= width
+    background = shown.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    assert complaints(shown) == []
+
+
+def test_a_button_changes_the_colours(shown: Any) -> None:
+    """Whatever the system asks for; charts are drawn again."""
+    shown.execute_script("document.getElementById('theme').click()")
+    background = "return getComputedStyle(document.body).backgroundColor"
+    assert shown.execute_script(background) == "rgb(20, 23, 27)"
+    assert shown.execute_script("return document.querySelectorAll('.u-wrap').length") == 3
+    shown.execute_script("document.getElementById('theme').click()")
+    assert shown.execute_script(background) == "rgb(255, 255, 255)"
+    assert complaints(shown) == []
