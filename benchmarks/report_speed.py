@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from decima.evaluation.report import FORMAT, VERSION
-from decima.report import Timelines, results_of, write_page
+from decima.report import Timelines, comparison_sections, results_of, write_page
 from decima.report.results import FIGURES
 from tests.browser import chromium, open_page, resize
 
@@ -113,7 +113,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, chromium() as driver:
         path = Path(folder) / "report.html"
         began, began_cpu = time.perf_counter(), time.process_time()
-        write_page(path, [results_of(content, "benchmark")], Timelines(table, None))
+        results = [results_of(content, "benchmark")]
+        sections = comparison_sections(results, Timelines(table, None))
+        write_page(path, sections, title="Benchmark", command="")
         spent_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
         print(f"made in {spent_s:.1f} s ({cpu_s:.1f} CPU s), {path.stat().st_size / 1e6:.1f} MB")
         resize(driver, 1280)

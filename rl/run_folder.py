@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from filelock import FileLock, Timeout
 
@@ -26,7 +26,47 @@ from files.writing import PARTIAL_SUFFIX, append, write_json, write_whole
 from rl.environment import environment
 from rl.errors import RunError
 
-_LOCK = "lock"
+_LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"
+
+
+class RunRecord(NamedTuple):
+    """What a run has written down so far."""
+
+    config: dict[str, Any]
+    metrics: list[dict[str, float]]
+
+
+def read_run(path: Path) -> RunRecord:
+    """The record of a run that may be under way in another process.
+
+    Raises:
+        RunError: the folder is no run, or cannot be read.
+    """
+    config = path / _CONFIG
+    if not config.is_file():
+        raise RunError(f"{path}: no run: it holds no {_CONFIG}")
+    return RunRecord(_read_config(config), [row for _, row in _metric_lines(path / _METRICS)])
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config = read_json(path, RunError)
+    if not isinstance(config, dict):
+        raise RunError(f"{path}: holds no JSON object")
+    return config
+
+
+def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
+    """The lines, up to one that was cut short."""
+    if not path.exists():
+        return
+    for line in read_bytes(path, RunError).splitlines():
+        try:
+            row = parse_json(line, str(path))
+        except FileError:  # a process was killed while it wrote this line
+            return
+        if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
+            raise RunError(f"{path}: {line[:40]!r} is not a line of metrics")
+        yield line, row
 
 
 class RunFolder:
@@ -38,9 +78,9 @@ class RunFolder:
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
         self._lock = lock
-        self.config_file = path / "config.json"
+        self.config_file = path / _CONFIG
         self.environment_file = path / "environment.json"
-        self.metrics_file = path / "metrics.jsonl"
+        self.metrics_file = path / _METRICS
         self.checkpoint_file = path / "checkpoint.safetensors"
         self.best_file = path / "best.safetensors"
         self.failure_folder = path / "failure"
@@ -94,10 +134,7 @@ class RunFolder:
         Raises:
             RunError: the file is not what was written.
         """
-        config = read_json(self.config_file, RunError)
-        if not isinstance(config, dict):
-            raise RunError(f"{self.config_file}: holds no JSON object")
-        return config
+        return _read_config(self.config_file)
 
     def append_metrics(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Add the line of one iteration.
@@ -110,11 +147,13 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, float]]:
         """The lines of `metrics.jsonl` so far, up to one that was cut short."""
-        return [metrics for _, metrics in self._metric_lines()]
+        return [metrics for _, metrics in _metric_lines(self.metrics_file)]
 
     def keep_metrics_before(self, iteration: int) -> None:
         """Drop the lines of this iteration and later ones: they will be written again."""
-        kept = [line for line, row in self._metric_lines() if row["iteration"] < iteration]
+        kept = [
+            line for line, row in _metric_lines(self.metrics_file) if row["iteration"] < iteration
+        ]
         write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept), RunError)
 
     def report_failure(self, report: Mapping[str, object]) -> None:
@@ -139,18 +178,6 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _metric_lines(self) -> Iterator[tuple[bytes, dict[str, float]]]:
-        if not self.metrics_file.exists():
-            return
-        for line in read_bytes(self.metrics_file, RunError).splitlines():
-            try:
-                row = parse_json(line, str(self.metrics_file))
-            except FileError:  # a process was killed while it wrote this line
-                return
-            if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
-                raise RunError(f"{self.metrics_file}: {line[:40]!r} is not a line of metrics")
-            yield line, row
 
     def _remove_partial_files(self) -> None:
         """Of a process that was killed while it wrote: the lock says that none is at work now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 
@@ -50,7 +51,9 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     """Summary, caveats, and a table each for policies, lengths and numbers of slots."""
     output = tmp_path / "whatif.json"
     few = ("--draws", "2", "--sequences", "2")
-    result = run("whatif", REAL, "--protocol", protocol, *few, "--json", output)
+    page = tmp_path / "whatif.html"
+    options = ("--protocol", protocol, *few, "--json", output, "--report", page)
+    result = run("whatif", REAL, *options)
     assert result.exit_code == 0, result.output
     for words in ("In short", "4 jobs are few", "Resampled arrivals", "By length", "4 slots"):
         assert words in result.output
@@ -61,6 +64,11 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     assert list(policies) == content["settings"]["policies"]
     assert policies["fifo"]["recorded"]["avg_jct_s"]["difference_percent"]["mean"] == 0.0
     assert content["sizes"]["1"]["policies"]["fifo"]["resampled"] is None
+    text = html.unescape(page.read_text())
+    average_s = policies["fifo"]["recorded"]["avg_jct_s"]["mean"]
+    assert f"<b>{average_s:.1f} s" in text or f"<b>{average_s:.2f} s" in text
+    for words in ("4 jobs are few", "Under fifo on 2 slots", "no other jobs"):
+        assert words in text
 
 
 def test_whatif_takes_its_reference_and_executors_from_the_user() -> None:

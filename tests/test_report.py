@@ -22,11 +22,23 @@ from hypothesis import strategies as st
 from decima import evaluate
 from decima.cli.main import main
 from decima.evaluation.timeline import timeline_table
-from decima.report import PageError, read_results, results_of
-from decima.report.comparison import by_size, charts, distribution, in_system, summary, table
+from decima.report import comparison_sections, read_results, results_of
+from decima.report.comparison import (
+    by_size,
+    distribution,
+    executor_time,
+    in_system,
+    summary,
+    table,
+)
 from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack
-from decima.report.page import page, shown_runs
+from decima.report.page import page
+from decima.report.section import Lines
+from decima.report.timelines import shown_runs
+from decima.report.training import training_section
+from decima.training.config import TrainConfig
 from files.errors import FileError
+from rl.run_folder import RunFolder
 from tests.commands import SMALL, refused, small_config
 from tests.pages import HOSTILE, results_json, two_runs
 
@@ -134,7 +146,7 @@ def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     steps = in_system(results)
     assert steps.x == [0.0, 4.0, 6.0, 24.0]
     assert steps.y["b"] == [1.0, 2.0, 1.0, 0.0]
-    assert charts(results)["time"]["a"] == {
+    assert executor_time(results)["a"] == {
         "work": 0.4, "first tasks": 0.2, "moving": 0.1, "idle": 0.3,
     }  # fmt: skip
 
@@ -248,7 +260,7 @@ def test_a_real_evaluation_is_drawn_as_it_went(trace_file: Path) -> None:
 def test_the_reference_and_the_best_of_the_others_are_drawn() -> None:
     results = results_of(results_json(), "here")
     assert shown_runs(results, two_runs().table) == [Run("a", 0), Run("b", 0)]
-    with pytest.raises(PageError, match="no run of the first"):
+    with pytest.raises(FileError, match="no run of these"):
         shown_runs(results, two_runs().table.slice(0, 0))
 
 
@@ -257,10 +269,79 @@ def test_names_are_never_html() -> None:
     content = results_json()
     content["config"]["policies"] = ["a", HOSTILE]
     content["policies"][HOSTILE] = content["policies"].pop("b")
-    text = page([results_of(content, "here")], two_runs(), title=HOSTILE, command=HOSTILE)
+    text = page(
+        comparison_sections([results_of(content, "here")], two_runs()),
+        title=HOSTILE,
+        command=HOSTILE,
+    )
     assert HOSTILE not in text
     assert "onerror=alert(2)>" not in text
     assert text.count("<script") == text.count("</script>") == 2
+
+
+# --- trainings -----------------------------------------------------------------------------------
+
+
+def run_folder(path: Path) -> Path:
+    """Three iterations, of which the first and the last were validated, and a line cut short."""
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(TrainConfig().to_json()))
+    rows: list[dict[str, float]] = [
+        {"iteration": 0, "plans": 100, "elapsed_s": 10, "entropy": 0.5, "rollouts_percent": 3.0,
+         "validation/score": -10.0, "validation/above_es_rule": 20.0,
+         "validation/one_percent": -10.0, "validation/<b>_percent": -5.0},
+        {"iteration": 1, "plans": 300, "elapsed_s": 20, "entropy": 0.4, "rollouts_percent": 2.0},
+        {"iteration": 2, "plans": 200, "elapsed_s": 25, "entropy": 0.3, "rollouts_percent": 1.0,
+         "validation/score": -19.0, "validation/above_es_rule": -10.0,
+         "validation/one_percent": -19.0, "validation/<b>_percent": -15.0},
+    ]  # fmt: skip
+    lines = [json.dumps(row) for row in rows]
+    (path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"iteration": 3, "pl')
+    return path
+
+
+def test_a_training_beside_its_references(tmp_path: Path) -> None:
+    """19 % below strict fair and 10 % below es_rule: es_rule itself is 10 % below strict fair."""
+    section = training_section(run_folder(tmp_path / "run"))
+    assert section.content["best"]["iteration"] == 2
+    assert section.content["references"] == [("es_rule", pytest.approx(-10.0))]
+    assert section.content["settings"] == [("<b>", -15.0), ("one", -19.0)]
+    charts = {chart.title: chart.series for chart in section.charts if isinstance(chart, Lines)}
+    score = charts["Average JCT against strict_fair on held-back sequences"]
+    assert score.x == [0, 2]
+    assert score.y["model"] == [-10.0, -19.0]
+    assert score.y["es_rule"] == [-25.0, -10.0]
+    assert charts["Throughput"].y == {"Throughput": [10.0, 30.0, 40.0]}
+    assert charts["Entropy"].y == {"Entropy": [0.5, 0.4, 0.3]}
+    (lengths,) = charts["Length of an episode"].y.values()
+    assert lengths[0] == TrainConfig().episodes.start_jobs
+
+
+def test_a_training_before_its_first_iteration(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    (folder / "metrics.jsonl").unlink()
+    section = training_section(folder)
+    assert section.charts == []
+    assert "no validation yet" in page([section], title="t", command="c")
+
+
+def test_a_training_is_reported_while_another_process_holds_it(tmp_path: Path) -> None:
+    folder, out = run_folder(tmp_path / "run"), tmp_path / "page.html"
+    with RunFolder.open(folder):
+        result = CliRunner().invoke(main, ["report", str(folder), "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "after iteration 2" in out.read_text()
+    assert "<b>_percent" not in out.read_text()
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    refused(CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(out)]), "no run")
+    folder = run_folder(tmp_path / "run")
+    (folder / "metrics.jsonl").write_text('{"iteration": "x"}\n')
+    refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), "metrics.jsonl")
+    wrong = ["report", str(folder), "--figures", str(tmp_path / "figures")]
+    refused(CliRunner().invoke(main, wrong), "there is none")
 
 
 # --- the commands --------------------------------------------------------------------------------

@@ -32,13 +32,14 @@ def driver() -> Iterator[Any]:
 @pytest.fixture
 def shown(driver: Any, tmp_path: Path) -> Any:
     """A driver that shows the report of two runs, 1280 pixels wide, in light colours."""
-    from decima.report import results_of, write_page
+    from decima.report import comparison_sections, results_of, write_page
 
     path = tmp_path / "report.html"
     content = results_json(
         avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 11.0]}, makespan_s={"a": [3, 4], "b": [100, 200]}
     )
-    write_page(path, [results_of(content, "here")], two_runs(), title=HOSTILE, command="made so")
+    sections = comparison_sections([results_of(content, "here")], two_runs())
+    write_page(path, sections, title=HOSTILE, command="made so")
     resize(driver, 1280)
     prefer(driver, "light")
     complaints(driver), requests(driver)

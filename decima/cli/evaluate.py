@@ -10,12 +10,14 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import (
+    REPORT,
     TUNED,
     build_config,
     check_folder,
     parse_names,
     read_all_tuned,
     workload_options,
+    write_report,
 )
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
@@ -41,7 +43,7 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--timeline", type=_OUTPUT, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
 )
-@click.option("--report", "page", type=_OUTPUT, help="Write a page to look at (HTML).")
+@REPORT
 def evaluate(
     policies: str,
     workers: int,
@@ -92,12 +94,11 @@ def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None
 
 def _write_page(report: Report, page: Path) -> None:
     # Only who wants a page waits for its libraries.
-    from decima.cli.report import command_line
-    from decima.report import Timelines, results_of, write_page
+    from decima.report import Timelines, comparison_sections, results_of
 
     results = results_of(report.to_json(), "these results")
     timelines = Timelines(timeline_table(report), report.trace)
-    write_page(page, [results], timelines, command=command_line())
+    write_report(page, comparison_sections([results], timelines))
 
 
 def _print(report: Report) -> None:

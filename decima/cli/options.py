@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +17,9 @@ from spark_sim import Protocol
 from traces.estimates import KINDS
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
+
+if TYPE_CHECKING:
+    from decima.report import Section
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -158,6 +163,28 @@ def check_folder(path: Path | None) -> None:
     """Refuse an output path without a folder now, not after the work is done."""
     if path is not None and not path.parent.is_dir():
         raise ConfigError(f"{path}: cannot write: there is no folder {path.parent}")
+
+
+REPORT = click.option(
+    "--report",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page to look at (HTML).",
+)
+
+
+def write_report(path: Path, sections: Sequence[Section], title: str | None = None) -> None:
+    """Write a page that names the command that was typed."""
+    # Only who wants a page waits for its libraries.
+    from decima.report import write_page
+
+    title = "Comparison of schedulers" if title is None else title
+    write_page(path, sections, title=title, command=command_line())
+
+
+def command_line() -> str:
+    """What was typed."""
+    return shlex.join(["decima", *sys.argv[1:]])
 
 
 def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from decima.cli.options import check_folder
-from decima.report import Results, Timelines, read_results, write_page
+from decima.cli.options import check_folder, command_line, write_report
+from decima.evaluation.timeline import read_timeline
 from files.errors import FileError
 from traces import Trace, TraceError, load_trace
 
-_INPUT = click.Path(dir_okay=False, path_type=Path)
+if TYPE_CHECKING:
+    from decima.report import Results, Section, Timelines
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("results", nargs=-1, required=True, type=_INPUT)
-@click.option(
-    "--timeline", type=_INPUT, help="Tasks of the first of the results (.parquet or .csv)."
-)
+@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--timeline", type=_FILE, help="Tasks of the first of the results (.parquet, .csv).")
 @click.option("--title", default="Comparison of schedulers", show_default=True)
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the figures of the first of the results, as SVG and PNG.",
 )
-@click.option("-o", "--output", type=_INPUT, help="HTML file to write.")
+@click.option("-o", "--output", type=_FILE, help="HTML file to write.")
 def report(
     results: tuple[Path, ...],
     timeline: Path | None,
@@ -35,42 +35,44 @@ def report(
     figures: Path | None,
     output: Path | None,
 ) -> None:
-    """Make one HTML file of the RESULTS that `decima evaluate --json` wrote.
+    """Make one HTML file of RESULTS: files of `decima evaluate --json`, run folders of training.
 
-    The file opens from disk and asks the network for nothing. Each of the RESULTS becomes a
-    section; with several, the policies are compared over all of them, too.
+    The page opens from disk and asks the network for nothing. Each of the RESULTS becomes a
+    section; with several evaluations, the policies are compared over all of them, too.
     """
+    from decima.report import comparison_sections, read_results
+    from decima.report.figures import write_figures
+    from decima.report.training import training_section
+
     if output is None and figures is None:
         raise click.UsageError("nothing to write: give --output FILE or --figures FOLDER")
     check_folder(output)
-    found = [read_results(path) for path in results]
-    timelines = None if timeline is None else read_timelines(timeline, found[0])
+    found = [read_results(path) for path in results if not path.is_dir()]
+    if not found and (timeline is not None or figures is not None):
+        raise click.UsageError("--timeline and --figures are of an evaluation, and there is none")
+    sections: list[Section] = []
+    if found:
+        tasks = None if timeline is None else _timelines(timeline, found[0])
+        sections += comparison_sections(found, tasks)
+    folders = [path for path in results if path.is_dir()]
+    sections += [training_section(path, number) for number, path in enumerate(folders)]
     if output is not None:
-        write_page(output, found, timelines, title=title, command=command_line())
+        write_report(output, sections, title)
     if figures is not None:
-        # matplotlib takes a second to load.
-        from decima.report.figures import write_figures
-
         figures.mkdir(parents=True, exist_ok=True)
         write_figures(figures, found[0], command_line())
 
 
-def read_timelines(path: Path, results: Results) -> Timelines:
+def _timelines(path: Path, results: Results) -> Timelines:
     """The tasks in a file, and the jobs where their trace is at hand."""
-    # pyarrow's CSV takes a moment to load.
-    from decima.evaluation.timeline import read_timeline
+    from decima.report import Timelines
 
-    return Timelines(read_timeline(path), trace_of(results))
+    return Timelines(read_timeline(path), _trace(results.trace))
 
 
-def trace_of(results: Results) -> Trace | None:
-    """The trace that the results were made with; None where it is not at hand."""
+def _trace(name: str) -> Trace | None:
+    """The trace that results were made with; None where it is not at hand."""
     try:
-        return load_trace(results.trace)
+        return load_trace(name)
     except (TraceError, FileError):
         return None
-
-
-def command_line() -> str:
-    """What was typed."""
-    return shlex.join(["decima", *sys.argv[1:]])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from decima.cli.console import stdout
+from decima.cli.options import REPORT, check_folder, write_report
 from decima.evaluation.config import ConfigError
 from decima.kernels import POLICIES
 from decima.tuning import read_tuned
@@ -43,6 +44,7 @@ _COMPILED_LAST = "agent"
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
 @click.option("--workers", default=1, show_default=True, help="Processes; results stay the same.")
+@REPORT
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
@@ -56,6 +58,7 @@ def train(
     resume: bool,
     workers: int,
     minutes: float | None,
+    page: Path | None,
 ) -> None:
     """Train a policy by policy gradient.
 
@@ -69,6 +72,7 @@ def train(
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
+    check_folder(page)
     if workers < 1:
         raise ConfigError(f"workers must be 1 or more, got {workers}")
     if resume and (config_path is not None or changes or tuned is not None):
@@ -100,6 +104,10 @@ def train(
             stdout().print(verdict(folder, state.best_iteration))
         if (out / MODEL).exists():
             stdout().print(f"model: {out / MODEL}")
+        if page is not None:
+            from decima.report.training import training_section
+
+            write_report(page, [training_section(out)], f"Training {out.name}")
 
 
 class _Preparation:

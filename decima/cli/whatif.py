@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import GROUP_BY, parse_names
+from decima.cli.options import GROUP_BY, REPORT, check_folder, parse_names, write_report
 from decima.cli.replay import JSON, LOGS
 from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
@@ -69,6 +69,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 @click.option("--seed", default=_DEFAULT.seed, show_default=True)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @JSON
+@REPORT
 def whatif(
     logs: tuple[Path, ...],
     executors: int | None,
@@ -80,12 +81,14 @@ def whatif(
     seed: int,
     no_driver_times: bool,
     json_path: Path | None,
+    page: Path | None,
 ) -> None:
     """What other schedulers, or more executors, would do to the jobs of Spark event LOGS.
 
     LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
     policies and on half and twice the executors, and says what would change most.
     """
+    check_folder(page)
     recording = read_recording(logs, group_by=GroupBy(group_by))
     settings = WhatIfSettings(
         recorded_slots(recording) if executors is None else executors,
@@ -113,6 +116,11 @@ def whatif(
     if json_path is not None:
         content = {"replay": check.to_json()["fidelity"], **to_json(found)}
         write_json(json_path, content)
+    if page is not None:
+        from decima.report.whatif import whatif_section
+
+        title = f"What if: {logs[0].name}"
+        write_report(page, [whatif_section(found, check, _facts(found))], title)
 
 
 def _policies(recording: Recording, names: str | None) -> tuple[str, ...]:

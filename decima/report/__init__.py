@@ -1,6 +1,34 @@
-"""Results as one HTML file that opens from disk, and as figures for a paper."""
+"""Results as one HTML file that opens from disk, and as figures for papers."""
 
-from decima.report.page import PageError, Timelines, write_page
+from collections.abc import Sequence
+
+from decima.report.comparison import comparison_section, summary_section
+from decima.report.page import write_page
 from decima.report.results import Results, read_results, results_of
+from decima.report.section import Section
+from decima.report.timelines import Timelines, timelines_section
 
-__all__ = ["PageError", "Results", "Timelines", "read_results", "results_of", "write_page"]
+__all__ = [
+    "Results",
+    "Section",
+    "Timelines",
+    "comparison_sections",
+    "read_results",
+    "results_of",
+    "write_page",
+]
+
+
+def comparison_sections(
+    results: Sequence[Results], timelines: Timelines | None = None
+) -> list[Section]:
+    """What a page shows of evaluations: over all of them, each, and tasks of the first.
+
+    Raises:
+        FileError: the timeline does not belong to the first of the results.
+    """
+    found = [summary_section(results)] if len(results) > 1 else []
+    found += [comparison_section(one, number) for number, one in enumerate(results)]
+    if timelines is not None:
+        found.append(timelines_section(results[0], timelines))
+    return found

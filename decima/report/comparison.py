@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
-from decima.report.results import FIGURES, Jobs, PolicyResults, Results, significant
+from decima.report.results import FIGURES, Jobs, PolicyResults, Results
+from decima.report.section import Bars, Lines, Section, Series, series
 from traces.numbers import Float64, Int64
 
 HIGHER_IS_BETTER = frozenset({"utilisation", "fairness"})
+
+HEADINGS = {
+    "avg_jct_s": ("average JCT", "s"),
+    "median_jct_s": ("median", "s"),
+    "p95_jct_s": ("p95", "s"),
+    "p99_jct_s": ("p99", "s"),
+    "makespan_s": ("makespan", "s"),
+    "avg_slowdown": ("slowdown", ""),
+    "utilisation": ("utilisation", "%"),
+    "fairness": ("fairness", ""),
+}
+"""of the columns: name and unit"""
 
 _DISTRIBUTION_POINTS = 200
 _SIZE_GROUPS = 12
@@ -28,13 +41,6 @@ class Cell(NamedTuple):
     """to the first policy, percent, paired by sequence; None of the first policy itself"""
     is_best: bool
     """better than each other policy, every paired interval excluding zero"""
-
-
-class Series(NamedTuple):
-    """A chart: common x, and y of each policy (None: nothing there)."""
-
-    x: list[float]
-    y: dict[str, list[float | None]]
 
 
 def table(results: Results) -> dict[str, list[Cell]]:
@@ -85,7 +91,7 @@ def distribution(results: Results) -> Series:
         name: np.searchsorted(jct_s, x, side="right") / max(1, len(jct_s))
         for name, jct_s in pooled.items()
     }
-    return _series(x, shares)
+    return series(x, shares)
 
 
 def by_size(results: Results) -> Series:
@@ -105,7 +111,7 @@ def by_size(results: Results) -> Series:
                                                                  strict=True)]
         )  # fmt: skip
         found[name] = np.array([_mean(jct_s[group == one]) for one in kept])
-    return _series(x, found)
+    return series(x, found)
 
 
 def in_system(results: Results, number: int = 0) -> Series:
@@ -119,7 +125,7 @@ def in_system(results: Results, number: int = 0) -> Series:
     for name, (time_s, count) in steps.items():
         at = np.searchsorted(time_s, times, side="right") - 1
         counts[name] = np.where(at >= 0, count[np.maximum(at, 0)], 0).astype(float)
-    return _series(times, counts)
+    return series(times, counts)
 
 
 def executor_time(results: Results) -> dict[str, dict[str, float]]:
@@ -164,14 +170,62 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
     return found
 
 
-def charts(results: Results) -> dict[str, Any]:
-    """All charts of an evaluation, as the page's script takes them."""
-    return {
-        "distribution": distribution(results)._asdict(),
-        "size": by_size(results)._asdict(),
-        "system": in_system(results)._asdict(),
-        "time": executor_time(results),
-    }
+def comparison_section(results: Results, number: int) -> Section:
+    """The section of one evaluation, the `number`th of the page."""
+    return Section(
+        anchor=f"evaluation-{number}",
+        heading=results.label,
+        template="comparison.html",
+        content={
+            "results": results,
+            "cells": table(results),
+            "figures": [(name, *HEADINGS[name]) for name in FIGURES],
+        },
+        charts=charts(results),
+    )
+
+
+def charts(results: Results) -> list[Lines | Bars]:
+    """The charts of one evaluation."""
+    return [
+        Lines(
+            "Share of jobs complete within so many seconds, all sequences",
+            distribution(results),
+            "completion time, s",
+            "share of jobs",
+            log_x=True,
+        ),
+        Lines(
+            "Mean completion time by a job's work in executor seconds, all sequences",
+            by_size(results),
+            "work, executor seconds",
+            "completion time, s",
+            log_x=True,
+            log_y=True,
+        ),
+        Lines(
+            "Jobs in the system over time, sequence 0",
+            in_system(results),
+            "time, s",
+            "jobs",
+            stepped=True,
+        ),
+        Bars("What the executors' time went into, all sequences", executor_time(results)),
+    ]
+
+
+def summary_section(all_results: Sequence[Results]) -> Section:
+    """The section over several evaluations."""
+    return Section(
+        anchor="summary",
+        heading="Over all settings",
+        template="summary.html",
+        content={
+            "reference": all_results[0].reference,
+            "settings": len(all_results),
+            "rows": summary(all_results),
+        },
+    )
 
 
 def _steps(jobs: Jobs, jct_s: Float64) -> tuple[Float64, Int64]:
@@ -191,13 +245,3 @@ def _padded(jct_s: Float64, count: int) -> Float64:
 def _mean(values: Float64) -> float:
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
-
-
-def _series(x: Float64, y: Mapping[str, Float64]) -> Series:
-    return Series(
-        [significant(float(value)) for value in x],
-        {
-            name: [None if np.isnan(value) else significant(float(value)) for value in values]
-            for name, values in y.items()
-        },
-    )

@@ -10,8 +10,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from decima.report.comparison import Series, by_size, distribution, executor_time, in_system
+from decima.report.comparison import by_size, distribution, executor_time, in_system
 from decima.report.results import Results
+from decima.report.section import Series
 from files.writing import write_whole
 
 _COLOURS = (

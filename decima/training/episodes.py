@@ -75,15 +75,20 @@ class Episode:
     run: Run
 
 
+def curriculum_of(config: TrainConfig) -> Curriculum:
+    """How the mean number of arrivals in an episode grows."""
+    episodes = config.episodes
+    return Curriculum(
+        episodes.start_jobs, episodes.end_jobs, episodes.growth_iterations, "geometric"
+    )
+
+
 class EpisodeSource:
     """All episodes of a training, each a pure function of the configuration and its number."""
 
     def __init__(self, config: TrainConfig) -> None:
         self._config = config
-        episodes = config.episodes
-        self._curriculum = Curriculum(
-            episodes.start_jobs, episodes.end_jobs, episodes.growth_iterations, "geometric"
-        )
+        self._curriculum = curriculum_of(config)
         self.settings = settings_of(config)
         self._workloads: dict[tuple[str, str, int], Workload] = {}
 

@@ -19,7 +19,8 @@ def seconds(value_s: float) -> str:
     return f"{value_s:,.{digits}f} s"
 
 
-def _figure(estimate: Estimate) -> str:
+def figure(estimate: Estimate) -> str:
+    """A time with its interval."""
     if estimate.ci95 is None:
         return seconds(estimate.mean)
     low, high = (seconds(value).removesuffix(" s") for value in estimate.ci95)
@@ -66,7 +67,7 @@ def policies_table(found: WhatIf, arrivals: str) -> Table:
         cells = []
         for values, base in zip(_averages(result, arrivals), first, strict=True):
             versus = "" if name == reference else percent(difference_percent(values, base))
-            cells += [_figure(mean_of(values)), versus]
+            cells += [figure(mean_of(values)), versus]
         table.add_row(name, *cells)
     return table
 

@@ -1,10 +1,5 @@
 // Lines by uPlot, bars by plain elements.
 
-const FORMS = {
-  distribution: { x: "completion time, s", y: "share of jobs", logX: true },
-  size: { x: "work, executor seconds", y: "completion time, s", logX: true, logY: true },
-  system: { x: "time, s", y: "jobs", stepped: true },
-};
 const PARTS = { work: "#0072b2", "first tasks": "#56b4e9", moving: "#e69f00", idle: null };
 
 function axis(label) {
@@ -13,10 +8,10 @@ function axis(label) {
     size: label === undefined ? 40 : 44, labelSize: 18 };
 }
 
-function drawLines(figure, series, form) {
+function drawLines(figure, form) {
   const place = figure.querySelector(".plot");
   place.replaceChildren();
-  const names = Object.keys(series.y);
+  const series = form.series, names = Object.keys(series.y);
   if (series.x.length === 0) {
     place.append("Nothing to draw: no job took any time.");
     return null;
@@ -25,9 +20,9 @@ function drawLines(figure, series, form) {
   const shorter = (self, ticks) => ticks.map((v) => (v === null ? "" : v >= 1e4 ? v.toExponential(0) : String(v)));
   const options = {
     width: Math.max(280, place.clientWidth), height: 260,
-    scales: { x: { time: false, distr: form.logX ? 3 : 1 }, y: { distr: form.logY ? 3 : 1 } },
-    axes: [{ ...axis(form.x), values: form.logX ? shorter : undefined },
-      { ...axis(form.y), values: form.logY ? shorter : undefined, size: 50 }],
+    scales: { x: { time: false, distr: form.log_x ? 3 : 1 }, y: { distr: form.log_y ? 3 : 1 } },
+    axes: [{ ...axis(form.x), values: form.log_x ? shorter : undefined },
+      { ...axis(form.y), values: form.log_y ? shorter : undefined, size: 50 }],
     series: [{ label: form.x },
       ...names.map((name, index) => ({ label: name, width: 1.6, paths, points: { show: false }, ...lineOf(index) }))],
     cursor: { drag: { x: true, y: false } },
@@ -66,9 +61,9 @@ function drawParts(figure, shares) {
 function drawCharts() {
   const plots = [];
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
-    const kind = figure.dataset.chart, series = DATA.evaluations[figure.dataset.evaluation][kind];
-    if (kind === "time") drawParts(figure, series);
-    else plots.push([drawLines(figure, series, FORMS[kind]), figure.querySelector(".plot")]);
+    const chart = DATA.charts[figure.dataset.chart];
+    if (chart.kind === "parts") drawParts(figure, chart.shares);
+    else plots.push([drawLines(figure, chart), figure.querySelector(".plot")]);
   }
   return plots.filter(([plot]) => plot !== null);
 }

@@ -1,0 +1,151 @@
+"""The section of a training run: its curves beside the references, and what it reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decima.report.section import Lines, Section, series
+from rl.run_folder import RunRecord, read_run
+from traces.numbers import Float64
+
+_VALIDATION, _SCORE = "validation/", "validation/score"
+_ABOVE = "validation/above_"
+_SETTING = "_percent"
+_NAMED = {
+    "reward_rate": ("Average reward", "minus the mean number of jobs in the system"),
+    "entropy": ("Entropy", "share of the greatest possible"),
+    "loss": ("Loss", ""),
+    "divergence": ("How far an iteration moves the policy", "KL divergence"),
+    "gradient_norm": ("Gradient norm", ""),
+    "learning_rate": ("Learning rate", ""),
+    "plans": ("Plans learned from", "an iteration"),
+}
+"""metrics with a chart of their own: title, axis"""
+
+
+def training_section(path: Path, number: int = 0) -> Section:
+    """The section of the run in a folder, which may be under way.
+
+    Raises:
+        RunError: (one line) the folder is no run, or cannot be read.
+    """
+    run = read_run(path)
+    best = _best(run)
+    return Section(
+        anchor=f"training-{number}",
+        heading=f"Training {path.name}",
+        template="training.html",
+        content={
+            "iterations": len(run.metrics),
+            "planned": run.config.get("iterations"),
+            "minutes": run.metrics[-1].get("elapsed_s", 0.0) / 60 if run.metrics else 0.0,
+            "best": best,
+            "references": [] if best is None else sorted(references(best).items()),
+            "settings": [] if best is None else sorted(_settings(best).items()),
+        },
+        charts=_charts(run),
+    )
+
+
+def references(row: dict[str, float]) -> dict[str, float]:
+    """Where other policies stand on the validation sequences, percent of the first reference.
+
+    A row says how far the model is from strict fair (`score`) and from each other policy
+    (`above_NAME`), both in percent; the quotient of the two is that policy's own.
+    """
+    share = 1 + row[_SCORE] / 100
+    return {
+        name.removeprefix(_ABOVE): 100 * (share / (1 + value / 100) - 1)
+        for name, value in row.items()
+        if name.startswith(_ABOVE)
+    }
+
+
+def _settings(row: dict[str, float]) -> dict[str, float]:
+    return {
+        name.removeprefix(_VALIDATION).removesuffix(_SETTING): value
+        for name, value in row.items()
+        if name.startswith(_VALIDATION) and name.endswith(_SETTING)
+    }
+
+
+def _best(run: RunRecord) -> dict[str, float] | None:
+    """The validation with the lowest score."""
+    rows = [row for row in run.metrics if _SCORE in row]
+    return min(rows, key=lambda row: row[_SCORE], default=None)
+
+
+def _charts(run: RunRecord) -> list[Lines]:
+    rows = run.metrics
+    if not rows:
+        return []
+    found = []
+    validated = [row for row in rows if _SCORE in row]
+    if validated:
+        found.append(_lines("Average JCT against strict_fair on held-back sequences", "%",
+                            validated, _score_lines))  # fmt: skip
+        by_setting: dict[str, Float64] = {
+            name: np.array([_settings(row).get(name, np.nan) for row in validated])
+            for name in _settings(validated[-1])
+        }
+        found.append(_lines("The same in each setting", "%", validated, lambda _: by_setting))
+    if "rollouts_percent" in rows[-1]:
+        found.append(_column(rows, "rollouts_percent",
+                             "Average JCT of the rollouts, which explore, against strict_fair",
+                             "%"))  # fmt: skip
+    found += [_column(rows, name, *words) for name, words in _NAMED.items() if name in rows[-1]]
+    if "elapsed_s" in rows[-1] and "plans" in rows[-1]:
+        found.append(_lines("Throughput", "plans a second", rows, _throughput))
+    length = curriculum_jobs(run.config)
+    if length is not None:
+        means = np.array([length(int(row["iteration"])) for row in rows])
+        found.append(_lines("Length of an episode", "mean arrivals", rows, lambda _: {"": means}))
+    return found
+
+
+def _lines(
+    title: str,
+    axis: str,
+    rows: list[dict[str, float]],
+    values: Callable[[list[dict[str, float]]], dict[str, Float64]],
+) -> Lines:
+    x = np.array([row["iteration"] for row in rows], float)
+    named = {name or title: column for name, column in values(rows).items()}
+    return Lines(title, series(x, named), "iteration", axis)
+
+
+def _column(rows: list[dict[str, float]], name: str, title: str, axis: str) -> Lines:
+    values = np.array([row.get(name, np.nan) for row in rows])
+    return _lines(title, axis, rows, lambda _: {"": values})
+
+
+def _score_lines(rows: list[dict[str, float]]) -> dict[str, Float64]:
+    """The model, and where the references are on the same sequences."""
+    found = {"model": np.array([row[_SCORE] for row in rows])}
+    for name in references(rows[-1]):
+        found[name] = np.array([references(row).get(name, np.nan) for row in rows])
+    return found
+
+
+def _throughput(rows: list[dict[str, float]]) -> dict[str, Float64]:
+    elapsed_s = np.diff(np.array([row.get("elapsed_s", np.nan) for row in rows]), prepend=0.0)
+    plans = np.array([row.get("plans", np.nan) for row in rows])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Float64 = np.where(elapsed_s > 0, plans / elapsed_s, np.nan)
+    return {"": found}
+
+
+def curriculum_jobs(config: dict[str, Any]) -> Callable[[int], float] | None:
+    """Mean arrivals in an episode by iteration; None where the run's settings do not say."""
+    # The trainer's own word for it, which loads torch.
+    from decima.training.config import config_from
+    from decima.training.episodes import curriculum_of
+
+    try:
+        return curriculum_of(config_from(config)).mean
+    except ValueError:  # of another agent, or of another release
+        return None

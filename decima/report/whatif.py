@@ -1,0 +1,111 @@
+"""The section of a what-if: plain words first, figures after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from decima.evaluation.statistics import difference_percent, mean_of
+from decima.replay import ReplayReport
+from decima.replay.report import verdict
+from decima.report.section import Lines, Section, Series, series
+from decima.whatif.advice import caveats, findings
+from decima.whatif.load import by_length
+from decima.whatif.report import figure, percent, seconds
+from decima.whatif.study import PolicyResult, WhatIf
+
+
+def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
+    """What `decima whatif` found.
+
+    Args:
+        found: the study.
+        check: how well the recording itself is replayed.
+        facts: what was recorded, in sentences.
+    """
+    return Section(
+        anchor="whatif",
+        heading="What would change",
+        template="whatif.html",
+        content={
+            "facts": [*facts, verdict(check)],
+            "findings": list(findings(found)),
+            "caveats": list(caveats(found, check)),
+            "reference": found.settings.reference,
+            "slots": found.settings.executors,
+            "policies": list(_rows(found)),
+            "lengths": list(_lengths(found)),
+            "length_policies": list(found.settings.policies),
+        },
+        charts=list(_charts(found)),
+    )
+
+
+def _rows(found: WhatIf) -> Iterator[dict[str, Any]]:
+    """A row a policy: averages and tails, with recorded and with resampled arrivals."""
+    first = found.main.policies[found.settings.reference]
+    for name, result in found.main.policies.items():
+        cells = []
+        pairs = (
+            (result.avg_s, first.avg_s),
+            (result.p95_s, first.p95_s),
+            (result.resampled_avg_s, first.resampled_avg_s),
+            (result.resampled_p95_s, first.resampled_p95_s),
+        )
+        for values, reference in pairs:
+            versus = "" if result is first else percent(difference_percent(values, reference))
+            cells.append({"value": float(values.mean()), "text": figure(mean_of(values)),
+                          "versus": versus})  # fmt: skip
+        yield {"policy": name, "cells": cells}
+
+
+def _lengths(found: WhatIf) -> Iterator[dict[str, Any]]:
+    """A row a third of the jobs, short to long."""
+    for label, rows in by_length(found.main.alone_s).items():
+        yield {
+            "label": label,
+            "jobs": len(rows),
+            "alone": seconds(float(found.main.alone_s[rows].mean())),
+            "means": [
+                seconds(float(result.recorded_jct_s[:, rows].mean()))
+                for result in found.main.policies.values()
+            ],
+        }
+
+
+def _charts(found: WhatIf) -> Iterator[Lines]:
+    sizes = np.array(sorted(found.sizes), float)
+    averages = {
+        name: np.array([found.sizes[int(n)].policies[name].avg_s.mean() for n in sizes])
+        for name in found.settings.policies
+    }
+    alone = np.array([found.sizes[int(n)].alone_s.mean() for n in sizes])
+    yield Lines(
+        "Average completion time by the number of slots, recorded arrivals",
+        series(sizes, {**averages, "no other jobs": alone}),
+        "slots",
+        "average completion time, s",
+    )
+    yield Lines(
+        "Share of the recorded jobs complete within so many seconds",
+        _distribution(found.main.policies),
+        "completion time, s",
+        "share of jobs",
+        log_x=True,
+    )
+
+
+def _distribution(policies: Mapping[str, PolicyResult]) -> Series:
+    means = {name: np.sort(one.recorded_jct_s.mean(axis=0)) for name, one in policies.items()}
+    every = np.concatenate(list(means.values()))
+    x = np.geomspace(max(1e-3, float(every.min())), max(2e-3, float(every.max())), 200)
+    x[-1] = max(x[-1], float(every.max()))
+    return series(
+        x,
+        {
+            name: np.searchsorted(values, x, side="right") / len(values)
+            for name, values in means.items()
+        },
+    )
