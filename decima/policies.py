@@ -86,6 +86,13 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {},
         inseparable=True,
     ),
+    "es_rules": HeuristicSpec(
+        compiled.ES_RULE,
+        "es_rule with weights of its own for batches, streams and sessions of both",
+        shipped_weights("es_rules", es_rule.WORLD_PARAMETERS),
+        {},
+        inseparable=True,
+    ),
     "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),
 }
 """every baseline, in the order of lists"""

@@ -16,6 +16,7 @@ from decima.heuristics.es_rule import (
     HIDDEN,
     INPUTS,
     PARAMETERS,
+    WORLDS,
     Features,
     describe,
     judge,
@@ -233,6 +234,68 @@ def test_a_session_moves_nothing() -> None:
     found = describe(seen, 0, surroundings(seen), 0)
     assert found.session == 1.0
     assert found.moving == pytest.approx(0.5 * np.log(0.01))
+
+
+# --- worlds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arrival_ms", "protocol", "world"),
+    [
+        # Work of 8 s and 4 s, 6 s on average: together if they came within 0.6 s / 2 executors.
+        ([0.0, 0.0], Protocol.EXECUTORS, "batch"),
+        ([0.0, 299.0], Protocol.EXECUTORS, "batch"),
+        ([0.0, 301.0], Protocol.EXECUTORS, "stream"),
+        ([0.0, 0.0], Protocol.SESSION, "session_batch"),
+        ([0.0, 301.0], Protocol.SESSION, "session_stream"),
+    ],
+)
+def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str) -> None:
+    """Two jobs that do not fit on two executors; nothing is launched before both are there."""
+    jobs = [job("a", stage("x", 4, 2000)), job("b", stage("y", 4, 1000))]
+    cluster = Cluster(num_executors=2, protocol=protocol)
+    simulator = build(jobs, cluster, arrival_ms=arrival_ms)
+    while len(simulator.observation().active) < 2:
+        simulator.step(PASS)
+    assert WORLDS[surroundings(simulator.observation()).world] == world
+
+
+def test_a_single_job_is_a_stream() -> None:
+    """Whoever is alone came together with nobody."""
+    for protocol, world in ((Protocol.EXECUTORS, "stream"), (Protocol.SESSION, "session_stream")):
+        cluster = Cluster(num_executors=2, protocol=protocol)
+        seen = build([job("a", stage("x", 4, 2000))], cluster).observation()
+        assert WORLDS[surroundings(seen).world] == world
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_each_world_has_its_own_weights(world: str) -> None:
+    """With a gate that is open in one world alone, jobs get more than one executor there alone."""
+    short_first = {"work_0": -1.0, "score_0": 1.0}
+    closed = weights(**short_first, **CLOSED)
+    opened = {f"{one}_{name}": value for one in WORLDS for name, value in closed.items()}
+    opened |= {f"{world}_gate_bias": 1.0}
+    for one in WORLDS:
+        protocol = Protocol.SESSION if one.startswith("session") else Protocol.EXECUTORS
+        gap_ms = 0.0 if one.endswith("batch") else 1000.0
+        jobs = [job("a", stage("x", 8, 2000)), job("b", stage("y", 4, 2000))]
+        simulator = build(jobs, Cluster(num_executors=4, protocol=protocol), arrival_ms=[0, gap_ms])
+        while len(simulator.observation().active) < 2:
+            simulator.step(PASS)
+        action = Heuristic("es_rules", opened).decide(simulator.observation())
+        assert (action.limit > 1) == (one == world), one
+
+
+def test_four_times_the_same_weights_are_one_rule() -> None:
+    one = HEURISTICS["es_rule"].defaults
+    four = {f"{world}_{name}": value for world in WORLDS for name, value in one.items()}
+    jobs = [job(str(n), stage("x", 3 + n, 900), stage("y", 2, 500, [0])) for n in range(5)]
+    ends = []
+    for policy in (Heuristic("es_rule"), Heuristic("es_rules", four)):
+        simulator = build(jobs, Cluster(num_executors=3), arrival_ms=[0, 0, 400, 900, 5000])
+        policy.play(simulator)
+        ends.append(simulator.completion_ms().tolist())
+    assert ends[0] == ends[1]
 
 
 @given(seed=st.integers(0, 2**32))

@@ -333,6 +333,7 @@ def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
     assert set(card["validation"]) == {
         "score",
         "above_es_rule",
+        "above_es_rules",
         "above_tuned_srw",
         "above_tuned_weighted_fair",
         f"{settings[0]}.gap_3s_percent",
@@ -387,7 +388,7 @@ def test_the_rule_that_training_starts_from_is_part_of_the_settings(
     assert command("--out", out, "--tuned", tuned, *settings).exit_code == 0
     assert json.loads((out / "config.json").read_text())["rule"] == weights
     tuned.unlink()
-    assert load_model(out / MODEL).network.rule.tolist() == list(weights.values())
+    assert load_model(out / MODEL).network.rule.tolist() == 4 * list(weights.values())
     assert command("--out", out, "--resume").exit_code == 0
 
     tuned.write_text(

@@ -4,7 +4,7 @@ A change of any column, its scale or its place is a new `FEATURE_VERSION`: a mod
 columns is refused. N is the number of executors, J that of jobs in the system, tau and W the
 workload's mean task duration and mean work of a job (`decima.agent.scales.Scales`).
 
-The *rule* is `es_rule` with the weights that the network holds. What it would do in a round
+The *rule* is `es_rules` with the weights that the network holds. What it would do in a round
 (`decima.heuristics.es_plan`) is among the columns, so that learning begins at the rule.
 
 The paper's five features (Decima 5.1) are `left`, `duration`, `working` (in the messages),
@@ -14,7 +14,7 @@ or of a job, so a job's embedding stays what it was until the job itself changes
 
 from __future__ import annotations
 
-FEATURE_VERSION = 2
+FEATURE_VERSION = 3
 
 NODE = (
     "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two

@@ -23,7 +23,7 @@ from torch.nn.functional import leaky_relu, linear
 
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
-from decima.heuristics.es_rule import PARAMETERS
+from decima.heuristics.es_rule import PARAMETERS, WORLD_PARAMETERS, WORLDS
 from decima.weights import shipped_weights
 from gnn.encoder import NEGATIVE_SLOPE, Encoder, EncoderConfig
 
@@ -134,7 +134,7 @@ class PolicyNetwork(nn.Module):
     """Encoder and heads; one set of weights for any number of jobs, stages and executors."""
 
     rule: Tensor
-    """(P,) float64 weights of the rule that it starts from, in the order of its `PARAMETERS`"""
+    """(4 P,) float64 weights that it starts from, in the order of `es_rule.WORLD_PARAMETERS`"""
     sharpness: Tensor
     """(2,) kappa of stages and of limits"""
 
@@ -152,12 +152,13 @@ class PolicyNetwork(nn.Module):
         # Not learned: drawing less wildly would be the easiest way to better rollouts, and would
         # leave the likeliest plans as they are.
         self.register_buffer("sharpness", torch.full((2,), SHARPNESS if config.rule else 0.0))
-        shipped = shipped_weights("es_rule", PARAMETERS)
+        shipped = shipped_weights("es_rules", WORLD_PARAMETERS)
         self.register_buffer("rule", torch.tensor(list(shipped.values()), dtype=torch.float64))
 
     def follow_rule(self, weights: Mapping[str, float]) -> None:
-        """Start from another rule than the shipped one: weights by the names of `PARAMETERS`."""
-        self.rule.copy_(torch.tensor([weights[name] for name in PARAMETERS], dtype=torch.float64))
+        """Start from one rule in every world: weights by the names of `es_rule.PARAMETERS`."""
+        one = torch.tensor([weights[name] for name in PARAMETERS], dtype=torch.float64)
+        self.rule.copy_(one.repeat(len(WORLDS)))
 
     def forward(self, graph: Graph, kept: Embeddings | None = None) -> Scores:
         """Score every choice.

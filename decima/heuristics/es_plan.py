@@ -11,7 +11,15 @@ import math
 from typing import NamedTuple
 
 from decima.heuristics.compiled import Numbers
-from decima.heuristics.es_rule import Candidate, Features, Surroundings, features_of, judge
+from decima.heuristics.es_rule import (
+    SIZE,
+    Candidate,
+    Features,
+    Surroundings,
+    features_of,
+    first_of_world,
+    judge,
+)
 from decima.heuristics.stages import is_more_critical
 from decima.kernels import kernel
 from spark_sim.tables import NONE, Table
@@ -40,6 +48,8 @@ class Choosing(NamedTuple):
 @kernel
 def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
     """Fill in what the rule would choose; returns how many choices it would make."""
+    start = first_of_world(parameters, around)
+    parameters = parameters[start : start + SIZE]
     left = round_.on_offer
     for entry in range(round_.first_open[0], round_.first_open[len(round_.job_row)]):
         round_.rank[entry] = NONE

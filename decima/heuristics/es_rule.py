@@ -15,6 +15,9 @@ stays open and its score above that of the second: one decision, not one for eac
 All numbers are ratios, so a rule does not depend on the unit of time. The last four tell clusters
 and workloads apart, so that one rule can serve many: a session from executors that move, dear moves
 from cheap ones, few executors from many, a batch from jobs that keep arriving.
+
+The policy `es_rules` is the same with weights of its own for each of four *worlds*: executors that
+move or slots of a session, jobs that keep coming or that came together.
 """
 
 from __future__ import annotations
@@ -66,6 +69,7 @@ class Surroundings(NamedTuple):
     session: float
     executors: float
     quiet: float
+    world: int  # index in `WORLDS`
 
 
 class Candidate(NamedTuple):
@@ -100,9 +104,18 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
+WORLDS = ("stream", "batch", "session_stream", "session_batch")
+WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAMETERS)
+"""names of the parameters of `es_rules`: a rule for each world, one after the other"""
+SIZE = len(PARAMETERS)
+"""of one rule"""
+
 _SESSION = 1
 """`Protocol.SESSION`, as a plain number for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
+_TOGETHER = 0.1
+# Jobs came together if ten times as much work arrived from the first to the last of them as the
+# executors could do meanwhile: no cluster is loaded like that for long.
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
 
@@ -111,6 +124,8 @@ _LEAST = 0.01
 def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
     around = surroundings(seen)
+    first = first_of_world(parameters, around)
+    parameters = parameters[first : first + SIZE]
     best = NONE
     best_score = -math.inf
     second = -math.inf
@@ -133,6 +148,12 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
     if best == NONE:
         return NONE, 0
     return best, _extended(seen, parameters, best, around, second)
+
+
+@kernel
+def first_of_world(parameters: Numbers, around: Surroundings) -> int:
+    """Where the rule that holds begins: one serves everywhere, of several that of this world."""
+    return 0 if len(parameters) == SIZE else int(around.world * SIZE)
 
 
 @kernel
@@ -238,7 +259,22 @@ def surroundings(seen: Observation) -> Surroundings:
         1.0 if seen.protocol == _SESSION else 0.0,
         0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),
         0.5 * _half_log(quiet_ms, mean_ms),
+        _world(seen, mean_ms),
     )
+
+
+@kernel
+def _world(seen: Observation, mean_ms: float) -> int:
+    """Whether the jobs in the system came together, and what they run on."""
+    first_ms, last_ms = math.inf, -math.inf
+    for job in seen.active:
+        first_ms = min(first_ms, seen.jobs[job]["arrival_ms"])
+        last_ms = max(last_ms, seen.jobs[job]["arrival_ms"])
+    world = 2 if seen.protocol == _SESSION else 0
+    gaps = len(seen.active) - 1
+    if gaps > 0 and (last_ms - first_ms) * seen.num_executors <= _TOGETHER * gaps * mean_ms:
+        world += 1
+    return world
 
 
 @kernel

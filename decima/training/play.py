@@ -14,7 +14,7 @@ from decima.agent.plans import Plans
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep, Step
 from decima.agent.scales import Scales
-from decima.heuristics.es_rule import PARAMETERS
+from decima.heuristics.es_rule import WORLD_PARAMETERS
 from decima.policies import Heuristic
 from decima.training.config import TrainConfig
 from decima.training.costs import cost_at
@@ -152,8 +152,8 @@ class Brancher:
     ) -> None:
         self._config = config
         numbers = network.rule.numpy()
-        rule = dict(zip(PARAMETERS, numbers.tolist(), strict=True))
-        self._rule = Heuristic("es_rule", rule)
+        rule = dict(zip(WORLD_PARAMETERS, numbers.tolist(), strict=True))
+        self._rule = Heuristic("es_rules", rule)
         key = (iteration, episodes[0].number, _STATES_STREAM)
         self._rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=key))
         # The rule's own run tells about how many states there will be to choose from, and what it

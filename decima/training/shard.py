@@ -30,7 +30,7 @@ from spark_sim.metrics import measure
 from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64, Int64
 
-REFERENCES = ("strict_fair", "es_rule", "tuned_srw", "tuned_weighted_fair")
+REFERENCES = ("strict_fair", "es_rules", "es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the first one above all"""
 
 _SHUFFLE_STREAM = 11
