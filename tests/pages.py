@@ -9,6 +9,7 @@ import pyarrow as pa
 from decima.evaluation.report import FORMAT, VERSION
 from decima.report import Timelines
 from decima.report.results import FIGURES
+from decima.report.section import Section
 from traces import Job, Stage, Trace
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -55,6 +56,39 @@ def results_json(**figures: dict[str, list[float]]) -> dict[str, Any]:
             for name in ("a", "b")
         },
     }
+
+
+def decisions() -> Section:
+    """Two plans, at 2 and 4 s: of the first no reasons are told, of the second two."""
+
+    def entry(number: int, time_s: float, **more: Any) -> dict[str, Any]:
+        stage = {
+            "job": 1, "name": HOSTILE, "stage": "left", "p": 0.75, "place": 1, "wanted": 3,
+            "task_s": 5.0, "path_s": 6.0, "left_s": 15.0, "held": 0, "age_s": 2.0,
+        }  # fmt: skip
+        return {
+            "number": number,
+            "time_s": time_s,
+            "jobs": 2,
+            "offer": 1,
+            "stages": 1,
+            "likely": [stage],
+            "end": {"p": 0.25, "place": 2},
+            "taken": {"job": 1, "stage": "left", "limit": 2},
+            "others": {"a": {"job": 1, "stage": "left", "limit": 2}, "b": None},
+            "words": [],
+            "reasons": [],
+            **more,
+        }
+
+    told = {"words": [f"Because {HOSTILE}."], "reasons": [["work", 1.5], ["place", -0.5]]}
+    return Section(
+        "decisions",
+        "Decisions of b",
+        "decisions.html",
+        {"policy": "b", "sequence": 0, "plans": 2, "explained": 1},
+        decisions=[entry(3, 2.0), entry(7, 4.0, **told)],
+    )
 
 
 def two_runs() -> Timelines:

@@ -19,9 +19,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decima import evaluate
+from decima import Heuristic, evaluate
 from decima.cli.main import main
+from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import timeline_table
+from decima.explain.moments import moments
 from decima.report import comparison_sections, read_results, results_of
 from decima.report.comparison import (
     by_size,
@@ -31,6 +33,7 @@ from decima.report.comparison import (
     summary,
     table,
 )
+from decima.report.decisions import decisions_section
 from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack
 from decima.report.page import page
 from decima.report.section import Lines
@@ -39,6 +42,7 @@ from decima.report.training import training_section
 from decima.training.config import TrainConfig
 from files.errors import FileError
 from rl.run_folder import RunFolder
+from spark_sim import PASS
 from tests.commands import SMALL, refused, small_config
 from tests.pages import HOSTILE, results_json, two_runs
 
@@ -342,6 +346,32 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), "metrics.jsonl")
     wrong = ["report", str(folder), "--figures", str(tmp_path / "figures")]
     refused(CliRunner().invoke(main, wrong), "there is none")
+
+
+# --- decisions -----------------------------------------------------------------------------------
+
+
+def test_decisions_say_what_each_policy_does_in_the_same_place(trace_file: Path) -> None:
+    """Every plan of the run; what was taken, and what the heuristic would have chosen there."""
+    config = small_config(trace_file, policies=("strict_fair", "decima"))
+    workload = Workload.of(config)
+    section = decisions_section(workload, config, "decima", 1, explained=3)
+    run = [one for one in moments(workload, config, "decima", 1) if one.number == one.planned_at]
+    assert [entry["number"] for entry in section.decisions] == [one.number for one in run]
+    assert sum(1 for entry in section.decisions if entry["words"]) == 3
+    for entry, moment in zip(section.decisions, run, strict=True):
+        seen = moment.observation
+        own = (None if entry["taken"] is None else entry["taken"]["job"], moment.action)
+        other = (
+            None if entry["others"]["strict_fair"] is None
+            else entry["others"]["strict_fair"]["job"],
+            Heuristic("strict_fair").decide(seen),
+        )  # fmt: skip
+        for job, action in (own, other):
+            assert job == (None if action == PASS else int(seen.stages["job"][action.stage]))
+        assert entry["stages"] == moment.num_open
+        total = sum(one["p"] for one in entry["likely"]) + entry["end"]["p"]
+        assert total == pytest.approx(1.0, abs=1e-3) or entry["stages"] > len(entry["likely"])
 
 
 # --- the commands --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.browser import (
     skip_without_browser,
     until,
 )
-from tests.pages import HOSTILE, results_json, two_runs
+from tests.pages import HOSTILE, decisions, results_json, two_runs
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,7 @@ def shown(driver: Any, tmp_path: Path) -> Any:
         avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 11.0]}, makespan_s={"a": [3, 4], "b": [100, 200]}
     )
     sections = comparison_sections([results_of(content, "here")], two_runs())
+    sections.append(decisions())
     write_page(path, sections, title=HOSTILE, command="made so")
     resize(driver, 1280)
     prefer(driver, "light")
@@ -240,3 +241,28 @@ def test_a_button_changes_the_colours(shown: Any) -> None:
     shown.execute_script("document.getElementById('theme').click()")
     assert shown.execute_script(background) == "rgb(255, 255, 255)"
     assert complaints(shown) == []
+
+
+def test_decisions_are_gone_through_and_marked_in_the_timelines(shown: Any) -> None:
+    """It begins at a plan with reasons; a step back, and a click in a timeline, show another."""
+    text = "return document.getElementById('decision-shown').textContent"
+    first = shown.execute_script(text)
+    assert "Decision 7 at 4.00 s" in first
+    assert "job 1, stage left, up to 2 executors" in first
+    assert f"Because {HOSTILE}." in first
+    assert "leaves the rest idle" in first  # what b would do
+    assert shown.execute_script("return MARK.time_s") == 4
+    shown.execute_script("document.getElementById('decision-before').click()")
+    assert "Decision 3 at 2.00 s" in shown.execute_script(text)
+    assert "Because" not in shown.execute_script(text)
+    shown.execute_script("document.getElementById('decision-told').click()")
+    assert "Decision 7" in shown.execute_script(text)
+    show_timelines(shown)
+    click(shown, *at(shown, 0, 0, 1500.0))
+    until(shown, "return MARK.time_s === 2")
+    shown.execute_script("CHARTS.forEach(chart => chart.draw())")
+    pixel = """
+        const chart = CHARTS[1], x = Math.round(2000 / VIEW.to * chart.canvas.width);
+        return [...chart.context.getImageData(x, 0, 1, 1).data];
+    """
+    assert shown.execute_script(pixel) == [26, 29, 33, 255]  # the colour of the ink

@@ -21,6 +21,7 @@ from decima.cli.options import (
 )
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
+from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import check_timeline_path, timeline_table, write_timeline
 from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
 from files.writing import write_json
@@ -98,7 +99,14 @@ def _write_page(report: Report, page: Path) -> None:
 
     results = results_of(report.to_json(), "these results")
     timelines = Timelines(timeline_table(report), report.trace)
-    write_report(page, comparison_sections([results], timelines))
+    sections = comparison_sections([results], timelines)
+    learned = next((name for name in report.config.policies if is_learned(name)), None)
+    if learned is not None:
+        from decima.report.decisions import decisions_section
+
+        workload = Workload.of(report.config)
+        sections.append(decisions_section(workload, report.config, learned, 0))
+    write_report(page, sections)
 
 
 def _print(report: Report) -> None:

@@ -104,15 +104,25 @@ class Explanation:
     baseline: float
     """the same where all choices have average columns (`decima.explain.attribution`)"""
     attributions: tuple[Attribution, ...]
-    """of the difference between the two; empty where ending the round was the only choice"""
+    """of the difference between the two; empty where ending the round was the only choice, or where
+    nobody asked"""
 
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON-like values."""
         return asdict(self)
 
 
-def explain_decision(network: PolicyNetwork, workload: Workload, moment: Moment) -> Explanation:
-    """Explain what the policy with this network does at `moment`."""
+def explain_decision(
+    network: PolicyNetwork, workload: Workload, moment: Moment, *, with_reasons: bool = True
+) -> Explanation:
+    """Explain what the policy with this network does at `moment`.
+
+    Args:
+        network: the policy's.
+        workload: the jobs.
+        moment: the decision.
+        with_reasons: False leaves out the attributions, which cost a hundred times as much.
+    """
     observation = moment.observation
     units = units_of(Scales.of(workload.arrays), network.rule.numpy())
     graph, legal = whole_graph(scene_of(observation), GraphSorter(workload.arrays), units)
@@ -125,7 +135,7 @@ def explain_decision(network: PolicyNetwork, workload: Workload, moment: Moment)
     if not ended:
         choice = int(np.flatnonzero(legal.open_stage == moment.action.stage)[0])
     attributed = Attributed(0.0, 0.0, ())
-    if chances:
+    if chances and with_reasons:
         function = DecisionFunction(network, graph)
         attributed = attribute(function, moment.cluster_mean, choice)
     place = np.argsort(moment.order) + 1

@@ -16,7 +16,16 @@ from markupsafe import Markup
 from decima.report.section import Section
 from files.writing import write_whole
 
-_SCRIPTS = ("common.js", "table.js", "charts.js", "pixels.js", "timeline.js", "graph.js", "main.js")
+_SCRIPTS = (
+    "common.js",
+    "table.js",
+    "charts.js",
+    "pixels.js",
+    "timeline.js",
+    "graph.js",
+    "decisions.js",
+    "main.js",
+)
 """in the order in which they are put together"""
 
 
@@ -40,6 +49,7 @@ def page(sections: Sequence[Section], *, title: str, command: str) -> str:
     data = {
         "charts": [chart.to_json() for section in sections for chart in section.charts],
         "timelines": [run for section in sections for run in section.timelines],
+        "decisions": [plan for section in sections for plan in section.decisions],
     }
     first = [sum(len(before.charts) for before in sections[:i]) for i in range(len(sections))]
     vendored = _text("vendor", "uPlot.iife.min.js")

@@ -59,6 +59,8 @@ class Section(NamedTuple):
     charts: Sequence[Lines | Bars] = ()
     timelines: Sequence[Mapping[str, Any]] = ()
     """as `gantt` gives them; of one section at most"""
+    decisions: Sequence[Mapping[str, Any]] = ()
+    """as `decima.report.decisions` gives them; of one section at most"""
 
 
 def series(x: Float64, y: Mapping[str, Float64]) -> Series:

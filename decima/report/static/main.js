@@ -42,4 +42,7 @@ window.addEventListener("resize", () => {
 labelTheme();
 document.querySelectorAll("table.sortable").forEach(sortable);
 plots = drawCharts();
-startTimelines().then(() => { document.documentElement.dataset.ready = "true"; });
+startTimelines().then(() => {
+  startDecisions();
+  document.documentElement.dataset.ready = "true";
+});

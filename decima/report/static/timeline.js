@@ -41,6 +41,10 @@ class Gantt {
     }
     paint(this.image, this.tasks, VIEW, this.rowHeight, (stage) => this.colours[stage], 1);
     this.context.putImageData(this.image, 0, 0);
+    if (MARK.time_s === null) return;
+    const x = ((1000 * MARK.time_s - VIEW.from) / (VIEW.to - VIEW.from)) * this.canvas.width;
+    this.context.fillStyle = cssColour("--ink");
+    this.context.fillRect(Math.round(x), 0, Math.max(1, Math.round(window.devicePixelRatio || 1)), this.canvas.height);
   }
 
   // The task under a point of the page, or null.
@@ -142,7 +146,9 @@ function listen(chart) {
   });
   canvas.addEventListener("pointerup", (event) => {
     if (held !== null && !held.moved) {
-      const task = chart.at(event);
+      const task = chart.at(event), box = canvas.getBoundingClientRect();
+      const time_ms = VIEW.from + ((event.clientX - box.left) / box.width) * (VIEW.to - VIEW.from);
+      document.dispatchEvent(new CustomEvent("chosen-time", { detail: time_ms / 1000 }));
       choose(task === null || task.job === CHOSEN.job ? null : task.job);
     }
     held = null;

@@ -1,0 +1,82 @@
+// Decisions: a slider over the plans of a learned policy; what it saw and why; a line in the timelines.
+
+const MARK = { time_s: null };
+
+function choiceWords(choice) {
+  if (choice === null) return "leaves the rest idle";
+  return `job ${choice.job}, stage ${choice.stage}, up to ${choice.limit} executors`;
+}
+
+function tableOf(headings, rows) {
+  const head = make("tr", {}, ...headings.map((one) => make("th", { scope: "col" }, one)));
+  const body = rows.map((cells) => make("tr", {}, ...cells.map((cell, at) =>
+    (at === 0 ? make("th", { scope: "row" }, cell) : make("td", {}, cell)))));
+  return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
+}
+
+function percentText(share) {
+  return share >= 0.9995 ? "100 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+}
+
+function likelyTable(entry) {
+  const rows = entry.likely.map((one) => [`job ${one.job}: ${one.name}`, one.stage, percentText(one.p), String(one.place),
+    String(one.wanted), seconds(one.task_s), seconds(one.path_s), seconds(one.left_s), String(one.held), seconds(one.age_s)]);
+  rows.push(["leave the rest idle", "", percentText(entry.end.p), String(entry.end.place), "", "", "", "", "", ""]);
+  return tableOf(["job", "stage", "comes first", "in the plan", "tasks waiting", "a task", "path to the end",
+    "work left", "holds", "age"], rows);
+}
+
+function reasonBars(entry) {
+  const most = Math.max(...entry.reasons.map(([, part]) => Math.abs(part)), 1e-9);
+  const grid = make("div", { class: "parts" });
+  for (const [name, part] of entry.reasons) {
+    const bar = make("span", {}, `${part > 0 ? "+" : ""}${part.toFixed(2)}`);
+    bar.style.width = `${Math.max(8, (100 * Math.abs(part)) / most)}%`;
+    bar.style.background = part > 0 ? "#0072b2" : "#d55e00";
+    bar.style.color = "#fff";
+    grid.append(make("div", {}, name), make("div", { class: "bar" }, bar));
+  }
+  return grid;
+}
+
+function showDecision(index) {
+  const entry = DATA.decisions[index], place = document.getElementById("decision-shown");
+  const heading = make("p", {}, make("b", {}, `Decision ${entry.number} at ${seconds(entry.time_s)}: `),
+    `${entry.jobs} jobs in the system, ${entry.offer} executors on offer, ${entry.stages} stages to choose from. `,
+    make("b", {}, choiceWords(entry.taken)));
+  const others = Object.entries(entry.others).map(([name, choice]) => [name, choiceWords(choice),
+    JSON.stringify(choice) === JSON.stringify(entry.taken) ? "the same" : ""]);
+  place.replaceChildren(heading, likelyTable(entry));
+  if (others.length) place.append(make("h3", {}, "In the same place"), tableOf(["policy", "first choice", ""], others));
+  if (entry.words.length) {
+    place.append(make("h3", {}, "Why"), ...entry.words.map((words) => make("p", {}, words)),
+      make("p", { class: "note" }, "What each reason adds to the logarithm of the probability that this comes first."),
+      reasonBars(entry));
+  }
+  MARK.time_s = entry.time_s;
+  if (CHARTS.length) redraw();
+}
+
+function startDecisions() {
+  const entries = DATA.decisions;
+  if (!entries.length) return;
+  const slider = document.getElementById("decision"), marks = document.getElementById("decision-marks");
+  const told = entries.flatMap((entry, index) => (entry.words.length ? [index] : []));
+  for (const index of told) marks.append(make("option", { value: index }));
+  const go = (index) => {
+    slider.value = String(Math.min(entries.length - 1, Math.max(0, index)));
+    showDecision(Number(slider.value));
+  };
+  slider.addEventListener("input", () => showDecision(Number(slider.value)));
+  document.getElementById("decision-before").addEventListener("click", () => go(Number(slider.value) - 1));
+  document.getElementById("decision-after").addEventListener("click", () => go(Number(slider.value) + 1));
+  document.getElementById("decision-told").addEventListener("click", () => {
+    const next = told.find((index) => index > Number(slider.value));
+    go(next === undefined ? told[0] : next);
+  });
+  document.addEventListener("chosen-time", (event) => {
+    const after = entries.findIndex((entry) => entry.time_s >= event.detail);
+    go(after < 0 ? entries.length - 1 : after);
+  });
+  go(told.length ? told[0] : 0);
+}
