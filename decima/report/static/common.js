@@ -28,6 +28,11 @@ function seconds(value) {
   return value.toFixed(s >= 100 ? 0 : s >= 10 ? 1 : s >= 1 ? 2 : 3) + " s";
 }
 
+// "stage 7", whether or not the name says so itself.
+function stageWords(name) {
+  return /^stage\b/i.test(name) ? name : `stage ${name}`;
+}
+
 // Columns of 32-bit numbers, deflated (decima/report/gantt.py `pack`), back to typed arrays.
 async function unpacked(run) {
   const text = atob(run.packed);

@@ -4,7 +4,7 @@ const MARK = { time_s: null };
 
 function choiceWords(choice) {
   if (choice === null) return "leaves the rest idle";
-  return `job ${choice.job}, stage ${choice.stage}, up to ${choice.limit} executors`;
+  return `job ${choice.job}, ${stageWords(choice.stage)}, up to ${choice.limit} executors`;
 }
 
 function tableOf(headings, rows) {
@@ -29,7 +29,7 @@ function likelyTable(entry) {
 function reasonBars(entry) {
   const most = Math.max(...entry.reasons.map(([, part]) => Math.abs(part)), 1e-9);
   const grid = make("div", { class: "parts" });
-  for (const [name, part] of entry.reasons) {
+  for (const [name, part] of entry.reasons.filter(([, one]) => Math.abs(one) >= 0.005)) {
     const bar = make("span", {}, `${part > 0 ? "+" : ""}${part.toFixed(2)}`);
     bar.style.width = `${Math.max(8, (100 * Math.abs(part)) / most)}%`;
     bar.style.background = part > 0 ? "#0072b2" : "#d55e00";

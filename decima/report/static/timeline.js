@@ -166,8 +166,8 @@ function listen(chart) {
 function showTip(tip, task, event) {
   tip.hidden = task === null;
   if (task === null) return;
-  const tasks = task.count > 1 ? `${task.count} tasks of stage` : "stage";
-  tip.textContent = `job ${task.job}: ${task.name}\n${tasks} ${task.stage}\nexecutor ${task.executor}\n` +
+  const tasks = task.count > 1 ? `${task.count} tasks of ` : "";
+  tip.textContent = `job ${task.job}: ${task.name}\n${tasks}${stageWords(task.stage)}\nexecutor ${task.executor}\n` +
     `${seconds(task.start_ms / 1000)} to ${seconds(task.finish_ms / 1000)} (${seconds((task.finish_ms - task.start_ms) / 1000)})`;
   const left = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8);
   const low = event.clientY + 16, isLow = low + tip.offsetHeight > window.innerHeight - 8;
