@@ -92,7 +92,10 @@ def test_the_json_has_the_documented_form(run: Command, tmp_path: Path) -> None:
     assert run("--policies", "strict_fair,fifo", "--json", path).exit_code == 0
 
     content = json.loads(path.read_text())
-    assert set(content) == {"config", "policies"}
+    assert set(content) == {"format", "version", "config", "sequences", "policies"}
+    assert (content["format"], content["version"]) == ("decima-evaluation", 2)
+    for sequence in content["sequences"]:
+        assert [len(values) for values in sequence.values()] == [6, 6, 6]
     assert content["config"]["executors"] == 4
     assert content["config"]["policies"] == ["strict_fair", "fifo"]
     assert list(content["policies"]) == ["strict_fair", "fifo"]
