@@ -16,7 +16,7 @@ from decima.spark.compile import first_line
 from decima.spark.errors import AttachError, missing
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
-from decima.spark.scheduler import SchedulerStatus
+from decima.spark.status import SchedulerStatus
 from traces import Job, Trace
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
