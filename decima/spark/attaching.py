@@ -57,8 +57,7 @@ def attach(
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
-        lapse_s: where we are silent for so long and our plan keeps slots idle, Spark's own order
-            returns until we are heard again.
+        lapse_s: Spark's own order rules where our plan keeps slots idle and we are silent longer.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured.
         decision_log: a file for one JSON line a plan, bounded in size.
@@ -77,11 +76,11 @@ def attach(
     policy_for, name = _policy_for(policy, values)
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
-    live = LiveJobs(read_priors(priors))
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     planner = Planner(policy_for, chosen_guard)
+    live, slots = LiveJobs(read_priors(priors)), _trained_slots(policy)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
-                          open_log=log, trained_slots=_trained_slots(policy))  # fmt: skip
+                          open_log=log, trained_slots=slots)  # fmt: skip
     try:
         _prepare(planner, policy, ready_s)
         ports.open(scheduler)

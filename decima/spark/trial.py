@@ -83,6 +83,16 @@ class TrialOutcome:
         return float(self.jct_s.mean() / self.simulated_s.mean() - 1)
 
 
+def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> str:
+    """What was replayed where, for people."""
+    added_ms = float(np.median([one.overhead_ms for one in outcomes]))
+    return (
+        f"{config.jobs} jobs of {trace} on {config.slots} slots of a local Spark, mean gap "
+        f"{config.interarrival_s:g} s, tasks at {config.time_scale:g} of their time. Spark adds "
+        f"{added_ms:.0f} ms to each, which the simulator is told."
+    )
+
+
 def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Float64]:
     """The jobs and when each arrives, in real seconds; the first at once."""
     rng = np.random.default_rng(config.seed)
