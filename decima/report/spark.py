@@ -18,7 +18,7 @@ _DRAWN_PLANS = 2_000
 
 
 class Cell(NamedTuple):
-    """A figure, and what a table has for it; empty ones come last."""
+    """A figure to sort by, and what a table shows for it."""
 
     value: float
     text: str
@@ -41,7 +41,7 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
             "sentences": list(words(found)),
             "caption": "Job completion times (JCT) of the same jobs in every row; Spark's own "
             "time is part of the simulated ones.",
-            "headings": ["", "average JCT", f"vs {first}", "p95"],
+            "headings": ["policy", "average JCT", f"vs {first}", "p95"],
             "rows": [(row.label, [*_jct(row.jct_s, row.versus)]) for row in lines],
         },
         charts=[
