@@ -10,6 +10,7 @@ from decima.evaluation.report import FORMAT, VERSION
 from decima.report import Timelines
 from decima.report.results import FIGURES
 from decima.report.section import Section
+from decima.spark import JobStatus, SchedulerStatus
 from traces import Job, Stage, Trace
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -137,3 +138,35 @@ def two_runs() -> Timelines:
     )
     jobs = (Job("small", (Stage.fixed("only", 2, 1500.0),)), Job(HOSTILE, diamond))
     return Timelines(pa.concat_tables(tables), Trace("two", jobs))
+
+
+def live_status() -> SchedulerStatus:
+    """A scheduler of three jobs on eight slots, the last of which waits."""
+    jobs = (
+        JobStatus("job nightly", "nightly", 5, 6, 10, 75.0, None),
+        JobStatus("group report", "report", 1, 1, 0, 30.0, None),
+        JobStatus("spark 7", "late", 0, None, 4, 3.0, 2.0),
+    )
+    return SchedulerStatus(
+        mode="exact",
+        policy="decima",
+        is_attached=True,
+        ended_because=None,
+        plans=7,
+        fallbacks=1,
+        last_fault=None,
+        starved=0,
+        plan_ms_median=2.0,
+        plan_ms_p90=4.0,
+        held={job.key: job.held for job in jobs},
+        limits={"job nightly": 6, "group report": 1},
+        dropped_events=0,
+        prior_hits=0,
+        prior_misses=0,
+        jvm={"lapses": 2},
+        slots=8,
+        jobs=jobs,
+        decisions_per_s=3.5,
+        uptime_s=100.0,
+        heard_s=0.1,
+    )

@@ -170,6 +170,39 @@ def test_metrics_are_served_while_attached(session: Any) -> None:
         urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
 
 
+def test_the_live_page_tells_of_jobs_that_run(session: Any) -> None:
+    """A large job and one that waits for it, by name, with what they hold; gone after detaching."""
+    from urllib.request import urlopen
+
+    seen: list[dict[str, Any]] = []
+    with decima.spark.attach(session, policy="strict_fair", dashboard_port=0) as scheduler:
+        assert scheduler.dashboard_url is not None
+        page = scheduler.dashboard_url.removeprefix("http://")
+        ended = threading.Event()
+
+        def look() -> None:
+            while not ended.is_set():
+                seen.append(json.loads(urlopen(f"http://{page}status.json", timeout=5).read()))
+                ended.wait(0.3)
+
+        def work() -> None:
+            try:
+                several(session, jobs=2, tasks=40)
+            finally:
+                ended.set()
+
+        together(look, work)
+    busy = [one for one in seen if {job["name"] for job in one["jobs"]} == {"j0", "j1"}]
+    assert busy, seen
+    assert any(one["held"] == 8 and one["waiting_tasks"] > 0 for one in busy)
+    assert any(job["limit"] == 4 for one in busy for job in one["jobs"])
+    assert {(one["slots"], one["mode"], one["is_attached"]) for one in busy} == {(8, "exact", True)}
+    assert max(one["decisions_per_s"] for one in busy) > 0
+    assert (seen[-1]["fallbacks"], seen[-1]["lapses"], seen[-1]["ended_because"]) == (0, 0, None)
+    with pytest.raises(OSError, match="refused"):
+        urlopen(f"http://{page}", timeout=5)
+
+
 def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
     """Safe at any moment, and any number of times."""
     stop = threading.Event()
@@ -216,9 +249,12 @@ def listeners(spark: Any) -> set[str]:
     return set(every.split(","))
 
 
-@pytest.mark.parametrize("policy", ["decima", "strict_fair"])
-def test_a_taken_metrics_port_leaves_nothing_behind(
-    session: Any, monkeypatch: pytest.MonkeyPatch, policy: str
+@pytest.mark.parametrize(
+    ("policy", "what"),
+    [("decima", "metrics"), ("strict_fair", "metrics"), ("strict_fair", "dashboard")],
+)
+def test_a_taken_port_leaves_nothing_behind(
+    session: Any, monkeypatch: pytest.MonkeyPatch, policy: str, what: str
 ) -> None:
     """No process of the policy, no thread and no listener; the next one may attach."""
     started: list[int | None] = []
@@ -235,8 +271,8 @@ def test_a_taken_metrics_port_leaves_nothing_behind(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(AttachError, match=f"metrics port {port}") as caught:
-            decima.spark.attach(session, policy=policy, metrics_port=port)
+        with pytest.raises(AttachError, match=f"{what} port {port}") as caught:
+            decima.spark.attach(session, policy=policy, **{f"{what}_port": port})
     assert "\n" not in str(caught.value)
     assert spark_objects(session) == before
     assert listeners(session) == queues
@@ -291,6 +327,8 @@ def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Pa
         (session, {"policy": str(model)}, ValueError, str(model)),
         (session, {"policy": object()}, AttachError, "no method decide"),
         (session, {"policy": "fifo", "mode": "magic"}, AttachError, "mode 'magic'"),
+        (session, {"policy": "fifo", "dashboard_port": 70_000}, AttachError, "port 70000"),
+        (session, {"policy": "fifo", "metrics_port": -1}, AttachError, "port -1"),
         ("spark", {"policy": "fifo"}, AttachError, "neither a SparkSession nor"),
     ]
     for spark, arguments, kind, part in cases:

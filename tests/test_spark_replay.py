@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from decima.cli.main import main
 from decima.spark.errors import AttachError
 from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
-from decima.spark.trial import TrialConfig, draw_jobs, local_session
+from decima.spark.trial import TrialConfig, TrialOutcome, draw_jobs, local_session
 from spark_sim.compile import Kernels
 from tests.commands import refused
 from traces import Job, Stage, Trace, load_trace
@@ -72,6 +72,25 @@ def test_impossible_trials_are_refused(changes: dict[str, object], part: str) ->
         TrialConfig(**({"policies": ("fifo",)} | changes))  # type: ignore[arg-type]
     if "jobs" in changes:
         refused(CliRunner().invoke(main, ["spark", "replay", "--jobs", "0"]), part)
+
+
+def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it prints; no Spark runs for a page that cannot be written."""
+    ran = [
+        TrialOutcome("spark-fifo", np.array([2.0, 4.0]), np.array([2.0, 3.2]), 4.0, None),
+        TrialOutcome("strict_fair", np.array([1.0, 3.0]), np.array([1.0, 2.0]), 4.0, None),
+    ]
+    monkeypatch.setattr("decima.spark.trial.run_trial", lambda *_: ran)
+    command = ["spark", "replay", "--jobs", "2", "--slots", "4", "--report"]
+    refused(CliRunner().invoke(main, [*command, str(tmp_path / "no" / "a.html")]), "no folder")
+    page = tmp_path / "a.html"
+    found = CliRunner().invoke(main, [*command, str(page)])
+    assert found.exit_code == 0, found.output
+    text = page.read_text()
+    assert "Spark adds 4 ms to each" in text
+    for figure in ("3.00 s", "2.60 s", "12.5%", "+15.4%", "2.00 s", "1.50 s", "25.0%", "+33.3%"):
+        assert figure in found.stdout
+        assert figure in text
 
 
 @pytest.mark.real_spark

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,16 +15,26 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
+from decima.report import write_page
+from decima.report.spark import review_section
 from decima.spark import AttachError
-from decima.spark.decision_log import DecisionHistory, DecisionLog, read_decision_log
+from decima.spark.decision_log import (
+    DecisionHistory,
+    DecisionLog,
+    LoggedJob,
+    LoggedPlan,
+    read_decision_log,
+)
 from decima.spark.jobs import LiveJobs
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
-from decima.spark.review import draw_decisions, held_slots, review
+from decima.spark.review import draw_decisions, held_slots, review, words
 from spark_sim.compile import Kernels
 from tests.commands import refused
+from tests.pages import HOSTILE
 from tests.spark_work import local_spark, sleep_tasks, together
+from traces import Job, Stage
 from traces.spark_log.events import JobStart, StageInfo
 
 BEGIN_MS = 5_000_000
@@ -235,6 +247,42 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = CliRunner().invoke(main, ["spark", "review", str(path)])
     assert "simulated: of their own" not in found.stdout
     refused(CliRunner().invoke(main, ["spark", "review", str(path), "--policies", "x"]), "'x'")
+
+
+def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the figures and sentences that it prints, and the slots of each job; or one line, and
+    no file, where there is no folder for it.
+    """
+    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
+    path, page = tmp_path / "log.jsonl", tmp_path / "review.html"
+    written(path, "tuned_srw")
+    command = ["spark", "review", str(path), "--policies", "fifo,strict_fair"]
+    found = CliRunner().invoke(main, [*command, "--report", str(page)])
+    assert found.exit_code == 0, found.output
+    text = page.read_text()
+    figures = re.findall(r"\d+\.\d\d s\b|[+-]\d+\.\d %", found.stdout)
+    assert len(figures) == 7
+    assert [one for one in figures if one not in text] == []
+    for line in words(review(read_decision_log(path), ("fifo", "strict_fair"))):
+        assert line in " ".join(html.unescape(text).split())
+    data = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+    held = data["charts"][0]["series"]
+    assert held == {"x": [0.0, 9.5], "y": {"job night #1": [1, 0], "job day": [1, 2]}}
+    refused(CliRunner().invoke(main, [*command, "--report", str(tmp_path / "no" / "a.html")]), "no")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.jsonl", "review.html"]
+
+
+def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
+    plan = LoggedPlan(1, 1_000, (1, 2), SLOTS, "x", (TaskSet(0, 0, HOSTILE, 4, 0, 2),), (0,), {})
+    job = Job(HOSTILE, (Stage.fixed("0", 4, 1_000.0),))
+    jobs = (LoggedJob(HOSTILE, job, 0, 4_000, 0),)
+    decisions = DecisionHistory("exact", HOSTILE, (plan,), jobs, {}, HOSTILE)
+    found = review(decisions, ("fifo",))
+    write_page(tmp_path / "a.html", [review_section(found, decisions)], title="t", command="c")
+    text = (tmp_path / "a.html").read_text()
+    assert "alert(1)" in text
+    assert HOSTILE not in text
+    assert "<script>alert" not in text
 
 
 @pytest.mark.parametrize(

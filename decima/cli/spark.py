@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,19 @@ import numpy as np
 from rich.table import Table
 
 from decima.cli.console import announce_compilation, stdout
-from decima.cli.options import TUNED, parse_names, read_all_tuned
+from decima.cli.options import (
+    REPORT,
+    TUNED,
+    check_folder,
+    parse_names,
+    read_all_tuned,
+    write_report,
+)
 from files.writing import write_json
 from traces import load_trace
 
 if TYPE_CHECKING:
-    from decima.spark.review import Review
+    from decima.spark.trial import TrialOutcome
 
 _REVIEWED = ("fifo", "spark_fair", "strict_fair")
 
@@ -47,6 +54,7 @@ def spark() -> None:
 @click.option("--time-scale", default=0.1, show_default=True, help="Tasks sleep so much of theirs.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
+@REPORT
 def replay(
     trace: str,
     jobs: int,
@@ -57,14 +65,17 @@ def replay(
     time_scale: float,
     seed: int,
     json_path: Path | None,
+    page: Path | None,
 ) -> None:
     """Replay jobs of a trace on a local Spark, as stages of tasks that sleep, and compare JCTs.
 
     Every policy gets the same jobs at the same times, and a Spark of its own; ours know durations
     from the event log of an earlier run. The simulator's figures are those of its shared session.
     """
-    from decima.spark.trial import TrialConfig, run_trial
+    from decima.spark.trial import TrialConfig, run_trial, words
 
+    for path in (json_path, page):
+        check_folder(path)
     config = TrialConfig(
         parse_names(policies),
         jobs=jobs,
@@ -77,6 +88,23 @@ def replay(
     loaded = load_trace(trace)
     announce_compilation()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
+    _print_replay(outcomes)
+    facts = words(loaded.name, config, outcomes)
+    stdout().print(f"\n{facts}")
+    if json_path is not None:
+        rows = {
+            one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
+            for one in outcomes
+        }
+        write_json(json_path, rows)
+    if page is not None:
+        from decima.report.spark import replay_section
+
+        title = f"Replay of {loaded.name} on Spark"
+        write_report(page, [replay_section(outcomes, facts)], title)
+
+
+def _print_replay(outcomes: Sequence[TrialOutcome]) -> None:
     table = Table(box=None)
     for heading in ("policy", "average JCT", "p95", "in the simulator", "median error", "bias",
                     "plans", "over limit"):  # fmt: skip
@@ -94,18 +122,6 @@ def replay(
             "" if status is None else str(status.jvm.get("launches_over_limit", "?")),
         )
     stdout().print(table)
-    added_ms = float(np.median([one.overhead_ms for one in outcomes]))
-    stdout().print(
-        f"\n{jobs} jobs of {loaded.name} on {slots} slots of a local Spark, mean gap "
-        f"{interarrival_s:g} s, tasks at {time_scale:g} of their time. Spark adds "
-        f"{added_ms:.0f} ms to each, which the simulator is told."
-    )
-    if json_path is not None:
-        rows = {
-            one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
-            for one in outcomes
-        }
-        write_json(json_path, rows)
 
 
 @spark.command()
@@ -154,7 +170,14 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="SVG or PNG of the slots that each job held.",
 )
-def review(log: Path, policies: str | None, tuned: tuple[Path, ...], picture: Path | None) -> None:
+@REPORT
+def review(
+    log: Path,
+    policies: str | None,
+    tuned: tuple[Path, ...],
+    picture: Path | None,
+    page: Path | None,
+) -> None:
     """What other policies would have done with the jobs of a decision log.
 
     LOG is what `attach(..., decision_log=LOG)` wrote, in any mode. The simulator plays its jobs,
@@ -162,9 +185,10 @@ def review(log: Path, policies: str | None, tuned: tuple[Path, ...], picture: Pa
     was measured too, and is part of every figure. Older files LOG.1, LOG.2, ... are read with it.
     """
     from decima.spark.decision_log import read_decision_log
-    from decima.spark.review import draw_decisions, is_playable
+    from decima.spark.review import draw_decisions, is_playable, rows, words
     from decima.spark.review import review as simulate
 
+    check_folder(page)
     decisions = read_decision_log(log)
     if policies is not None:
         names = parse_names(policies)
@@ -176,41 +200,20 @@ def review(log: Path, policies: str | None, tuned: tuple[Path, ...], picture: Pa
     table = Table(box=None)
     for heading in ("", "average JCT", f"vs {names[0]}", "p95"):
         table.add_column(heading, justify="right" if heading else "left")
-    has_ended = ~np.isnan(found.jct_s)
-    ended = found.jct_s[has_ended]
-    # The same jobs everywhere: those that were cut off would only be there in the simulator.
-    compared = has_ended if len(ended) else np.ones(len(found.names), np.bool_)
-    if len(ended):
-        ran = f"as it ran ({decisions.policy}, {decisions.mode})"
-        table.add_row(ran, f"{ended.mean():.2f} s", "", f"{np.quantile(ended, 0.95):.2f} s")
-    first_s = found.simulated_s[names[0]][compared].mean()
-    for name, every_s in found.simulated_s.items():
-        jct_s = every_s[compared]
+    for row in rows(found, decisions):
         table.add_row(
-            f"simulated: {name}",
-            f"{jct_s.mean():.2f} s",
-            "" if name == names[0] else f"{100 * (jct_s.mean() / first_s - 1):+.1f} %",
-            f"{np.quantile(jct_s, 0.95):.2f} s",
+            row.label,
+            f"{row.jct_s.mean():.2f} s",
+            "" if row.versus is None else f"{100 * row.versus:+.1f} %",
+            f"{np.quantile(row.jct_s, 0.95):.2f} s",
         )
     stdout().print(table)
-    stdout().print(f"\n{len(found.names)} jobs, {len(ended)} of them ended; {found.slots} slots.")
-    for words in _trust_words(found):
-        stdout().print(words, highlight=False)
+    stdout().print()
+    for line in words(found):
+        stdout().print(line, highlight=False)
     if picture is not None:
         draw_decisions(decisions, picture)
+    if page is not None:
+        from decima.report.spark import review_section
 
-
-def _trust_words(found: Review) -> Iterator[str]:
-    """How far the simulated figures can be believed."""
-    own_s = found.own_s[~np.isnan(found.own_s)]
-    if len(own_s):
-        yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
-    if found.error is None:
-        yield (
-            f"Nothing tells how near the simulator comes: no job ended, or it has no {found.ran!r}."
-        )
-    elif not found.is_trusted:
-        yield (
-            f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
-            "simulator: smaller differences mean nothing."
-        )
+        write_report(page, [review_section(found, decisions)], f"Review of {log.name}")

@@ -24,9 +24,11 @@ _SCRIPTS = (
     "timeline.js",
     "graph.js",
     "decisions.js",
+    "theme.js",
     "main.js",
 )
 """in the order in which they are put together"""
+_LIVE_SCRIPTS = ("common.js", "theme.js", "live.js")
 
 
 def write_page(path: Path, sections: Sequence[Section], *, title: str, command: str) -> None:
@@ -55,22 +57,46 @@ def page(sections: Sequence[Section], *, title: str, command: str) -> str:
     vendored = _text("vendor", "uPlot.iife.min.js")
     script = "\n".join([vendored, *(_text("static", name) for name in _SCRIPTS)])
     style = _text("vendor", "uPlot.min.css") + _text("static", "page.css")
+    return _filled(
+        "page.html",
+        script,
+        style,
+        title=title,
+        command=command,
+        sections=list(zip(sections, first, strict=True)),
+        data=Markup(_embedded(data)),  # noqa: S704 - `_embedded` escapes
+        licence=_text("vendor", "uPlot-LICENSE"),
+        policy=content_policy(script, style),
+    )
+
+
+def live_page() -> tuple[str, str]:
+    """The text of the page that shows a live scheduler, which holds no data and asks the server it
+    came from for `status.json`; and its content-security policy, for a header.
+    """
+    script = "\n".join(_text("static", name) for name in _LIVE_SCRIPTS)
+    style = _text("static", "page.css") + _text("static", "live.css")
+    policy = content_policy(script, style) + "; connect-src 'self'"
+    return _filled("live.html", script, style, policy=policy), policy
+
+
+def content_policy(script: str, style: str) -> str:
+    """What a page with this script and style may do: run these, and nothing else."""
+    return (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+        f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'"
+    )
+
+
+def _filled(template: str, script: str, style: str, **content: Any) -> str:
     environment = Environment(
         loader=PackageLoader("decima.report"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {"figure": figure_text, "interval": interval_text}
-    return environment.get_template("page.html").render(
-        title=title,
-        command=command,
-        sections=list(zip(sections, first, strict=True)),
+    return environment.get_template(template).render(
         script=Markup(script),  # noqa: S704 - our own files
         style=Markup(style),  # noqa: S704
-        data=Markup(_embedded(data)),  # noqa: S704 - `_embedded` escapes
-        licence=_text("vendor", "uPlot-LICENSE"),
-        policy=(
-            "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-            f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'"
-        ),
+        **content,
     )
 
 

@@ -4,6 +4,15 @@ from decima.spark.attaching import attach
 from decima.spark.errors import AttachError
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Guard
-from decima.spark.scheduler import Scheduler, SchedulerStatus
+from decima.spark.scheduler import Scheduler
+from decima.spark.status import JobStatus, SchedulerStatus
 
-__all__ = ["AttachError", "DecisionLogFiles", "Guard", "Scheduler", "SchedulerStatus", "attach"]
+__all__ = [
+    "AttachError",
+    "DecisionLogFiles",
+    "Guard",
+    "JobStatus",
+    "Scheduler",
+    "SchedulerStatus",
+    "attach",
+]

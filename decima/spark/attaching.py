@@ -11,7 +11,7 @@ from decima.policies import Heuristic, Parameters, is_learned, model_path
 from decima.policy import Policy
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError, PolicyFaultError
-from decima.spark.inputs import read_parameters, read_priors
+from decima.spark.inputs import Ports, read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
 from decima.spark.log_files import DecisionLogFiles
@@ -41,6 +41,7 @@ def attach(
     priors: Trace | None = None,
     decision_log: DecisionLogFiles | Path | str | None = None,
     metrics_port: int | None = None,
+    dashboard_port: int | None = None,
     ready_s: float | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
@@ -56,12 +57,11 @@ def attach(
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
-        lapse_s: where we are silent for so long and our plan keeps slots idle, Spark's own order
-            returns until we are heard again.
+        lapse_s: Spark's own order rules where our plan keeps slots idle and we are silent longer.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured.
         decision_log: a file for one JSON line a plan, bounded in size.
-        metrics_port: serve Prometheus metrics there, to this machine only.
+        metrics_port, dashboard_port: serve Prometheus metrics, a live page, to this machine only.
         ready_s: wait at most so long for a learned policy; None: strict fair decides meanwhile.
 
     Raises:
@@ -70,20 +70,20 @@ def attach(
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
+    ports = Ports(metrics_port, dashboard_port)
     chosen_guard = Guard() if guard is None else guard
     values = read_parameters(policy, parameters)
     policy_for, name = _policy_for(policy, values)
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
-    live = LiveJobs(read_priors(priors))
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     planner = Planner(policy_for, chosen_guard)
+    live, slots = LiveJobs(read_priors(priors)), _trained_slots(policy)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
-                          open_log=log, trained_slots=_trained_slots(policy))  # fmt: skip
+                          open_log=log, trained_slots=slots)  # fmt: skip
     try:
         _prepare(planner, policy, ready_s)
-        if metrics_port is not None:
-            scheduler.serve_metrics(metrics_port)
+        ports.open(scheduler)
         scheduler.start()
     except BaseException:  # all or nothing: no thread, port or listener is left behind
         scheduler.detach()

@@ -1,15 +1,17 @@
-"""What a caller of `attach` may hand over besides the policy: parameters, and earlier runs."""
+"""What a caller of `attach` may hand over besides the policy: parameters, earlier runs, ports."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from decima.policies import Heuristic, Parameters, is_learned
 from decima.policy import Policy
 from decima.spark.errors import AttachError
 from decima.spark.priors import Priors
+from decima.spark.scheduler import Scheduler
 from decima.tuning import read_tuned
 from traces import Trace
 
@@ -50,3 +52,32 @@ def read_priors(trace: Trace | None) -> Priors | None:
     else:
         LOG.info(*told)
     return priors
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where a scheduler can be looked at; 0 is any port that is free, None no port.
+
+    Raises:
+        AttachError: what is given is no port.
+    """
+
+    metrics: int | None
+    dashboard: int | None
+
+    def __post_init__(self) -> None:
+        for name, port in asdict(self).items():
+            is_port = isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65_535
+            if port is not None and not is_port:
+                raise AttachError(f"{name} port {port!r}: ports are whole numbers from 0 to 65535")
+
+    def open(self, scheduler: Scheduler) -> None:
+        """Serve there, until the scheduler is detached.
+
+        Raises:
+            AttachError: a port is taken.
+        """
+        if self.metrics is not None:
+            scheduler.serve_metrics(self.metrics)
+        if self.dashboard is not None:
+            scheduler.serve_dashboard(self.dashboard)

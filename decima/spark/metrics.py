@@ -9,7 +9,7 @@ from decima.spark.errors import AttachError, missing
 from traces.loopback import ADDRESS
 
 if TYPE_CHECKING:
-    from decima.spark.scheduler import SchedulerStatus
+    from decima.spark.status import SchedulerStatus
 
 _JVM_COUNTERS = {
     "refused_offers": "Offers that a limit refused.",

@@ -8,9 +8,10 @@ submission, first decisions) was measured too, and is added to every simulated J
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -53,6 +54,52 @@ class Review:
     def is_trusted(self) -> bool:
         """Whether the simulator comes near what really happened, as far as anybody knows."""
         return self.error is None or abs(self.error) <= TRUSTED
+
+
+class Row(NamedTuple):
+    """A line of the comparison: the jobs that ended, as they ran or as simulated."""
+
+    label: str
+    jct_s: Float64
+    """the same jobs in every line"""
+    versus: float | None
+    """mean JCT over that of the first policy, minus 1; None where that says nothing"""
+
+
+def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
+    """The jobs as they ran, then under each policy; all jobs where none ended."""
+    has_ended = ~np.isnan(found.jct_s)
+    # The same jobs everywhere: those that were cut off would only be there in the simulator.
+    compared = has_ended if has_ended.any() else np.ones(len(found.names), np.bool_)
+    lines = []
+    if has_ended.any():
+        ran = f"as it ran ({decisions.policy}, {decisions.mode})"
+        lines.append(Row(ran, found.jct_s[has_ended], None))
+    first_s: float | None = None
+    for name, every_s in found.simulated_s.items():
+        mean_s = float(every_s[compared].mean())
+        versus = None if first_s is None else mean_s / first_s - 1
+        first_s = mean_s if first_s is None else first_s
+        lines.append(Row(f"simulated: {name}", every_s[compared], versus))
+    return lines
+
+
+def words(found: Review) -> Iterator[str]:
+    """How many jobs there were, and how far the simulated figures can be believed."""
+    ended = int((~np.isnan(found.jct_s)).sum())
+    yield f"{len(found.names)} jobs, {ended} of them ended; {found.slots} slots."
+    own_s = found.own_s[~np.isnan(found.own_s)]
+    if len(own_s):
+        yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
+    if found.error is None:
+        yield (
+            f"Nothing tells how near the simulator comes: no job ended, or it has no {found.ran!r}."
+        )
+    elif not found.is_trusted:
+        yield (
+            f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
+            "simulator: smaller differences mean nothing."
+        )
 
 
 def is_playable(policy: str) -> bool:

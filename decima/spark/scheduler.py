@@ -7,18 +7,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from decima.spark.dashboard import serve as serve_dashboard
 from decima.spark.decision_log import DecisionLog
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
-from decima.spark.metrics import serve
+from decima.spark.metrics import serve as serve_metrics
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import SessionReport
+from decima.spark.status import Rate, SchedulerStatus, Unserved, held_slots, jobs_of
 
 LOG = logging.getLogger("decima.spark")
 
@@ -29,39 +30,6 @@ _KEPT_LATENCIES = 1_000
 _ABANDONED = "the JVM had no sign of life from us for too long and let go by itself"
 _FAR = 2.0
 """a model trained for so many times fewer or more slots is at a loss"""
-
-
-@dataclass(frozen=True)
-class SchedulerStatus:
-    """Where a scheduler stands; counts are since it attached."""
-
-    mode: str
-    policy: str
-    is_attached: bool
-    ended_because: str | None
-    """why it let go; None while it is attached or after `detach`"""
-    plans: int
-    fallbacks: int
-    """rounds that strict fair decided, because the policy failed"""
-    last_fault: str | None
-    starved: int
-    """jobs that were served because they had waited too long"""
-    plan_ms_median: float
-    plan_ms_p90: float
-    """from the news to the plan in force"""
-    held: dict[str, int]
-    """slots by job"""
-    limits: dict[str, int]
-    """by job, in the newest plan"""
-    dropped_events: int
-    prior_hits: int
-    """stages for which earlier runs were found in `priors`"""
-    prior_misses: int
-    """for which none were, or ambiguous ones; both 0 without `priors`"""
-    is_ready: bool = True
-    """False while strict fair decides because the process of a learned policy is starting"""
-    jvm: dict[str, Any] = field(default_factory=dict)
-    """counters of the classes in the JVM"""
 
 
 class Control(Protocol):
@@ -125,7 +93,13 @@ class Scheduler:
         self._due = Due()
         self._ended_because: str | None = None
         self._is_attached = False
-        self._stop_metrics: Callable[[], None] | None = None
+        self._rate = Rate()
+        self._unserved = Unserved()
+        self._began_s: float | None = None
+        self._heard_s: float | None = None
+        self._stops: list[Callable[[], None]] = []
+        self.dashboard_url: str | None = None
+        """of the live page, while it is served"""
 
     def __enter__(self) -> Self:
         return self
@@ -155,6 +129,7 @@ class Scheduler:
         """
         self._control.attach()
         self._is_attached = True
+        self._began_s = time.monotonic()
         # Not before: the log may be that of the scheduler which is attached already.
         if self._open_log is not None:
             self._log = self._open_log()
@@ -167,7 +142,17 @@ class Scheduler:
         Raises:
             AttachError: the port is taken.
         """
-        self._stop_metrics = serve(self.status, port)
+        self._stops.append(serve_metrics(self.status, port))
+
+    def serve_dashboard(self, port: int) -> None:
+        """Serve the live page until `detach`, at `dashboard_url`.
+
+        Raises:
+            AttachError: the port is taken.
+        """
+        self.dashboard_url, stop = serve_dashboard(self.status, port)
+        self._stops.append(stop)
+        LOG.info("live page: %s", self.dashboard_url)
 
     def detach(self) -> None:
         """Give Spark its own objects back; jobs that run go on. Twice does no harm."""
@@ -176,9 +161,9 @@ class Scheduler:
         if threading.current_thread() is not self._thread and self._thread.ident is not None:
             self._thread.join(timeout=5.0)
         self._planner.close()
-        if self._stop_metrics is not None:
-            self._stop_metrics()
-            self._stop_metrics = None
+        while self._stops:
+            self._stops.pop()()
+        self.dashboard_url = None
         if self._log is not None:
             self._read_the_rest()
             self._log.note_jobs(self._live.known())
@@ -190,9 +175,11 @@ class Scheduler:
         latency = np.array(self._latency_ms or [0.0])
         report, plan, jvm = self._report, self._plan, self._counters()
         abandoned = _ABANDONED if jvm.get("abandoned") else None
-        held: dict[str, int] = {}
-        for one in () if report is None else report.sets:
-            held[one.job] = held.get(one.job, 0) + one.running
+        now_s = time.monotonic()
+        matches = list(self._live.matches.items())
+        limits = {} if plan is None else dict(plan.limits)
+        unserved_ms = self._unserved.since_ms
+        jobs = () if report is None else jobs_of(report, self._live.known(), limits, unserved_ms)
         return SchedulerStatus(
             mode=self.mode,
             policy=self.policy,
@@ -204,13 +191,19 @@ class Scheduler:
             starved=self._planner.starved,
             plan_ms_median=float(np.median(latency)),
             plan_ms_p90=float(np.quantile(latency, 0.9)),
-            held=held,
-            limits={} if plan is None else dict(plan.limits),
+            held={} if report is None else held_slots(report),
+            limits=limits,
             dropped_events=0 if report is None else report.dropped,
-            prior_hits=sum(n for match, n in self._live.matches.items() if match.is_hit),
-            prior_misses=sum(n for match, n in self._live.matches.items() if not match.is_hit),
+            prior_hits=sum(n for match, n in matches if match.is_hit),
+            prior_misses=sum(n for match, n in matches if not match.is_hit),
             is_ready=self._planner.is_ready,
             jvm=jvm,
+            slots=0 if report is None else report.slots,
+            jobs=jobs,
+            is_lapsed=report is not None and report.lapsed,
+            decisions_per_s=self._rate.per_s(now_s),
+            uptime_s=None if self._began_s is None else now_s - self._began_s,
+            heard_s=None if self._heard_s is None else now_s - self._heard_s,
         )
 
     # --- the thread ------------------------------------------------------------------------------
@@ -236,7 +229,8 @@ class Scheduler:
     def _step(self) -> bool:
         report = self._control.wait(_WAIT_MS)
         began = time.perf_counter()
-        self._report = report
+        self._report, self._heard_s = report, time.monotonic()
+        self._unserved.update(report)
         self._check_slots(report.slots)
         self._live.update(report)
         if self._log is not None:
@@ -269,6 +263,7 @@ class Scheduler:
         if self.mode != "shadow":
             self._control.apply(plan, self._number)
         self._latency_ms.append(1000 * (time.perf_counter() - began))
+        self._rate.note(len(plan.chosen), time.monotonic())
         if self._log is not None:
             self._log.note_plan(self._number, report, plan, (began_ms, _now_ms()))
 

@@ -16,7 +16,7 @@ from decima.spark.compile import first_line
 from decima.spark.errors import AttachError, missing
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
-from decima.spark.scheduler import SchedulerStatus
+from decima.spark.status import SchedulerStatus
 from traces import Job, Trace
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
@@ -81,6 +81,16 @@ class TrialOutcome:
     def bias(self) -> float:
         """Mean JCT on Spark over that in the simulator, minus 1."""
         return float(self.jct_s.mean() / self.simulated_s.mean() - 1)
+
+
+def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> str:
+    """What was replayed where, for people."""
+    added_ms = float(np.median([one.overhead_ms for one in outcomes]))
+    return (
+        f"{config.jobs} jobs of {trace} on {config.slots} slots of a local Spark, mean gap "
+        f"{config.interarrival_s:g} s, tasks at {config.time_scale:g} of their time. Spark adds "
+        f"{added_ms:.0f} ms to each, which the simulator is told."
+    )
 
 
 def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Float64]:

@@ -20,9 +20,12 @@ class Worker:
     call that hangs would keep the driver alive for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "decima-policy") -> None:
+        """Args:
+        name: of the thread.
+        """
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        threading.Thread(target=self._run, name="decima-policy", daemon=True).start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Make `call` once those before it have returned."""

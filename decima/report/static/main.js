@@ -8,27 +8,6 @@ function recolour() {
   if (CHARTS.length) redraw();
 }
 
-function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
-function labelTheme() {
-  const button = document.getElementById("theme");
-  button.textContent = isDark() ? "Light" : "Dark";
-  button.setAttribute("aria-pressed", String(isDark()));
-}
-
-document.getElementById("theme").addEventListener("click", () => {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  labelTheme();
-  recolour();
-});
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  labelTheme();
-  recolour();
-});
-
 let resizing = 0;
 window.addEventListener("resize", () => {
   clearTimeout(resizing);
@@ -39,7 +18,6 @@ window.addEventListener("resize", () => {
   }, 120);
 });
 
-labelTheme();
 document.querySelectorAll("table.sortable").forEach(sortable);
 plots = drawCharts();
 startTimelines().then(() => {

@@ -1,0 +1,253 @@
+"""A scheduler's status as a page to look at, served to this machine only, on request.
+
+It answers questions and changes nothing. No thread of the scheduler ever waits for it: a status is
+read in a thread of its own, once for all who ask at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any
+
+from decima.spark.errors import AttachError
+from decima.spark.status import JobStatus, SchedulerStatus
+from decima.spark.worker import Worker
+from traces.loopback import ADDRESS
+
+LOG = logging.getLogger("decima.spark")
+
+SHOWN_JOBS = 200
+_NAME_LENGTH = 200
+_FRESH_S = 0.25
+"""a status is told to all who ask within so long"""
+_PATIENCE_S = 3.0
+"""for a status; then the answer is that there is none"""
+_CONNECTIONS = 32
+"""at a time; more are closed unread, so that nobody can fill the driver with threads"""
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def serve(
+    status: Callable[[], SchedulerStatus], port: int, address: str = ADDRESS
+) -> tuple[str, Callable[[], None]]:
+    """Serve on `port` (0: any free one), to this machine only unless `address` says otherwise.
+
+    Returns:
+        The address of the page, and how to stop.
+
+    Raises:
+        AttachError: the port is taken.
+    """
+    # Its template engine is for those who ask for a page.
+    from decima.report.page import live_page
+
+    text, policy = live_page()
+    statuses = _Statuses(status)
+    try:
+        server = _Server((address, port), statuses, text.encode(), policy)
+    except OSError as error:
+        statuses.close()
+        raise AttachError(f"dashboard port {port}: {error.strerror or error}") from error
+    thread = threading.Thread(
+        target=lambda: server.serve_forever(poll_interval=0.1), name="decima-dashboard", daemon=True
+    )
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        statuses.close()
+        thread.join(timeout=5.0)
+
+    return f"http://{address}:{server.port}/", stop
+
+
+def content(status: SchedulerStatus) -> dict[str, Any]:
+    """What `/status.json` holds: the status without what the page has no use for."""
+    jobs = status.jobs[:SHOWN_JOBS]
+    return {
+        "format": "decima-status",
+        "version": 1,
+        "mode": status.mode,
+        "policy": status.policy[:_NAME_LENGTH],
+        "is_attached": status.is_attached,
+        "is_ready": status.is_ready,
+        "is_lapsed": status.is_lapsed,
+        "ended_because": status.ended_because,
+        "uptime_s": status.uptime_s,
+        "heard_s": status.heard_s,
+        "slots": status.slots,
+        "held": sum(status.held.values()),
+        "jobs": [_job(job) for job in jobs],
+        "jobs_left_out": len(status.jobs) - len(jobs),
+        "queue": sum(job.unserved_s is not None for job in status.jobs),
+        "waiting_tasks": sum(job.waiting_tasks for job in status.jobs),
+        "decisions_per_s": status.decisions_per_s,
+        "plans": status.plans,
+        "plan_ms_median": status.plan_ms_median,
+        "plan_ms_p90": status.plan_ms_p90,
+        "fallbacks": status.fallbacks,
+        "last_fault": status.last_fault,
+        "lapses": status.jvm.get("lapses"),
+        "starved": status.starved,
+        "dropped_events": status.dropped_events,
+        "prior_hits": status.prior_hits,
+        "prior_misses": status.prior_misses,
+    }
+
+
+def _job(job: JobStatus) -> dict[str, Any]:
+    return {
+        "key": job.key,
+        "name": job.name[:_NAME_LENGTH],
+        "held": job.held,
+        "limit": job.limit,
+        "waiting_tasks": job.waiting_tasks,
+        "age_s": job.age_s,
+        "unserved_s": job.unserved_s,
+    }
+
+
+class _Statuses:
+    """Asks for a status, in one thread: each that talks to the JVM costs a connection there."""
+
+    def __init__(self, status: Callable[[], SchedulerStatus]) -> None:
+        self._status = status
+        self._worker = Worker("decima-dashboard-status")
+        self._lock = threading.Lock()
+        self._newest: Future[bytes] | None = None
+        self._asked_s = 0.0
+
+    def json(self) -> bytes:
+        """The newest, as text.
+
+        Raises:
+            Exception: there is none, for whatever reason; `TimeoutError` if none came in time.
+        """
+        with self._lock:
+            newest, now_s = self._newest, time.monotonic()
+            if newest is None or (newest.done() and now_s - self._asked_s > _FRESH_S):
+                newest = self._newest = self._worker.submit(self._text)
+                self._asked_s = now_s
+        return newest.result(timeout=_PATIENCE_S)
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def _text(self) -> bytes:
+        return json.dumps(content(self._status()), allow_nan=False).encode()
+
+
+class _Server(ThreadingTCPServer):
+    """One thread for each connection; none is waited for."""
+
+    # Not an `HTTPServer`: that asks the name service for its own name.
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = _CONNECTIONS
+
+    def __init__(
+        self, address: tuple[str, int], statuses: _Statuses, page: bytes, policy: str
+    ) -> None:
+        self.statuses = statuses
+        self.page = page
+        self.policy = policy
+        self._places = threading.BoundedSemaphore(_CONNECTIONS)
+        super().__init__(address, _Handler)
+        self.port = int(self.server_address[1])
+        is_loopback = address[0] == ADDRESS
+        names = ("localhost", "127.0.0.1", "[::1]")
+        self.hosts = {f"{name}:{self.port}" for name in names} if is_loopback else None
+        """what a browser may call us; None: anything"""
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        LOG.debug("live page: a connection failed", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: _Server
+    timeout = 10.0
+    """seconds for a request to come"""
+
+    def do_GET(self) -> None:
+        """The page, or the status; nothing else is there."""
+        hosts = self.headers.get_all("Host", [])
+        if self.server.hosts is not None and not (
+            len(hosts) == 1 and hosts[0].lower() in self.server.hosts
+        ):
+            # Another site whose name leads here, so that its scripts might read what we answer.
+            self._answer(HTTPStatus.FORBIDDEN, b"forbidden: use http://localhost and the port\n")
+        elif self.path == "/":
+            self._answer(HTTPStatus.OK, self.server.page, "text/html")
+        elif self.path == "/status.json":
+            self._answer_status()
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, b"not found\n")
+
+    do_HEAD = do_GET  # noqa: N815 - the library looks for this name
+
+    def _answer_status(self) -> None:
+        try:
+            text = self.server.statuses.json()
+        except Exception as error:  # noqa: BLE001 - whatever it is: the page says that it waits
+            LOG.debug("no status: %r", error)
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no status\n")
+        else:
+            self._answer(HTTPStatus.OK, text, "application/json")
+
+    def _answer(self, code: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", f"{self.server.policy}; frame-ancestors 'none'")
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        if code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """In place of the library's page, which repeats what was asked: one line."""
+        found = HTTPStatus(code)
+        if found == HTTPStatus.NOT_IMPLEMENTED:  # a method that this class has not
+            found = HTTPStatus.METHOD_NOT_ALLOWED
+        self.close_connection = True
+        self._answer(found, f"{found.phrase.lower()}\n".encode())
+
+    def version_string(self) -> str:
+        """Nobody need know which Python this is."""
+        return "decima"
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the library's name
+        """Say nothing: a page asks every second."""

@@ -1,0 +1,422 @@
+"""The live page's server, with a status made by hand: what it answers, and what it does not."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from decima.spark import AttachError, Guard, JobStatus, Scheduler, SchedulerStatus
+from decima.spark import dashboard as module
+from decima.spark.dashboard import SHOWN_JOBS, content, serve
+from decima.spark.inputs import Ports
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Plan, Planner
+from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.status import RATE_S, Rate, Unserved, jobs_of
+from tests.pages import live_status
+from tests.spark_work import Faulty, until
+from traces.spark_log.events import JobStart, StageInfo
+
+SECURITY = {
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Told:
+    """A status that a test changes, and how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.now: Any = live_status()
+        self.asked = 0
+
+    def __call__(self) -> SchedulerStatus:
+        self.asked += 1
+        found = self.now() if callable(self.now) else self.now
+        assert isinstance(found, SchedulerStatus)
+        return found
+
+
+@contextmanager
+def served(told: Any) -> Iterator[int]:
+    """The port of a server, which is stopped on leaving."""
+    url, stop = serve(told, 0)
+    try:
+        yield int(url.rsplit(":", 1)[1].strip("/"))
+    finally:
+        stop()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def port(told: Told) -> Iterator[int]:
+    with served(told) as found:
+        yield found
+
+
+def ask(
+    port: int, path: str = "/status.json", method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Code, headers by their lower-case names, body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+# --- what it answers -----------------------------------------------------------------------------
+
+
+def test_the_status_is_told_as_json(port: int, told: Told) -> None:
+    code, headers, body = ask(port)
+    assert (code, headers["content-type"]) == (200, "application/json; charset=utf-8")
+    found = json.loads(body)
+    assert found == content(told.now)
+    assert (found["format"], found["version"]) == ("decima-status", 1)
+    assert [(job["name"], job["held"], job["limit"]) for job in found["jobs"]] == [
+        ("nightly", 5, 6),
+        ("report", 1, 1),
+        ("late", 0, None),
+    ]
+    assert (found["held"], found["slots"], found["queue"], found["waiting_tasks"]) == (6, 8, 1, 14)
+    assert (found["lapses"], found["fallbacks"], found["decisions_per_s"]) == (2, 1, 3.5)
+
+
+def test_each_answer_is_of_now(port: int, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FRESH_S", 0.0)
+    assert json.loads(ask(port)[2])["plans"] == 7
+    told.now = replace(told.now, plans=8)
+    assert json.loads(ask(port)[2])["plans"] == 8
+
+
+def test_many_who_ask_cost_one_question(
+    port: int, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FRESH_S", 60.0)
+    assert {ask(port)[2] for _ in range(5)} == {ask(port)[2]}
+    assert told.asked == 1
+
+
+def test_the_page_is_one_file_that_may_only_ask_its_own_server(port: int) -> None:
+    code, headers, body = ask(port, "/")
+    text = body.decode()
+    assert (code, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "http://" not in text
+    assert "https://" not in text
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("path", ["/", "/status.json", "/no", "/../etc/passwd"])
+def test_every_answer_has_the_headers_that_protect_it(port: int, path: str) -> None:
+    headers = ask(port, path)[1]
+    assert {name: headers[name] for name in SECURITY} == SECURITY
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "access-control-allow-origin" not in headers
+    assert "Python" not in headers["server"]
+
+
+@pytest.mark.parametrize("path", ["/no", "/status", "/status.json/", "/?x", "/../etc/passwd", "*"])
+def test_nothing_else_is_there(port: int, path: str) -> None:
+    code, _, body = ask(port, path)
+    assert (code, body) == (404, b"not found\n")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "<b>"])
+def test_nothing_can_be_changed(port: int, told: Told, method: str) -> None:
+    code, headers, body = ask(port, "/status.json", method)
+    assert (code, headers["allow"], body) == (405, "GET, HEAD", b"method not allowed\n")
+    assert told.asked == 0
+
+
+def test_head_is_get_without_a_body(port: int) -> None:
+    for path in ("/", "/status.json"):
+        code, headers, body = ask(port, path, "HEAD")
+        assert (code, body) == (200, b"")
+        assert int(headers["content-length"]) > 100
+
+
+def test_only_names_of_this_machine_are_answered(port: int, told: Told) -> None:
+    """Another name that leads here is another site's, whose scripts could read the answer."""
+    good = [f"127.0.0.1:{port}", f"localhost:{port}", f"LocalHost:{port}", f"[::1]:{port}"]
+    bad = ["evil.example", f"evil.example:{port}", "localhost", f"localhost:{port + 1}",
+           f"127.0.0.1:{port}@evil.example", f"localhost.evil.example:{port}", ""]  # fmt: skip
+    assert {host: ask(port, Host=host)[0] for host in good} == dict.fromkeys(good, 200)
+    told.asked = 0
+    for path in ("/", "/status.json", "/no"):
+        assert {host: ask(port, path, Host=host)[0] for host in bad} == dict.fromkeys(bad, 403)
+    assert told.asked == 0
+
+
+def test_a_request_without_or_with_two_names_is_refused(port: int) -> None:
+    for names in ("", f"Host: localhost:{port}\r\nHost: evil.example\r\n"):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as found:
+            found.sendall(f"GET / HTTP/1.1\r\n{names}\r\n".encode())
+            assert found.recv(100).startswith(b"HTTP/1.0 403 ")
+
+
+def test_it_is_heard_on_this_machine_only() -> None:
+    url, stop = serve(live_status, 0)
+    try:
+        assert url.startswith("http://127.0.0.1:")
+        port = int(url.rsplit(":", 1)[1].strip("/"))
+        with socket.socket() as other:  # the port is free on another address of the machine
+            other.bind(("127.0.0.2", port))
+    finally:
+        stop()
+
+
+def test_names_that_nobody_can_read_are_cut() -> None:
+    """Of any length, in any number, with halves of characters: the answer stays small JSON."""
+    job = JobStatus("k", "\ud800<b>" + "x" * 100_000, 1, 1, 0, 1.0, None)
+    found = content(replace(live_status(), jobs=(job,) * (SHOWN_JOBS + 3)))
+    assert (len(found["jobs"]), found["jobs_left_out"]) == (SHOWN_JOBS, 3)
+    assert len(json.dumps(found)) < 400 * SHOWN_JOBS
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_a_status_that_fails_is_no_status(port: int, told: Told) -> None:
+    def fail() -> None:
+        raise RuntimeError("secret")
+
+    told.now = fail
+    code, headers, body = ask(port)
+    assert (code, body) == (503, b"no status\n")
+    assert headers["cache-control"] == "no-store"
+
+
+def test_a_status_that_hangs_hangs_nothing(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks hears so, the page still comes, and stopping waits for nothing."""
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
+    let_go = threading.Event()
+
+    def hang() -> SchedulerStatus:
+        let_go.wait(30)
+        return live_status()
+
+    told.now = hang
+    url, stop = serve(told, 0)
+    port = int(url.rsplit(":", 1)[1].strip("/"))
+    try:
+        assert ask(port)[0] == 503
+        assert ask(port)[0] == 503
+        assert ask(port, "/")[0] == 200
+        assert told.asked == 1
+        began = time.monotonic()
+    finally:
+        stop()
+        assert time.monotonic() - began < 2.0
+        let_go.set()
+
+
+def test_connections_that_say_nothing_keep_nobody_out(port: int) -> None:
+    """Up to a bound, beyond which they are closed; and room again when they are gone."""
+    silent = [socket.create_connection(("127.0.0.1", port), timeout=3) for _ in range(20)]
+    assert ask(port)[0] == 200
+    silent += [socket.create_connection(("127.0.0.1", port), timeout=3) for _ in range(20)]
+    assert [one.recv(1) for one in silent[32:]] == [b""] * 8
+    for one in silent:
+        one.close()
+    assert until(lambda: answered(port))
+
+
+def answered(port: int) -> bool:
+    try:
+        return ask(port)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def test_stopping_frees_the_port_and_ends_the_threads() -> None:
+    before = set(threading.enumerate())
+    with served(live_status) as port:
+        assert ask(port)[0] == 200
+    with pytest.raises(OSError, match="refused"):
+        ask(port)
+    assert until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_a_taken_port_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        before = set(threading.enumerate())
+        with pytest.raises(AttachError, match=f"dashboard port {port}: Address already in use"):
+            serve(live_status, port)
+        assert until(lambda: set(threading.enumerate()) <= before)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 80.0, "4050", True])
+def test_what_is_no_port_is_one_line(port: Any) -> None:
+    for name in ("dashboard", "metrics"):
+        with pytest.raises(AttachError, match=f"^{name} port .*: ports are whole numbers from 0"):
+            Ports(**{"metrics": None, "dashboard": 0, name: port})
+
+
+# --- what a scheduler tells ----------------------------------------------------------------------
+
+
+def report(time_ms: int, *sets: TaskSet, events: tuple[Any, ...] = ()) -> SessionReport:
+    return SessionReport(time_ms, 8, 0, False, True, 0, sets, events)
+
+
+def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for() -> None:
+    stages = (StageInfo(0, 4, (), b"a"),)
+    begun = (
+        JobStart(0, 1_000, stages, {"decima.job": "old"}),
+        JobStart(1, 3_000, (StageInfo(1, 9, (), b"b"),), {"decima.job": "new"}),
+        JobStart(2, 2_000, (StageInfo(2, 1, (), b"c"),), {"decima.job": "planned"}),
+    )
+    live, unserved = LiveJobs(), Unserved()
+    sets = (TaskSet(1, 0, "job new", 9, 2, 0), TaskSet(0, 0, "job old", 4, 1, 2),
+            TaskSet(0, 1, "job old", 4, 0, 1, True))  # fmt: skip
+    for time_ms in (4_000, 6_000):
+        found = report(time_ms, *sets, events=begun if time_ms == 4_000 else ())
+        live.update(found)
+        unserved.update(found)
+    assert jobs_of(found, live.known(), {"job old": 3}, unserved.since_ms) == (
+        JobStatus("job old", "old", 3, 3, 1, 5.0, None),
+        JobStatus("job planned", "planned", 0, None, 0, 4.0, None),
+        JobStatus("job new", "new", 0, None, 7, 3.0, 2.0),
+    )
+
+
+def test_a_job_that_is_served_waits_anew() -> None:
+    unserved = Unserved()
+    waits, runs = TaskSet(0, 0, "job a", 4, 0, 0), TaskSet(0, 0, "job a", 4, 0, 1)
+    seen = []
+    for time_ms, one in ((1_000, waits), (2_000, waits), (3_000, runs), (4_000, waits)):
+        unserved.update(report(time_ms, one))
+        seen.append(dict(unserved.since_ms))
+    assert seen == [{"job a": 1_000}, {"job a": 1_000}, {}, {"job a": 4_000}]
+    unserved.update(report(5_000))
+    assert unserved.since_ms == {}
+
+
+def test_a_rate_is_of_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.per_s(0.0) == 0.0
+    rate.note(4, 100.0)
+    assert rate.per_s(100.5) == 4.0  # within the first second
+    rate.note(4, 104.0)
+    assert rate.per_s(104.0) == 2.0
+    assert rate.per_s(100.0 + RATE_S) == 0.4
+    assert rate.per_s(104.0 + RATE_S) == 0.0
+
+
+class Session:
+    """Two jobs on eight slots for ever, of which one is served."""
+
+    def __init__(self) -> None:
+        self.time_ms, self.is_attached = 1_000, False
+
+    def attach(self) -> None:
+        self.is_attached = True
+
+    def detach(self) -> None:
+        self.is_attached = False
+
+    def wait(self, timeout_ms: int) -> SessionReport:
+        time.sleep(0.01)
+        first = self.time_ms == 1_000
+        names = ("held", "kept")
+        begun = tuple(
+            JobStart(n, 1_000, (StageInfo(n, 90, (), b"%d" % n),), {"decima.job": name})
+            for n, name in enumerate(names)
+        )
+        self.time_ms += 1_000
+        sets = (TaskSet(0, 0, "job held", 90, 0, 8), TaskSet(1, 0, "job kept", 90, 0, 0))
+        return SessionReport(
+            self.time_ms, 8, 0, False, self.is_attached, 0, sets, begun if first else ()
+        )
+
+    def apply(self, plan: Plan, number: int) -> None:
+        pass
+
+    def counters(self) -> dict[str, Any]:
+        return {"lapses": 3}
+
+    def is_stopped(self) -> bool:
+        return False
+
+
+def test_a_scheduler_serves_its_page_until_it_is_detached() -> None:
+    """And goes on planning while somebody keeps a connection open and reads nothing."""
+    from decima.policies import Heuristic
+
+    planner = Planner(lambda _trace: Heuristic("strict_fair"), Guard())
+    planner.warm_up(lambda _trace: Heuristic("strict_fair"))
+    scheduler = Scheduler(
+        Session(), planner, LiveJobs(), mode="exact", policy="strict_fair", guard=Guard()
+    )
+    scheduler.serve_dashboard(0)
+    url = scheduler.dashboard_url
+    assert url is not None
+    port = int(url.rsplit(":", 1)[1].strip("/"))
+    silent = socket.create_connection(("127.0.0.1", port))
+    scheduler.start()
+    try:
+        assert until(lambda: json.loads(ask(port)[2])["plans"] >= 1)
+        assert until(lambda: scheduler.status().jobs[1].unserved_s not in (None, 0.0))
+        time.sleep(0.3)
+        found = json.loads(ask(port)[2])
+        assert [job["name"] for job in found["jobs"]] == ["held", "kept"]
+        assert found["jobs"][0]["held"] == 8
+        assert found["jobs"][1]["unserved_s"] >= 1.0
+        assert (found["queue"], found["lapses"], found["is_attached"]) == (1, 3, True)
+        assert found["decisions_per_s"] > 0
+        assert found["heard_s"] < 5.0
+    finally:
+        scheduler.detach()
+        silent.close()
+    assert scheduler.dashboard_url is None
+    assert not answered(port)
+
+
+def test_a_scheduler_that_fails_says_so_on_its_page() -> None:
+    """It let go by itself; the page is there until `detach`, to say why."""
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    planner = Planner(lambda _trace: Faulty(fail), Guard())
+    planner.warm_up(None)
+    scheduler = Scheduler(
+        Session(), planner, LiveJobs(), mode="exact", policy="x", guard=Guard(failures=1)
+    )
+    scheduler.serve_dashboard(0)
+    port = int(str(scheduler.dashboard_url).rsplit(":", 1)[1].strip("/"))
+    scheduler.start()
+    try:
+        assert until(lambda: not scheduler.is_attached)
+        time.sleep(0.3)
+        found = json.loads(ask(port)[2])
+        assert found["ended_because"] == "the policy failed 1 times in a row"
+        assert (found["is_attached"], found["fallbacks"]) == (False, 1)
+        assert "broken" in found["last_fault"]
+    finally:
+        scheduler.detach()

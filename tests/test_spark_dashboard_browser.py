@@ -1,0 +1,257 @@
+"""The live page in a real browser: what it shows, how it keeps up, what it says when left alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from decima.spark import JobStatus, SchedulerStatus
+from decima.spark.dashboard import serve
+from tests.browser import (
+    chromium,
+    complaints,
+    prefer,
+    requests,
+    resize,
+    skip_without_browser,
+    until,
+)
+from tests.pages import HOSTILE, live_status
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    skip_without_browser()
+    with chromium() as found:
+        yield found
+
+
+class Live:
+    """A page that is open, and the status behind it, which a test changes."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+        self.now: SchedulerStatus = live_status()
+        self.url, self.stop = serve(lambda: self.now, 0)
+
+    def text(self, selector: str) -> str:
+        return str(
+            self.driver.execute_script(
+                "return document.querySelector(arguments[0]).textContent", selector
+            )
+        )
+
+    def rows(self) -> list[list[str]]:
+        found: list[list[str]] = self.driver.execute_script(
+            "return [...document.querySelectorAll('#jobs tbody tr')]"
+            ".map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+        return found
+
+    def facts(self) -> dict[str, str]:
+        found: dict[str, str] = self.driver.execute_script(
+            "return Object.fromEntries([...document.querySelectorAll('#facts div')]"
+            ".map(one => [one.firstChild.textContent, one.lastChild.textContent]))"
+        )
+        return found
+
+    def state(self, name: str) -> None:
+        """Wait for it."""
+        until(self.driver, f"return document.documentElement.dataset.state === '{name}'")
+
+
+@pytest.fixture
+def live(driver: Any) -> Iterator[Live]:
+    found = Live(driver)
+    resize(driver, 1280)
+    prefer(driver, "light")
+    complaints(driver), requests(driver)
+    driver.get(found.url)
+    found.state("live")
+    yield found
+    found.stop()
+    driver.get("about:blank")
+
+
+def test_it_shows_jobs_and_facts_and_asks_nobody_else(live: Live) -> None:
+    assert live.rows() == [
+        ["nightly", "5", "6", "10", "", "1 min 15 s"],
+        ["report", "1", "1", "0", "", "30 s"],
+        ["late", "0", "none", "4", "2 s", "3 s"],
+    ]
+    facts = live.facts()
+    expected = {"policy": "decima", "mode": "exact", "slots": "6 of 8 busy", "fallbacks": "1",
+                "jobs": "3, 1 without a slot", "waiting tasks": "14", "decisions a second": "3.5",
+                "lapses": "2", "plans": "7", "attached for": "1 min 40 s"}  # fmt: skip
+    assert {name: facts[name] for name in expected} == expected
+    assert live.driver.title == "6 of 8 slots: live scheduler"
+    asked = requests(live.driver)
+    assert asked
+    assert set(asked) == {f"{live.url}status.json"}
+    assert complaints(live.driver) == []
+
+
+def test_it_keeps_up_by_itself(live: Live) -> None:
+    """A job goes, one comes, figures change; the rows that stay are the same elements."""
+    live.driver.execute_script("document.querySelector('#jobs tbody tr').dataset.kept = '1'")
+    first = live.now.jobs[0]
+    new = JobStatus("spark 9", "new", 3, 4, 0, 0.0, None)
+    live.now = replace(
+        live.now, jobs=(replace(first, held=2), new), held={first.key: 2, new.key: 3}, plans=1_234
+    )
+    until(live.driver, "return document.querySelectorAll('#jobs tbody tr').length === 2")
+    assert [row[:2] for row in live.rows()] == [["nightly", "2"], ["new", "3"]]
+    assert live.text("#jobs tr[data-kept] span") == "nightly"
+    assert live.facts()["plans"] == "1,234"
+    assert live.facts()["slots"] == "5 of 8 busy"
+    live.now = replace(live.now, jobs=(), held={})
+    until(live.driver, "return document.getElementById('more').textContent !== ''")
+    assert live.text("#more") == "No job is in the system."
+
+
+def test_the_chart_has_the_slots_of_each_job(live: Live) -> None:
+    """Colours at the right edge, from the bottom: five slots, one, and two idle; as the table."""
+    until(live.driver, "return HISTORY.length >= 3")
+    found = live.driver.execute_script(
+        """
+        draw();
+        const canvas = document.getElementById('slots'), context = canvas.getContext('2d');
+        const colour = (slot) => {
+          const y = canvas.height - (slot + 0.5) / 8 * (canvas.height - 4);
+          const [r, g, b, a] = context.getImageData(canvas.width - 1, y, 1, 1).data;
+          return a === 0 ? '' : `rgb(${r}, ${g}, ${b})`;
+        };
+        return [0, 1, 2, 3, 4, 5, 6, 7].map(colour);
+        """
+    )
+    patches = live.driver.execute_script(
+        "return [...document.querySelectorAll('#jobs i')].slice(0, 2)"
+        ".map(one => getComputedStyle(one).backgroundColor)"
+    )
+    assert found == [patches[0]] * 5 + [patches[1]] + [""] * 2
+    assert patches[0] != patches[1]
+    label = live.driver.execute_script("return document.getElementById('slots').ariaLabel")
+    assert label == "6 of 8 slots held by 2 jobs"
+
+
+def test_more_jobs_than_colours(live: Live) -> None:
+    """Those beyond are gray; what the server leaves out is drawn and said."""
+    jobs = tuple(JobStatus(f"job {n}", f"n{n}", 1, 1, 0, 9.0, None) for n in range(205))
+    live.now = replace(live.now, jobs=jobs, held={job.key: 1 for job in jobs}, slots=300)
+    until(live.driver, "return document.getElementById('more').textContent === 'And 5 more.'")
+    assert len(live.rows()) == 200
+    assert live.facts()["jobs"] == "205, 0 without a slot"
+    held = live.driver.execute_script(
+        "return HISTORY[HISTORY.length - 1].held.reduce((sum, one) => sum + one[1], 0)"
+    )
+    assert held == 205
+    assert live.driver.execute_script("return colourOf.get('job 150') === OTHERS")
+    assert complaints(live.driver) == []
+
+
+def test_hostile_names_stay_text(live: Live) -> None:
+    job = JobStatus(f"job {HOSTILE}", HOSTILE, 1, 1, 0, 1.0, None)
+    live.now = replace(live.now, jobs=(job,), held={job.key: 1}, policy=HOSTILE, last_fault=HOSTILE)
+    until(live.driver, "return document.querySelectorAll('#jobs tbody tr').length === 1")
+    assert live.rows()[0][0] == HOSTILE
+    assert live.facts()["policy"] == live.facts()["last fault"] == HOSTILE
+    assert live.driver.execute_script("return document.querySelectorAll('img').length") == 0
+    assert live.driver.execute_script("return document.querySelectorAll('script').length") == 2
+    assert complaints(live.driver) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "words"),
+    [
+        (lambda one: replace(one, mode="shadow"), "live", "nothing is changed in shadow mode"),
+        (lambda one: replace(one, is_ready=False), "starting", "strict fair decides meanwhile"),
+        (lambda one: replace(one, is_lapsed=True), "lapsed", "Spark's own order is in force"),
+        (lambda one: replace(one, heard_s=20.0), "slow", "Nothing new from Spark for 20 s"),
+        (
+            lambda one: replace(one, is_attached=False, ended_because=HOSTILE),
+            "ended",
+            f"The scheduler let go: {HOSTILE}.",
+        ),
+    ],
+    ids=["shadow", "starting", "lapsed", "slow", "ended"],
+)
+def test_it_says_how_the_scheduler_is(
+    live: Live, change: Callable[[SchedulerStatus], SchedulerStatus], state: str, words: str
+) -> None:
+    live.now = change(live.now)
+    if state == "live":
+        until(live.driver, "return document.getElementById('state').textContent !== 'Attached.'")
+    live.state(state)
+    assert words in live.text("#state")
+
+
+def test_it_says_when_nobody_answers_and_finds_the_server_again(live: Live) -> None:
+    """What it knew stays, said to be old; it asks less and less often, and at once on a click."""
+    port = int(live.url.rsplit(":", 1)[1].strip("/"))
+    live.stop()
+    live.state("gone")
+    assert live.text("#state").startswith("Nobody answers: the scheduler was detached")
+    assert len(live.rows()) == 3
+    look = "const news = document.getElementById('news'); return news.classList.contains('old')"
+    assert live.driver.execute_script(look)
+    until(live.driver, "return delay >= 4000")
+    _, live.stop = serve(lambda: live.now, port)
+    live.driver.execute_script("document.querySelector('#again button').click()")
+    live.state("live")
+    assert live.driver.execute_script("return delay === EVERY_MS")
+    assert not live.driver.execute_script(look)
+    assert live.driver.execute_script("return document.getElementById('again').hidden")
+
+
+def test_it_can_be_paused_by_keyboard(live: Live) -> None:
+    """A page that moves by itself must stand still on demand."""
+    live.driver.execute_script("document.getElementById('pause').focus()")
+    live.driver.switch_to.active_element.send_keys(" ")
+    live.state("paused")
+    live.now = replace(live.now, plans=99)
+    requests(live.driver)
+    time.sleep(1.5)
+    assert requests(live.driver) == []
+    assert live.facts()["plans"] == "7"
+    live.driver.switch_to.active_element.send_keys(" ")
+    live.state("live")
+    assert live.facts()["plans"] == "99"
+    reachable = live.driver.execute_script(
+        "return [...document.querySelectorAll('button, .scroll')].every(one => one.tabIndex >= 0)"
+    )
+    assert reachable
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_page(live: Live, width: int, scheme: str) -> None:
+    long = JobStatus("job long", "x" * 200, 1, 1, 0, 1.0, None)
+    live.now = replace(live.now, jobs=(*live.now.jobs, long), last_fault="y" * 300)
+    resize(live.driver, width)
+    prefer(live.driver, scheme)
+    until(live.driver, "return document.querySelectorAll('#jobs tbody tr').length === 4")
+    assert live.driver.execute_script("return document.documentElement.scrollWidth") <= width
+    look = "return getComputedStyle(document.body).backgroundColor"
+    background = live.driver.execute_script(look)
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    live.driver.execute_script("document.getElementById('theme').click()")
+    assert live.driver.execute_script(look) != background
+    assert complaints(live.driver) == []
+
+
+def test_what_is_smuggled_in_does_not_run(live: Live) -> None:
+    live.driver.execute_script(
+        """
+        const script = document.createElement('script');
+        script.textContent = 'window.smuggled = 1';
+        document.body.append(script);
+        window.left = fetch('https://example.org').then(() => 'sent', () => 'refused');
+        """
+    )
+    assert live.driver.execute_script("return window.smuggled === undefined")
+    assert live.driver.execute_async_script("window.left.then(arguments[0])") == "refused"
+    complaints(live.driver), requests(live.driver)  # these were asked for
