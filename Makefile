@@ -1,6 +1,7 @@
 # make run: install into .venv, train a small policy, compare it with the shipped one and the baselines
 # make test: install into .venv and run the tests; those of a real Spark are skipped without Java 17
-# Both may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
+# make docs: the documentation site, site/index.html
+# All may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
 # the training only if it was interrupted or its folder is gone.
 
 PYTHON ?= python3
