@@ -1,6 +1,7 @@
 # make run: install into .venv, train a small policy, compare it with the shipped one and the baselines
 # make test: install into .venv and run the tests; those of a real Spark are skipped without Java 17
-# Both may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
+# make docs: the documentation site, site/index.html
+# All may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
 # the training only if it was interrupted or its folder is gone.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ MINUTES ?= 60
 TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes $(MINUTES)
 POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,es_rules,random
 
-.PHONY: run test lint clean
+.PHONY: run test lint docs clean
 
 run: .venv/installed
 	@if [ -e $(SMALL)/done ]; then echo "$(SMALL) is trained; remove it to train again"; \
@@ -28,11 +29,15 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation site, for a browser: site/index.html. Warnings are errors.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # torch first and alone: the constraint picks the CPU build, which nothing else then replaces.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark,record,connect]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,spark,record,connect]'
 	touch $@
 
 # The oldest Spark that is supported, beside the newest, for tests/test_spark_versions.py.
@@ -41,4 +46,4 @@ lint: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv build site *.egg-info

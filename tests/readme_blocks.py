@@ -1,10 +1,11 @@
-"""Runs the code blocks of a Markdown file, as a newcomer would type them.
+"""Runs the code blocks of Markdown files, as a newcomer would type them.
 
-    python -m tests.readme_blocks README.md
+    python -m tests.readme_blocks README.md docs/start-researcher.md
 
-Python blocks run in a fresh interpreter each, shell blocks (`sh`) line by line, all in one empty
-folder. `git`, `make test` and the installation are left out: the caller has done them. `make run`
-trains for a quarter of a minute instead of three.
+Python blocks run in a fresh interpreter each, shell blocks (`sh`) line by line, those of a file in
+one folder that holds no more than the repository's `docs` and `tests`. `git`, `make test` and the
+installation are left out: the caller has done them. `make run` trains for a quarter of a minute
+instead of three.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DONE_BY_CALLER = ("git ", "cd ", "make test", "pip ")
+DONE_BY_CALLER = ("git ", "cd ", "make test", "make lint", "make docs", "pip ", ". ")
+DATA = ("docs", "tests")
 _BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -59,6 +61,8 @@ def run_file(path: Path) -> int:
     environment = {**os.environ, "PATH": search, "MINUTES": "0.25"}
     count = 0
     with tempfile.TemporaryDirectory() as folder:
+        for name in DATA:
+            (Path(folder) / name).symlink_to(ROOT / name)
         for block in blocks(path.read_text()):
             for command in block.commands():
                 subprocess.run(command, check=True, cwd=folder, env=environment)  # noqa: S603 - our own documents

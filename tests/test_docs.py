@@ -1,22 +1,30 @@
-"""What the README and `docs/` name exists: files, commands, options, settings, compiled code."""
+"""What the README and `docs/` name exists: files, commands, options, settings, compiled code.
+
+And every page is on the documentation site, as it should look there.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
 import click
 import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
 
 from decima.cli.main import main
 from decima.training.config import TrainConfig, read_config
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 _LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
 _PATH = re.compile(r"`((?:traces|spark_sim|gnn|decima|tests|benchmarks|docs)/[\w./-]+)`")
@@ -164,3 +172,101 @@ def test_all_compiled_code_is_named() -> None:
         if f"`{file}`" not in paragraph and f"`{Path(file).parent}/`" not in paragraph
     ]
     assert unnamed == []
+
+
+def nav_pages(entries: object) -> Iterator[str]:
+    """The files that a navigation names, however deep."""
+    if isinstance(entries, str):
+        yield entries
+    elif isinstance(entries, dict):
+        yield from (page for entry in entries.values() for page in nav_pages(entry))
+    elif isinstance(entries, list):
+        yield from (page for entry in entries for page in nav_pages(entry))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    """The site's, in mkdocs.yml."""
+    named = list(nav_pages(load_config(str(ROOT / "mkdocs.yml")).nav))
+    assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_the_site_is_built_without_a_warning_and_asks_nobody(tmp_path: Path) -> None:
+    """Links to other sites are for people; fonts, scripts, styles and pictures are its own."""
+    build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True))
+    loads = re.compile(
+        r"<(?:script|img|iframe|source|link)\b[^>]*(?:src|href)=\"?((?:https?:)?//[^\"> ]+)"
+    )
+    styled = re.compile(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')]+)")
+    pages, styles = list(tmp_path.rglob("*.html")), list(tmp_path.rglob("*.css"))
+    assert len(pages) > 30
+    assert styles
+    found = {url for page in pages for url in loads.findall(page.read_text())}
+    found |= {url for style in (*styles, *pages) for url in styled.findall(style.read_text())}
+    assert found == set()
+
+
+def broken_lists(text: str) -> list[str]:
+    """Lines that begin a list on GitHub and none on the site.
+
+    There a list needs an empty line before it, and four blanks for each level.
+    """
+    found, before, is_code, is_list = [], "", False, False
+    for line in text.splitlines():
+        is_code ^= line.startswith("```")
+        entry = re.match(r"( *)(?:[-*]|\d+\.) \S", line)
+        if line[:1].strip():
+            is_list = entry is not None
+        if entry is not None and not is_code and (is_list or len(entry[1]) < 4):
+            continues = re.match(r" *(?:[-*]|\d+\.) | ", before) is not None or not before.strip()
+            if not continues or len(entry[1]) % 4 != 0:
+                found.append(line)
+        before = line
+    return found
+
+
+@each_page
+def test_lists_are_lists_on_the_site_too(page: Path) -> None:
+    """Two dialects of Markdown."""
+    assert broken_lists(page.read_text()) == []
+
+
+def test_the_check_sees_lists_that_are_none() -> None:
+    """Without an empty line, and with too few blanks."""
+    assert broken_lists("words:\n- one\n") == ["- one"]
+    assert broken_lists("words:\n\n- one\n  - two\n") == ["  - two"]
+    assert broken_lists("words:\n\n- one\n  more\n- two\n    - three\n") == []
+
+
+@cache
+def messages() -> str:
+    """Each text in our code, a line each, with … for what varies."""
+    found = [(ROOT / "decima" / "spark" / "java" / "Decima.java").read_text()]
+    for package in ("files", "traces", "spark_sim", "rl", "decima"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+                texts = [getattr(part, "value", "…") for part in parts]
+                found.append("".join(one if isinstance(one, str) else "…" for one in texts))
+    return "\n".join(found)
+
+
+def test_messages_that_are_explained_exist() -> None:
+    """Those of docs/how-to/troubleshooting.md, of which … stands for what varies."""
+    text = (DOCS / "how-to" / "troubleshooting.md").read_text()
+    named = [found.strip("… :;()") for found in re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)]
+    assert len(named) > 20
+    patterns = {one: re.escape(one).replace("…", "[^\n]*") for one in named}
+    assert [one for one, pattern in patterns.items() if not re.search(pattern, messages())] == []
+
+
+def test_results_of_algorithms_are_those_of_the_readme() -> None:
+    """Where docs/algorithms.md names the README as its source."""
+    readme = (ROOT / "README.md").read_text()
+    text = " ".join((DOCS / "algorithms.md").read_text().split())
+    named = [
+        figure
+        for part in re.findall(r"README:(.*?)\. ", text)
+        for figure in re.findall(r"[-+][\d.]+ % \[[^\]]+\]|[\d.]+ s \[[^\]]+\]", part)
+    ]
+    assert len(named) > 8
+    assert [figure for figure in named if figure not in readme] == []
