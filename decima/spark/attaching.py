@@ -51,8 +51,7 @@ def attach(
 
     Args:
         spark: a SparkSession, or its SparkContext.
-        policy: a heuristic by name, "decima" (the package's model for shared sessions), a model
-            file, or an object with `name` and `decide`.
+        policy: a heuristic by name, "decima", a model file, or an object that has `decide`.
         parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
@@ -61,7 +60,8 @@ def attach(
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured.
         decision_log: a file for one JSON line a plan, bounded in size.
-        metrics_port, dashboard_port: serve Prometheus metrics, a live page, to this machine only.
+        metrics_port: serve Prometheus metrics there, to this machine only.
+        dashboard_port: serve a page to look at there, likewise.
         ready_s: wait at most so long for a learned policy; None: strict fair decides meanwhile.
 
     Raises:
