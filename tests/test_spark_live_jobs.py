@@ -572,6 +572,25 @@ def test_a_job_does_not_starve() -> None:
     planner.close()
 
 
+def test_a_job_that_ran_meanwhile_has_not_starved() -> None:
+    """Two minutes without a plan, since nothing waited: only what waits after them counts."""
+    planner = Planner(lambda _: Scripted(PASS), Guard(starve_s=60))
+    live = two_jobs()
+    runs = (task_set(0, 9, 0, 4), task_set(1, 9, 0, 4, "spark 1"))
+    waits = (task_set(0, 9, 0, 4), task_set(1, 9, 0, 0, "spark 1"))
+    for second, sets, expected in (
+        (0, runs, {}),
+        (120, waits, {}),
+        (179, waits, {}),
+        (181, waits, {"spark 1": 1}),
+    ):
+        live.update(report(time_ms=1000 * second + 5, sets=sets))
+        plan = planner.plan(live)
+        assert plan is not None
+        assert plan.limits == expected, second
+    planner.close()
+
+
 def plans_for_idle_slots(policy: object, live: LiveJobs, idle_slots: int) -> Planner:
     """A planner that was told every second for 26 s that so many slots stand idle."""
     planner = Planner(lambda _: policy, Guard(idle_s=5.0, starve_s=3_600))  # type: ignore[arg-type,return-value]

@@ -96,7 +96,7 @@ class Planner:
         self._worker = Worker()
         self._busy: Future[Action] | None = None
         self._decided_by = ""
-        self._served_ms: dict[str, int] = {}
+        self._waits_since_ms: dict[str, int] = {}
         self._idle_watch = IdleWatch(guard.idle_s)
         self.failures = 0
         self.failures_in_a_row = 0
@@ -257,15 +257,19 @@ class Planner:
         was given.
         """
         now_ms = live.time_ms
-        known = {job.key for job in self._tables.jobs}
-        self._served_ms = {key: at for key, at in self._served_ms.items() if key in known}
         seen = round_.observation()
-        starved: list[int] = []
-        for row, job in enumerate(self._tables.jobs):
-            if job.running or seen.jobs[row]["open_stages"] == 0:
-                self._served_ms[job.key] = now_ms
-            elif now_ms - self._served_ms.setdefault(job.key, now_ms) > self._bound_ms:
-                starved.append(row)
+        # From the plan at which it was first seen to wait: there may have been none while it ran.
+        waits_since_ms = {
+            job.key: self._waits_since_ms.get(job.key, now_ms)
+            for row, job in enumerate(self._tables.jobs)
+            if not job.running and seen.jobs[row]["open_stages"] > 0
+        }
+        self._waits_since_ms = waits_since_ms
+        starved = [
+            row
+            for row, job in enumerate(self._tables.jobs)
+            if now_ms - waits_since_ms.get(job.key, now_ms) > self._bound_ms
+        ]
         given: list[Action] = []
         for row in starved:
             if not round_.is_open:
