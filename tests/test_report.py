@@ -34,7 +34,8 @@ from decima.report.comparison import (
     table,
 )
 from decima.report.decisions import decisions_section
-from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack
+from decima.report.figures import raster
+from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack, unpack
 from decima.report.page import page
 from decima.report.section import Lines
 from decima.report.timelines import shown_runs
@@ -222,6 +223,19 @@ def test_packing_keeps_every_task(rows: list[tuple[int, float, float, int]]) -> 
     assert found_stage.tolist() == stage.tolist()
 
 
+def test_what_was_packed_is_unpacked_and_drawn() -> None:
+    """Under b: executor 0 has job 0 until 3 s, then job 1 until 5 s; executor 1 job 1 until 8 s."""
+    run = gantt(two_runs().table, Run("b", 0), None)
+    tasks = unpack(run)
+    first, start, finish, stage = unpacked(run)
+    assert np.searchsorted(tasks.executor, [0, 1, 2]).tolist() == first.tolist()
+    assert tasks.start_ms.tolist() == start.tolist()
+    assert tasks.finish_ms.tolist() == finish.tolist()
+    assert tasks.stage.tolist() == stage.tolist()
+    job = np.array(run["stages"]["job"])[tasks.stage]
+    assert raster(tasks, job, 2, 8).tolist() == [[0, 0, 0, 1, 1, -1, -1, -1], [1] * 8]
+
+
 def test_blocks_lose_no_task_and_join_no_strangers() -> None:
     """10,000 tasks of 50 stages on 4 executors, drawn as about 400 blocks."""
     rng = np.random.default_rng(1)
@@ -344,7 +358,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     (folder / "metrics.jsonl").write_text('{"iteration": "x"}\n')
     refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), "metrics.jsonl")
-    wrong = ["report", str(folder), "--figures", str(tmp_path / "figures")]
+    wrong = ["report", str(folder), "--timeline", str(out), "-o", str(out)]
     refused(CliRunner().invoke(main, wrong), "there is none")
 
 
@@ -419,14 +433,20 @@ def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_figures_for_papers_say_what_made_them_and_are_the_same_again(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps(results_json()))
+    pa.parquet.write_table(two_runs().table, tmp_path / "tasks.parquet")
+    run = run_folder(tmp_path / "run")
     contents = []
     for folder in ("first", "second"):
-        arguments = ["report", str(tmp_path / "one.json"), "--figures", str(tmp_path / folder)]
+        given = [str(tmp_path / "one.json"), "--timeline", str(tmp_path / "tasks.parquet")]
+        arguments = ["report", *given, str(run), "--figures", str(tmp_path / folder)]
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == 0, result.output
         contents.append({one.name: one.read_bytes() for one in (tmp_path / folder).iterdir()})
-    names = ("distribution", "size", "system", "executor-time")
-    assert set(contents[0]) == {f"{name}.{form}" for name in names for form in ("svg", "png")}
+    names = {path.partition(".")[0] for path in contents[0]}
+    assert len(contents[0]) == 2 * len(names)
+    assert {"timelines-a", "timelines-b", "training-0-entropy"} <= names
+    assert "evaluation-0-share-of-jobs-complete-within-so-many-seconds-all-sequences" in names
+    assert max(map(len, names)) < 80
     assert contents[0] == contents[1]
     for name, content in contents[0].items():
         assert b"decima " in content, name  # the command, in the metadata

@@ -25,7 +25,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the figures of the first of the results, as SVG and PNG.",
+    help="Folder for all figures of the page, as SVG and PNG.",
 )
 @click.option("-o", "--output", type=_FILE, help="HTML file to write.")
 def report(
@@ -48,8 +48,8 @@ def report(
         raise click.UsageError("nothing to write: give --output FILE or --figures FOLDER")
     check_folder(output)
     found = [read_results(path) for path in results if not path.is_dir()]
-    if not found and (timeline is not None or figures is not None):
-        raise click.UsageError("--timeline and --figures are of an evaluation, and there is none")
+    if not found and timeline is not None:
+        raise click.UsageError("--timeline is of an evaluation, and there is none")
     sections: list[Section] = []
     if found:
         tasks = None if timeline is None else _timelines(timeline, found[0])
@@ -60,7 +60,7 @@ def report(
         write_report(output, sections, title)
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
-        write_figures(figures, found[0], command_line())
+        write_figures(figures, sections, command_line())
 
 
 def _timelines(path: Path, results: Results) -> Timelines:

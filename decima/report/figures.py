@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from decima.report.comparison import by_size, distribution, executor_time, in_system
-from decima.report.results import Results
-from decima.report.section import Series
+from decima.report.gantt import Tasks, unpack
+from decima.report.section import Bars, Lines, Section
 from files.writing import write_whole
+from traces.numbers import MS_PER_S
 
 _COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a0522d", "#8c8c8c",
@@ -23,14 +29,20 @@ _DASHES = ("-", "--", ":", "-.")
 _PARTS = {"work": "#0072b2", "first tasks": "#56b4e9", "moving": "#e69f00", "idle": "#e8eaed"}
 _FORMATS = ("svg", "png")
 _DPI = 200
+_LONGEST_NAME = 60
+_MOST_NAMED = 12
+_COLUMNS = 1_600
+"""of a timeline, which is a picture in the SVG too: nobody could open a path for each task"""
+_GOLDEN = 0.381966
+# Turns of the colour wheel from a job to the next: neighbours differ most.
 
 
-def write_figures(folder: Path, results: Results, command: str) -> list[Path]:
-    """Draw all figures of one evaluation into `folder`, which must be there.
+def write_figures(folder: Path, sections: Sequence[Section], command: str) -> list[Path]:
+    """Draw all charts and timelines of a page into `folder`, which must be there.
 
     Args:
-        folder: gets NAME.svg and NAME.png for each figure.
-        results: what is drawn.
+        folder: gets SECTION-TITLE.svg and .png for each.
+        sections: of the page.
         command: what made them, for the metadata.
 
     Returns:
@@ -39,21 +51,41 @@ def write_figures(folder: Path, results: Results, command: str) -> list[Path]:
     Raises:
         FileError: one cannot be written.
     """
-    drawers: dict[str, Callable[[Axes, Results], None]] = {
-        "distribution": _distribution,
-        "size": _size,
-        "system": _system,
-        "executor-time": _executor_time,
-    }
-    written = []
-    for name, draw in drawers.items():
-        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
-        draw(figure.subplots(), results)
+    written: list[Path] = []
+    names: Counter[str] = Counter()
+    for title, figure in _figures(sections):
+        names[title] += 1
+        name = title if names[title] == 1 else f"{title}-{names[title]}"
         for form in _FORMATS:
             path = folder / f"{name}.{form}"
             write_whole(path, _saved(figure, form, command))
             written.append(path)
     return written
+
+
+def _figures(sections: Sequence[Section]) -> Iterator[tuple[str, Figure]]:
+    """Each with the name of its files, which another may have too."""
+    for section in sections:
+        for chart in section.charts:
+            figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+            axes = figure.subplots()
+            if isinstance(chart, Lines):
+                _lines(axes, chart)
+            else:
+                _bars(axes, chart)
+            yield _name(section, chart.title), figure
+        for run in section.timelines:
+            figure = Figure(figsize=(7.2, 2.4), layout="constrained")
+            _timeline(figure.subplots(), run)
+            yield _name(section, run["policy"]), figure
+
+
+def _name(section: Section, title: str) -> str:
+    """Words of the title, fit for a file."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    if len(words) > _LONGEST_NAME:
+        words = words[:_LONGEST_NAME].rpartition("-")[0]
+    return f"{section.anchor}-{words}"
 
 
 def _saved(figure: Figure, form: str, command: str) -> bytes:
@@ -67,44 +99,74 @@ def _saved(figure: Figure, form: str, command: str) -> bytes:
     return memory.getvalue()
 
 
-def _lines(axes: Axes, series: Series, *, stepped: bool = False) -> None:
-    for index, (name, values) in enumerate(series.y.items()):
+def _lines(axes: Axes, chart: Lines) -> None:
+    for index, (name, values) in enumerate(chart.series.y.items()):
         axes.plot(
-            series.x,
+            chart.series.x,
             [float("nan") if value is None else value for value in values],
-            label=name,
+            label=_plain(name),
             color=_COLOURS[index % len(_COLOURS)],
             linestyle=_DASHES[index // len(_COLOURS) % len(_DASHES)],
             linewidth=1.3,
-            drawstyle="steps-post" if stepped else "default",
+            drawstyle="steps-post" if chart.stepped else "default",
         )
+    axes.set(xlabel=_plain(chart.x), ylabel=_plain(chart.y))
+    axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
     axes.grid(color="#e6e9ed", linewidth=0.6)
-    axes.legend(fontsize=7, frameon=False)
+    if 1 < len(chart.series.y) <= _MOST_NAMED:
+        axes.legend(fontsize=7, frameon=False)
 
 
-def _distribution(axes: Axes, results: Results) -> None:
-    _lines(axes, distribution(results))
-    axes.set(xscale="log", xlabel="job completion time, s", ylabel="share of jobs complete")
-
-
-def _size(axes: Axes, results: Results) -> None:
-    _lines(axes, by_size(results))
-    axes.set(xscale="log", yscale="log", xlabel="work of a job, executor s", ylabel="mean JCT, s")
-
-
-def _system(axes: Axes, results: Results) -> None:
-    _lines(axes, in_system(results), stepped=True)
-    axes.set(xlabel="time, s", ylabel="jobs in the system")
-
-
-def _executor_time(axes: Axes, results: Results) -> None:
-    shares = executor_time(results)
-    names = list(shares)
+def _bars(axes: Axes, chart: Bars) -> None:
+    names = list(chart.shares)
     left = [0.0] * len(names)
     for part, colour in _PARTS.items():
-        width = [100 * shares[name][part] for name in names]
-        axes.barh(names, width, left=left, color=colour, label=part)
+        width = [100 * chart.shares[name][part] for name in names]
+        axes.barh([_plain(name) for name in names], width, left=left, color=colour, label=part)
         left = [a + b for a, b in zip(left, width, strict=True)]
     axes.invert_yaxis()
     axes.set(xlabel="share of the executors' time, %", xlim=(0, 100))
     axes.legend(fontsize=7, ncols=4, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
+    """Executors over time, a colour for each job."""
+    tasks = unpack(run)
+    end_s = float(run["end_ms"]) / MS_PER_S
+    job = np.array(run["stages"]["job"])[tasks.stage]
+    shown = raster(tasks, job, int(run["executors"]), _COLUMNS)
+    colours = np.ones((int(job.max()) + 2, 3))
+    number = np.arange(len(colours) - 1)
+    tones = np.stack([number * _GOLDEN % 1, np.full(len(number), 0.6), 0.55 + 0.15 * (number % 3)])
+    colours[:-1] = hsv_to_rgb(tones.T)  # the last, which -1 reaches, stays white
+    axes.imshow(
+        colours[shown],
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0.0, end_s, float(run["executors"]), 0.0),
+    )
+    axes.set(xlabel="time, s", ylabel="executor", title=_plain(str(run["policy"])))
+
+
+def raster(tasks: Tasks, job: NDArray[np.int64], executors: int, columns: int) -> NDArray[np.int64]:
+    """(executors, columns) the job that runs where, -1 where none does.
+
+    A column shows what runs at its middle.
+    """
+    found = np.full((executors, columns), -1, np.int64)
+    end_ms = float(tasks.finish_ms.max())
+    middle_ms = (np.arange(columns) + 0.5) * end_ms / columns
+    first = np.searchsorted(tasks.executor, np.arange(executors + 1))
+    for row in range(executors):
+        own = slice(int(first[row]), int(first[row + 1]))
+        if own.start == own.stop:
+            continue
+        at = np.searchsorted(tasks.start_ms[own], middle_ms, side="right") - 1
+        runs = (at >= 0) & (tasks.finish_ms[own][np.maximum(at, 0)] > middle_ms)
+        found[row] = np.where(runs, job[own][np.maximum(at, 0)], -1)
+    return found
+
+
+def _plain(text: str) -> str:
+    """Names as they are: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")

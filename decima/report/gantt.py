@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,6 +201,26 @@ def pack(tasks: Tasks) -> dict[str, Any]:
         "merged": is_merged,
         "packed": base64.b64encode(zlib.compress(raw, 6)).decode("ascii"),
     }
+
+
+def unpack(run: Mapping[str, Any]) -> Tasks:
+    """The tasks that `pack` packed, times to the unit that it chose."""
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(run["packed"])), "<u4").astype(np.int64)
+    rows, unit_ms = run["rows"], run["unit_ms"]
+    num_columns = 4 if run["merged"] else 3
+    first = raw[: len(raw) - num_columns * rows]
+    columns = raw[len(first) :].reshape(num_columns, rows)
+    executor = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    total = columns[0].cumsum()
+    before = np.concatenate([[0], total])[first[:-1]]  # an executor's steps begin at 0
+    start = total - before[executor]
+    return Tasks(
+        executor,
+        start * unit_ms,
+        (start + columns[1]) * unit_ms,
+        columns[2],
+        columns[3] if run["merged"] else np.ones(rows, np.int64),
+    )
 
 
 def _column(values: Int64) -> bytes:
