@@ -431,7 +431,10 @@ def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_figures_for_papers_say_what_made_them_and_are_the_same_again(tmp_path: Path) -> None:
+def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/somewhere/decima", "report", "one.json"])
     (tmp_path / "one.json").write_text(json.dumps(results_json()))
     pa.parquet.write_table(two_runs().table, tmp_path / "tasks.parquet")
     run = run_folder(tmp_path / "run")
@@ -449,7 +452,7 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(tmp_path: 
     assert max(map(len, names)) < 80
     assert contents[0] == contents[1]
     for name, content in contents[0].items():
-        assert b"decima " in content, name  # the command, in the metadata
+        assert b"decima report one.json" in content, name  # the command, in the metadata
 
 
 def test_report_asks_for_something_to_write(tmp_path: Path) -> None:
