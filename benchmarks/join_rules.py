@@ -2,12 +2,13 @@
 
     for world in batch session_stream session_batch; do
       decima fit-rule --settings docs/examples/worlds/$world.toml --start shipped --sigma 0.12 \
-          --sequences 2 --validation 6 --minutes 40 -o fits/$world.json
+          --sequences 2 --validation 6 --minutes 45 -o fits/$world.json
     done
     python -m benchmarks.join_rules fits -o decima/data/es_rules.json
 
-A world without a file gets the weights of `es_rule`. So does `stream`, where a fit was no better on
-other sequences (docs/es-rule.md).
+The shipped session_stream was fitted with one sequence of each setting; the file says for how long
+each was. A world without a file gets the weights of `es_rule`. So does `stream`, where a fit was no
+better on other sequences (docs/es-rule.md).
 """
 
 from __future__ import annotations

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from decima.evaluation.report import FORMAT, VERSION
+from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from decima.report import Timelines, comparison_sections, results_of, write_page
-from decima.report.results import FIGURES
 from tests.browser import chromium, open_page, resize
 
 EXECUTORS = 50

@@ -136,16 +136,19 @@ def least_jct_s(state: State) -> Float64:
     return longest
 
 
-def jobs_in_system(state: State) -> tuple[Float64, NDArray[np.int64]]:
+def jobs_in_system(arrival: Float64, completion: Float64) -> tuple[Float64, NDArray[np.int64]]:
     """The number of jobs in the system over time, as steps.
 
+    Args:
+        arrival: (A,) of the jobs that arrived, in any unit.
+        completion: (A,) in the same unit; NaN for the unfinished.
+
     Returns:
-        (M,) times in s, increasing, and (M,) the number from that time to the next.
+        (M,) times, increasing, and (M,) the number from that time to the next.
     """
-    ends = state.jobs["completion_ms"]
-    arrivals = state.jobs["arrival_ms"][state.jobs["arrival_ms"] <= state.clock[0]["time_ms"]]
-    times_ms = np.concatenate([arrivals, ends[~np.isnan(ends)]])
-    change = np.concatenate([np.ones(len(arrivals), int), -np.ones((~np.isnan(ends)).sum(), int)])
-    steps_ms, place = np.unique(times_ms, return_inverse=True)
+    ends = completion[~np.isnan(completion)]
+    times = np.concatenate([arrival, ends])
+    change = np.concatenate([np.ones(len(arrival), int), -np.ones(len(ends), int)])
+    steps, place = np.unique(times, return_inverse=True)
     count = np.bincount(place, weights=change).cumsum().astype(np.int64)
-    return steps_ms / MS_PER_S, count
+    return steps, count

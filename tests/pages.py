@@ -6,9 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from decima.evaluation.report import FORMAT, VERSION
+from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from decima.report import Timelines
-from decima.report.results import FIGURES
 from decima.report.section import Section
 from decima.spark import JobStatus, SchedulerStatus
 from traces import Job, Stage, Trace

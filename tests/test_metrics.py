@@ -90,8 +90,9 @@ def test_slowdown_is_against_the_path_or_the_spread_work() -> None:
 def test_jobs_in_system_over_time() -> None:
     """One from 0, two from 1 s, one from 5 s, none from 9 s: 13 job-seconds in 9 s."""
     story = two_jobs()
-    times_s, count = jobs_in_system(story.simulator.state)
-    assert times_s.tolist() == [0.0, 1.0, 5.0, 9.0]
+    table = story.simulator.state.jobs
+    times_ms, count = jobs_in_system(table["arrival_ms"], table["completion_ms"])
+    assert times_ms.tolist() == [0.0, 1000.0, 5000.0, 9000.0]
     assert count.tolist() == [1, 2, 1, 0]
     assert story.metrics.mean_jobs_in_system == pytest.approx(13 / 9)
 
@@ -100,8 +101,9 @@ def test_jobs_that_come_and_go_at_one_instant_are_one_step() -> None:
     """b arrives when a completes: the number stays at one, and the step is listed once."""
     jobs = [job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 1000))]
     story = tell(jobs, "fifo", arrival_ms=[0, 1000], protocol=Protocol.SESSION)
-    times_s, count = jobs_in_system(story.simulator.state)
-    assert times_s.tolist() == [0.0, 1.0, 2.0]
+    table = story.simulator.state.jobs
+    times_ms, count = jobs_in_system(table["arrival_ms"], table["completion_ms"])
+    assert times_ms.tolist() == [0.0, 1000.0, 2000.0]
     assert count.tolist() == [1, 1, 0]
 
 

@@ -41,7 +41,6 @@ def report(
     section; with several evaluations, the policies are compared over all of them, too.
     """
     from decima.report import comparison_sections, read_results
-    from decima.report.figures import write_figures
     from decima.report.training import training_section
 
     if output is None and figures is None:
@@ -59,6 +58,9 @@ def report(
     if output is not None:
         write_report(output, sections, title)
     if figures is not None:
+        # matplotlib takes a second to load.
+        from decima.report.figures import write_figures
+
         figures.mkdir(parents=True, exist_ok=True)
         write_figures(figures, sections, command_line())
 

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from decima.evaluation.runner import PolicyRun
 
 
+FIGURES = (
+    "avg_jct_s",
+    "median_jct_s",
+    "p95_jct_s",
+    "p99_jct_s",
+    "avg_slowdown",
+    "makespan_s",
+    "utilisation",
+    "fairness",
+)
+"""of a policy, one value a sequence, in the order of reports"""
+
 FORMAT, VERSION = "decima-evaluation", 2
 """of the JSON form; a change that readers must know of is a new version"""
 
@@ -105,16 +117,6 @@ class Report:
     def _policy_json(self, name: str) -> dict[str, Any]:
         report = self.policies[name]
         difference = self.difference(name)
-        figures = (
-            "avg_jct_s",
-            "median_jct_s",
-            "p95_jct_s",
-            "p99_jct_s",
-            "avg_slowdown",
-            "makespan_s",
-            "utilisation",
-            "fairness",
-        )
         shares = (
             "busy_executor_s",
             "moving_executor_s",
@@ -124,7 +126,7 @@ class Report:
         )
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
-            **{label: _figure_json(getattr(report, label)) for label in figures},
+            **{label: _figure_json(getattr(report, label)) for label in FIGURES},
             "difference_to_first": {
                 "mean_percent": difference.mean,
                 "ci95_percent": difference.ci95,

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decima.evaluation.report import FIGURES
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
-from decima.report.results import FIGURES, Jobs, PolicyResults, Results
-from decima.report.section import Bars, Lines, Section, Series, series
-from traces.numbers import Float64, Int64
+from decima.report.results import PolicyResults, Results
+from decima.report.section import Bars, Lines, Section, Series, series, share_complete
+from spark_sim.metrics import jobs_in_system
+from traces.numbers import Float64
 
 HIGHER_IS_BETTER = frozenset({"utilisation", "fairness"})
 
@@ -26,7 +28,6 @@ HEADINGS = {
 }
 """of the columns: name and unit"""
 
-_DISTRIBUTION_POINTS = 200
 _SIZE_GROUPS = 12
 _MOST_STEPS = 1_500
 """of the jobs in the system over time; a chart is not wider than that"""
@@ -80,18 +81,7 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
 
 def distribution(results: Results) -> Series:
     """Share of the jobs of all sequences that are complete within x seconds."""
-    pooled = {name: np.sort(np.concatenate(p.jct_s)) for name, p in results.policies.items()}
-    every = np.concatenate(list(pooled.values()))
-    every = every[every > 0]
-    if not len(every):
-        return Series([], {name: [] for name in pooled})
-    x = np.geomspace(float(every.min()), float(every.max()), _DISTRIBUTION_POINTS)
-    x[-1] = float(every.max())  # not a rounding below the last job
-    shares = {
-        name: np.searchsorted(jct_s, x, side="right") / max(1, len(jct_s))
-        for name, jct_s in pooled.items()
-    }
-    return series(x, shares)
+    return share_complete({n: np.concatenate(p.jct_s) for n, p in results.policies.items()})
 
 
 def by_size(results: Results) -> Series:
@@ -117,7 +107,11 @@ def by_size(results: Results) -> Series:
 def in_system(results: Results, number: int = 0) -> Series:
     """Jobs in the system over time in one sequence, as steps."""
     jobs = results.sequences[number]
-    steps = {name: _steps(jobs, one.jct_s[number]) for name, one in results.policies.items()}
+    steps = {}
+    for name, one in results.policies.items():
+        jct_s = one.jct_s[number]
+        arrival_s = jobs.arrival_s[: len(jct_s)]
+        steps[name] = jobs_in_system(arrival_s, arrival_s + jct_s)
     times = np.unique(np.concatenate([time_s for time_s, _ in steps.values()]))
     if len(times) > _MOST_STEPS:
         times = np.linspace(times[0], times[-1], _MOST_STEPS)
@@ -226,15 +220,6 @@ def summary_section(all_results: Sequence[Results]) -> Section:
             "rows": summary(all_results),
         },
     )
-
-
-def _steps(jobs: Jobs, jct_s: Float64) -> tuple[Float64, Int64]:
-    """When the number of jobs changes, and to what."""
-    arrival_s = jobs.arrival_s[: len(jct_s)]
-    times = np.concatenate([arrival_s, arrival_s + jct_s])
-    change = np.concatenate([np.ones(len(jct_s), np.int64), -np.ones(len(jct_s), np.int64)])
-    order = np.argsort(times, kind="stable")
-    return times[order], change[order].cumsum()
 
 
 def _padded(jct_s: Float64, count: int) -> Float64:

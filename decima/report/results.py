@@ -11,22 +11,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from decima.evaluation.report import FORMAT, VERSION
+from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from files.errors import FileError
 from files.reading import read_json
 from traces.numbers import Float64
-
-FIGURES = (
-    "avg_jct_s",
-    "median_jct_s",
-    "p95_jct_s",
-    "p99_jct_s",
-    "makespan_s",
-    "avg_slowdown",
-    "utilisation",
-    "fairness",
-)
-"""of each sequence, in the order of the report's table"""
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 

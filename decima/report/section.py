@@ -10,6 +10,9 @@ import numpy as np
 from decima.report.results import significant
 from traces.numbers import Float64
 
+_POINTS = 200
+"""of a distribution"""
+
 
 class Series(NamedTuple):
     """Common x, and y of each line by its name (None: nothing there)."""
@@ -70,5 +73,25 @@ def series(x: Float64, y: Mapping[str, Float64]) -> Series:
         {
             name: [None if np.isnan(value) else significant(float(value)) for value in values]
             for name, values in y.items()
+        },
+    )
+
+
+def share_complete(jct_s: Mapping[str, Float64]) -> Series:
+    """Share of the jobs that are complete within x seconds, of each of several runs.
+
+    x is spaced for a logarithmic axis, from the shortest completion time to the longest.
+    """
+    every = np.concatenate(list(jct_s.values()))
+    every = every[every > 0]
+    if not len(every):
+        return Series([], {name: [] for name in jct_s})
+    x = np.geomspace(float(every.min()), float(every.max()), _POINTS)
+    x[-1] = float(every.max())  # not a rounding below the last job
+    return series(
+        x,
+        {
+            name: np.searchsorted(np.sort(values), x, side="right") / max(1, len(values))
+            for name, values in jct_s.items()
         },
     )

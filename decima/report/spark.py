@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.report.section import Lines, Section, Series, series
+from decima.report.section import Lines, Section, Series, series, share_complete
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.review import Review, held_slots, rows, words
 from decima.spark.trial import TrialOutcome
@@ -112,11 +112,5 @@ def _held(decisions: DecisionHistory) -> Series:
 
 
 def _shares(jct_s: Mapping[str, Float64]) -> Lines:
-    """The share of the jobs that is complete within so many seconds."""
-    x = np.unique(np.concatenate([np.zeros(1), *jct_s.values()]))
-    shares = {
-        name: np.searchsorted(np.sort(values), x, side="right") / len(values)
-        for name, values in jct_s.items()
-    }
     title = "Share of the jobs complete within so many seconds"
-    return Lines(title, series(x, shares), "JCT, s", "share of jobs", stepped=True)
+    return Lines(title, share_complete(jct_s), "JCT, s", "share of jobs", log_x=True)

@@ -87,23 +87,23 @@ def _charts(run: RunRecord) -> list[Lines]:
     validated = [row for row in rows if _SCORE in row]
     if validated:
         found.append(_lines("Average JCT against strict_fair on held-back sequences", "%",
-                            validated, _score_lines))  # fmt: skip
+                            validated, _score_lines(validated)))  # fmt: skip
         by_setting: dict[str, Float64] = {
             name: np.array([_settings(row).get(name, np.nan) for row in validated])
             for name in _settings(validated[-1])
         }
-        found.append(_lines("The same in each setting", "%", validated, lambda _: by_setting))
+        found.append(_lines("The same in each setting", "%", validated, by_setting))
     if "rollouts_percent" in rows[-1]:
         found.append(_column(rows, "rollouts_percent",
                              "Average JCT of the rollouts, which explore, against strict_fair",
                              "%"))  # fmt: skip
     found += [_column(rows, name, *words) for name, words in _NAMED.items() if name in rows[-1]]
     if "elapsed_s" in rows[-1] and "plans" in rows[-1]:
-        found.append(_lines("Throughput", "plans a second", rows, _throughput))
+        found.append(_lines("Throughput", "plans a second", rows, _throughput(rows)))
     length = curriculum_jobs(run.config)
     if length is not None:
         means = np.array([length(int(row["iteration"])) for row in rows])
-        found.append(_lines("Length of an episode", "mean arrivals", rows, lambda _: {"": means}))
+        found.append(_lines("Length of an episode", "mean arrivals", rows, {"": means}))
     return found
 
 
@@ -111,16 +111,17 @@ def _lines(
     title: str,
     axis: str,
     rows: list[dict[str, float]],
-    values: Callable[[list[dict[str, float]]], dict[str, Float64]],
+    values: dict[str, Float64],
 ) -> Lines:
+    """A chart over iterations; the only line of one may go without a name."""
     x = np.array([row["iteration"] for row in rows], float)
-    named = {name or title: column for name, column in values(rows).items()}
+    named = {name or title: column for name, column in values.items()}
     return Lines(title, series(x, named), "iteration", axis)
 
 
 def _column(rows: list[dict[str, float]], name: str, title: str, axis: str) -> Lines:
     values = np.array([row.get(name, np.nan) for row in rows])
-    return _lines(title, axis, rows, lambda _: {"": values})
+    return _lines(title, axis, rows, {"": values})
 
 
 def _score_lines(rows: list[dict[str, float]]) -> dict[str, Float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from decima.evaluation.statistics import difference_percent, mean_of
 from decima.replay import ReplayReport
 from decima.replay.report import verdict
-from decima.report.section import Lines, Section, Series, series
+from decima.report.section import Lines, Section, series, share_complete
 from decima.whatif.advice import caveats, findings
 from decima.whatif.load import by_length
 from decima.whatif.report import figure, percent, seconds
-from decima.whatif.study import PolicyResult, WhatIf
+from decima.whatif.study import WhatIf
 
 
 def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
@@ -90,22 +90,10 @@ def _charts(found: WhatIf) -> Iterator[Lines]:
     )
     yield Lines(
         "Share of the recorded jobs complete within so many seconds",
-        _distribution(found.main.policies),
+        share_complete(
+            {n: one.recorded_jct_s.mean(axis=0) for n, one in found.main.policies.items()}
+        ),
         "completion time, s",
         "share of jobs",
         log_x=True,
-    )
-
-
-def _distribution(policies: Mapping[str, PolicyResult]) -> Series:
-    means = {name: np.sort(one.recorded_jct_s.mean(axis=0)) for name, one in policies.items()}
-    every = np.concatenate(list(means.values()))
-    x = np.geomspace(max(1e-3, float(every.min())), max(2e-3, float(every.max())), 200)
-    x[-1] = max(x[-1], float(every.max()))
-    return series(
-        x,
-        {
-            name: np.searchsorted(values, x, side="right") / len(values)
-            for name, values in means.items()
-        },
     )
