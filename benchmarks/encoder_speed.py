@@ -2,8 +2,10 @@
 
     python -m benchmarks.encoder_speed [--trace tpch]
 
-CPU microseconds of one process with one torch thread, best of several rounds. The reference is
-`gnn.reference`, PyTorch Geometric message passing over the whole graph once a level.
+CPU microseconds of one process with one torch thread, best of several rounds. *few* is
+`Encoder.embed` in compiled code, *many* the same with torch's matrix products; where they meet lies
+`gnn.encoder.FEW_NODES`. The reference is `gnn.reference`, PyTorch Geometric message passing over
+the whole graph once a level, stages alone.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -63,11 +66,15 @@ def measure(label: str, edges: Tensor, nodes: int) -> None:
     sorted_x = x[order]
     with torch.no_grad():
         sort_us = cpu_us(lambda: levels_of(edges, nodes))
-        embed_us = cpu_us(lambda: encoder.nodes(sorted_x, levels))
+        job = torch.zeros(nodes, dtype=torch.int64)
+        us = []
+        for most in (nodes, 0):
+            with patch("gnn.encoder.FEW_NODES", most):
+                us.append(cpu_us(lambda: encoder.embed(sorted_x, levels, job, 1)))
         reference_us = cpu_us(lambda: reference.nodes(x, edges))
     print(
-        f"{label:24} {nodes:6,} {levels.num_levels:7} {sort_us:10,.0f} {embed_us:10,.0f} "
-        f"{reference_us:10,.0f} {reference_us / embed_us:8.1f}"
+        f"{label:24} {nodes:6,} {levels.num_levels:7} {sort_us:10,.0f} {us[0]:10,.0f} "
+        f"{us[1]:10,.0f} {reference_us:10,.0f}"
     )
 
 
@@ -81,10 +88,11 @@ def main() -> None:
     depth = [levels_of(*graph_of(arrays, range(job, job + 1)))[0].num_levels
              for job in range(arrays.num_jobs)]  # fmt: skip
     deepest = int(np.argmax(depth))
-    print(f"{'':24} {'nodes':>6} {'levels':>7} {'sort us':>10} {'embed us':>10} "
-          f"{'reference':>10} {'x embed':>8}")  # fmt: skip
+    print(f"{'':24} {'nodes':>6} {'levels':>7} {'sort us':>10} {'few us':>10} "
+          f"{'many us':>10} {'reference':>10}")  # fmt: skip
     measure(trace.jobs[deepest].name, *graph_of(arrays, range(deepest, deepest + 1)))
-    measure(f"all {arrays.num_jobs} jobs", *graph_of(arrays, range(arrays.num_jobs)))
+    for jobs in sorted({min(jobs, arrays.num_jobs) for jobs in (8, 32, 64, arrays.num_jobs)}):
+        measure(f"{jobs} jobs", *graph_of(arrays, range(jobs)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spark_sim.compile import SIMULATOR, Kernels
+from compiled.kernels import Kernels
+from spark_sim.compile import SIMULATOR
 
 POLICIES = Kernels(
     "policies",

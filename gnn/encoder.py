@@ -26,12 +26,16 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, linear
 from torch_geometric.utils import scatter
 
+from gnn.few import Embedded, FewNodes
 from gnn.levels import Levels
 
 TensorFunction = Callable[[Tensor], Tensor]
 
 NEGATIVE_SLOPE = 0.2
 """slope of LeakyReLU below zero"""
+
+FEW_NODES = 1_000
+"""so many are embedded in compiled code where no gradient is wanted (benchmark `encoder_speed`)"""
 
 TYPICAL_CHILDREN = 2
 TYPICAL_STAGES = 8
@@ -138,6 +142,38 @@ class Encoder(nn.Module):
         self.g_job = _second(config)
         self.f_cluster = Transform(size, config, TYPICAL_JOBS)
         self.g_cluster = _second(config)
+        self._few: tuple[tuple[int, torch.dtype], FewNodes] | None = None
+
+    def embed(self, x: Tensor, levels: Levels, job: Tensor, num_jobs: int) -> Embedded:
+        """`nodes`, `jobs` and `summands` of a batch.
+
+        Args:
+            x: (V, F) features, rows in the order of `levels`.
+            levels: how messages flow.
+            job: (V,) int64 job of each node.
+            num_jobs: J.
+        """
+        _check_rows("x", x, self.num_features, levels.num_nodes)
+        _check_index("job", job, len(x))
+        if len(x) <= FEW_NODES and not torch.is_grad_enabled():
+            few = self._few_nodes()
+            config = self.config
+            return few.embed(
+                x, levels, job, num_jobs, messages=config.messages, slope=NEGATIVE_SLOPE
+            )
+        e = self.nodes(x, levels)
+        y = self.jobs(x, e, job, num_jobs)
+        return Embedded(e, y, self.summands(y))
+
+    def _few_nodes(self) -> FewNodes:
+        """The weights where they are now: moving or casting a module gives it other memory."""
+        first = self.lift.weight
+        place = (first.data_ptr(), first.dtype)
+        if self._few is None or self._few[0] != place:
+            transforms = (self.f_node, self.g_node, self.f_job, self.g_job, self.f_cluster)
+            layers = (one.layers if isinstance(one, Transform) else None for one in transforms)
+            self._few = place, FewNodes(self.lift, layers)
+        return self._few[1]
 
     def nodes(self, x: Tensor, levels: Levels) -> Tensor:
         """Embed every node from its own features and the nodes below it.

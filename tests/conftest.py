@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import settings
 
+from compiled.kernels import Kernels
 from decima.cli.main import main
-from spark_sim.compile import Kernels
 from tests.commands import SMALL, Command
 from tests.real_spark import missing_for_spark, skip_without
 from traces import Job, LevelDurations, Stage, Trace, write_trace

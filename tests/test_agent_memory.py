@@ -15,6 +15,7 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scene import scene_of_batch
 from gnn.encoder import Encoder
+from gnn.few import Embedded
 from gnn.levels import Levels
 from spark_sim import Cluster, Status
 from spark_sim.vector import VectorSimulator
@@ -97,13 +98,13 @@ def test_embeddings_count() -> None:
 def embedded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many nodes each pass of the encoder had."""
     counts: list[int] = []
-    plain = Encoder.nodes
+    plain = Encoder.embed
 
-    def counting(self: Encoder, x: Tensor, levels: Levels) -> Tensor:
+    def counting(self: Encoder, x: Tensor, levels: Levels, job: Tensor, num_jobs: int) -> Embedded:
         counts.append(len(x))
-        return plain(self, x, levels)
+        return plain(self, x, levels, job, num_jobs)
 
-    monkeypatch.setattr(Encoder, "nodes", counting)
+    monkeypatch.setattr(Encoder, "embed", counting)
     return counts
 
 

@@ -13,8 +13,10 @@ import numba
 import numpy as np
 import pytest
 
+from compiled.kernels import Kernels
 from decima.kernels import POLICIES
-from spark_sim.compile import SIMULATOR, Kernels, kernel
+from gnn.kernels import ENCODER
+from spark_sim.compile import SIMULATOR, kernel
 
 ROOT = Path(__file__).parents[1]
 
@@ -73,7 +75,7 @@ def test_a_changed_policy_leaves_the_simulator_compiled(copied: Kernels) -> None
 
 def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
     """A kernel written elsewhere would go on running old machine code."""
-    patterns = (*SIMULATOR.sources, *POLICIES.sources)
+    patterns = (*SIMULATOR.sources, *POLICIES.sources, *ENCODER.sources)
     covered = {path for pattern in patterns for path in ROOT.glob(pattern)}
     users = {
         path

@@ -13,6 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from compiled.kernels import Kernels
 from decima.agent import columns, plans
 from decima.agent import model as model_files
 from decima.agent.network import NetworkConfig, PolicyNetwork
@@ -32,7 +33,6 @@ from decima.explain.legend import COLUMNS, LIMIT_COLUMNS, REASONS
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments
 from decima.explain.words import amount, in_words, reasons
 from spark_sim import PASS
-from spark_sim.compile import Kernels
 from tests.commands import refused
 from traces import Trace, write_trace
 from traces.synthetic import chain, fork_join

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -135,6 +137,54 @@ def test_embeddings_and_gradients_are_those_of_the_equations(
     for found, wanted in zip(gradients(False), gradients(True), strict=True):
         for one, other in zip(found, wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@each_config
+@pytest.mark.parametrize("seed", range(3))
+def test_compiled_code_embeds_as_torch_does(config: EncoderConfig, seed: int) -> None:
+    """Of few nodes without gradients: e, y and what a job brings to z, against the equations."""
+    x, edges = random_dag(seed)
+    job = torch.arange(len(x)) % 3
+    levels, order = levels_of(edges, len(x))
+    encoder = encoder_of(config)
+    reference = ReferenceEncoder(encoder)
+    e = reference.nodes(x, edges)
+    y = reference.jobs(x, e, job, 4)
+    with torch.no_grad():
+        found = encoder.embed(x[order], levels, job[order], 4)
+    torch.testing.assert_close(found.e, e[order].detach(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found.y, y.detach(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found.added, encoder.f_cluster(y).detach(), rtol=1e-9, atol=1e-9)
+    slow = encoder.embed(x[order], levels, job[order], 4)
+    assert slow.e.requires_grad, "with gradients torch does it"
+    torch.testing.assert_close(slow.e.detach(), found.e, rtol=1e-9, atol=1e-9)
+
+
+def test_compiled_code_reads_weights_where_they_are_now() -> None:
+    """Changed in place, cast or copied: never those of before."""
+    x, edges = random_dag(0)
+    job = torch.zeros(len(x), dtype=torch.int64)
+    levels, order = levels_of(edges, len(x))
+    encoder = encoder_of(CONFIGS["full"])
+
+    def both(asked: Encoder, x: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            found = asked.embed(x[order], levels, job, 1).added
+        return found, asked.embed(x[order], levels, job, 1).added.detach()
+
+    before, _ = both(encoder, x)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.mul_(1.5)
+    after, wanted = both(encoder, x)
+    assert not torch.allclose(before, after)
+    torch.testing.assert_close(after, wanted)
+    other = copy.deepcopy(encoder)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(0.5)
+    torch.testing.assert_close(*both(other, x))
+    torch.testing.assert_close(*both(encoder.float(), x.float()))
 
 
 @each_config

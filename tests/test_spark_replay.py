@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from compiled.kernels import Kernels
 from decima.cli.main import main
 from decima.spark.errors import AttachError
 from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
 from decima.spark.trial import TrialConfig, TrialOutcome, draw_jobs, local_session
-from spark_sim.compile import Kernels
 from tests.commands import refused
 from traces import Job, Stage, Trace, load_trace
 from traces.synthetic import chain, fork_join

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from compiled.kernels import Kernels
 from decima.cli.main import main
 from decima.report import write_page
 from decima.report.spark import review_section
@@ -30,7 +31,6 @@ from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review, words
-from spark_sim.compile import Kernels
 from tests.commands import refused
 from tests.pages import HOSTILE
 from tests.spark_work import local_spark, sleep_tasks, together

@@ -1,4 +1,4 @@
-"""Compiled: an order of stages and a limit for each job, likeliest or drawn, from their logits."""
+"""Compiled: how high each stage and limit stands in a plan, likeliest or drawn, from its logit."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ class Drawn(NamedTuple):
 
     decision: Int64  # (Q,)
     key: NDArray[np.uint64]  # (Q,) random bits of the plan; 0 takes the likeliest
-    ptr: Int64  # (Q + 1,) plan q has the entries ptr[q]:ptr[q + 1]
-    order: Int64  # (K,) number of the stage among the decision's; their count is the end
-    height: Float64  # (K,) scratch
+    ptr: Int64  # (Q + 1,) plan q has the entries ptr[q]:ptr[q + 1], its stages and then the end
+    height: Float64  # (K,) of the entries: the highest comes first
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
 
@@ -48,7 +47,7 @@ def _gumbel(key: np.uint64, number: int) -> float:
 
 @kernel
 def draw(logits: Logits, out: Drawn) -> None:
-    """Fill `order` and `limit`.
+    """Fill `height` and `limit`.
 
     Sorting logits with Gumbel noise draws without replacement (Plackett-Luce); the largest of some
     is a draw from their softmax (Gumbel-max).
@@ -60,7 +59,7 @@ def draw(logits: Logits, out: Drawn) -> None:
         base = out.ptr[plan]
         for entry in range(count + 1):
             logit = logits.end[decision] if entry == count else logits.stage[first + entry]
-            _insert(out, base, entry, logit + _gumbel(out.key[plan], entry))
+            out.height[base + entry] = logit + _gumbel(out.key[plan], entry)
         first_job = logits.job_ptr[decision]
         first_limit = logits.limit_ptr[first_job]
         for job in range(first_job, logits.job_ptr[decision + 1]):
@@ -73,15 +72,3 @@ def draw(logits: Logits, out: Drawn) -> None:
                     height = found
                     best = row - first_limit
             out.limit[out.job_ptr[plan] + job - first_job] = best
-
-
-@inlined_kernel
-def _insert(out: Drawn, base: int, entry: int, height: float) -> None:
-    """Put `entry` behind all entries that are at least as high."""
-    place = base + entry
-    while place > base and out.height[place - 1] < height:
-        out.height[place] = out.height[place - 1]
-        out.order[place] = out.order[place - 1]
-        place -= 1
-    out.height[place] = height
-    out.order[place] = entry

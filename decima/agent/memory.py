@@ -99,14 +99,13 @@ class Memory:
             scene.jobs["template"][scene.rows[changed]].astype(np.int64),
             scene.memory_stage[changed],
         )
-        encoder = self._network.encoder
         x = torch.from_numpy(self.node_x[arrays.node])
-        e = encoder.nodes(x, as_levels(arrays))
-        y = encoder.jobs(x, e, torch.from_numpy(arrays.graph), len(changed))
+        job = torch.from_numpy(arrays.graph)
+        found = self._network.encoder.embed(x, as_levels(arrays), job, len(changed))
         jobs = torch.from_numpy(scene.memory_job[changed])
-        self._e.index_copy_(0, torch.from_numpy(arrays.node), e)
-        self._y.index_copy_(0, jobs, y)
-        self._added.index_copy_(0, jobs, encoder.summands(y))
+        self._e.index_copy_(0, torch.from_numpy(arrays.node), found.e)
+        self._y.index_copy_(0, jobs, found.y)
+        self._added.index_copy_(0, jobs, found.added)
 
 
 def _with_unknown(values: Numbers, rows: int) -> Numbers:

@@ -206,12 +206,11 @@ class PolicyNetwork(nn.Module):
         if not self.config.embeddings:
             return self.nothing(len(graph.stage_x), len(graph.job_x), decisions)
         nodes: Nodes = graph.nodes
-        e = self.encoder.nodes(nodes.x, nodes.levels)
-        y = self.encoder.jobs(nodes.x, e, nodes.graph, nodes.num_graphs)
-        added = self.encoder.summands(y).index_select(0, nodes.graph_of_job)
+        found = self.encoder.embed(nodes.x, nodes.levels, nodes.graph, nodes.num_graphs)
+        added = found.added.index_select(0, nodes.graph_of_job)
         return Embeddings(
-            e.index_select(0, nodes.node_of_stage),
-            y.index_select(0, nodes.graph_of_job),
+            found.e.index_select(0, nodes.node_of_stage),
+            found.y.index_select(0, nodes.graph_of_job),
             self.encoder.cluster(added, graph.decision_of_job, decisions),
         )
 

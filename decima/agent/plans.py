@@ -27,7 +27,7 @@ from decima.agent.graph import Graph, Legal
 from decima.agent.network import Scores
 from spark_sim.kernels.choices import Preferences
 from spark_sim.tables import NONE
-from traces.numbers import Int64
+from traces.numbers import Float64, Int64
 
 _NEVER = -1e9
 _COUNT = np.uint64(0xD1342543DE82EF95)
@@ -68,7 +68,6 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         decision,
         np.zeros(len(decision), np.uint64) if key is None else key,
         ptr,
-        np.empty(ptr[-1], np.int64),
         np.empty(ptr[-1]),
         job_ptr,
         np.empty(job_ptr[-1], np.int64),
@@ -82,7 +81,16 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         legal.limit_ptr,
     )
     choice_kernels.draw(logits, drawn)
-    return Plans(decision, ptr, drawn.order, counts, job_ptr, drawn.limit)
+    return Plans(decision, ptr, _descending(drawn.height, ptr), counts, job_ptr, drawn.limit)
+
+
+def _descending(height: Float64, ptr: Int64) -> Int64:
+    """(K,) the entries of each plan, highest first; of equal ones the first first."""
+    counts = ptr[1:] - ptr[:-1]
+    if len(counts) == 1:
+        return np.argsort(-height, kind="stable")
+    plan = np.repeat(np.arange(len(counts)), counts)
+    return np.lexsort((-height, plan)) - ptr[plan]
 
 
 def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,0 +1,96 @@
+"""`Kernels`: numba compilation whose cache notices a change in any kernel.
+
+Numba checks only the file of the function itself, so a kernel that calls into a changed file would
+go on running old machine code. Here the cache folder is named by a fingerprint of the sources of
+all kernels that may be called, so any change compiles anew and no release ever reads another's
+cache. A package that has kernels of its own names their sources in a `Kernels` of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+# numba's stubs know neither `_nrt` nor the settings.
+_compiler: Any = numba.njit
+_settings: Any = numba.config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ROOT = Path(__file__).parents[1]
+
+# `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
+# arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
+# kernel that does). Counting cost 8 of every 9 seconds (`benchmarks/simulator_speed.py`).
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one package, cached together."""
+
+    name: str
+    """of their folder"""
+    sources: tuple[str, ...]
+    """patterns of the files in which they, and the constants and columns that they read, stand"""
+    below: Kernels | None = None
+    """those that they call"""
+    root: Path = _ROOT
+    """what the patterns are relative to"""
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits over these sources, those below and the compiler's version."""
+        base = numba.__version__ if self.below is None else self.below.fingerprint()
+        digest = hashlib.sha256(base.encode())
+        for pattern in self.sources:
+            for path in sorted(self.root.glob(pattern)):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
+
+    def cache_folder(self) -> Path:
+        """Where machine code is kept: below NUMBA_CACHE_DIR, XDG_CACHE_HOME or ~/.cache."""
+        chosen = os.environ.get("NUMBA_CACHE_DIR")
+        if chosen:
+            return Path(chosen) / f"decima-{self.name}-{self.fingerprint()}"
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(base) / "decima-scheduler" / f"{self.name}-{self.fingerprint()}"
+
+    @cached_property
+    def folder(self) -> str:
+        """`cache_folder` as it was when the first kernel was made."""
+        return str(self.cache_folder())
+
+    def is_compiled(self) -> bool:
+        """Whether an earlier run has left machine code for these sources (else: about a minute)."""
+        return any(Path(self.folder).rglob("*.nbi"))
+
+    def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Compile `function` on first use and keep its machine code between runs."""
+        return self._cached(_compiler(_nrt=False)(function))
+
+    def inlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """As `kernel`, for small functions on the path of every task event.
+
+        Without this each call copies the whole `State`, some hundred words
+        (`benchmarks/simulator_speed.py`).
+        """
+        return self._cached(_compiler(_nrt=False, forceinline=True)(function))
+
+    def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
+        before = _settings.CACHE_DIR
+        _settings.CACHE_DIR = self.folder
+        try:
+            dispatcher.enable_caching()  # type: ignore[attr-defined]
+        except (RuntimeError, OSError):
+            # A read-only home: every run compiles for itself, nothing else changes.
+            pass
+        finally:
+            _settings.CACHE_DIR = before
+        return dispatcher
