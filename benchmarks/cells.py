@@ -1,37 +1,53 @@
 """One policy for every cluster: sizes x loads x protocols, on sequences that no training saw.
 
-    python -m benchmarks.cells [--policies strict_fair,tuned_srw,es_rule] [--tuned FILE]...
+    python -m benchmarks.cells [--policies tuned_srw,es_rule,decima] [--tuned FILE]...
+    python -m benchmarks.cells --retune --store cells.json
     python -m benchmarks.cells --trace tpch --trace random-dag --executors 50 --slots 16,64
 
-A line a cell: average JCT of the first policy, and the paired differences of the others to it with
-95 % bootstrap intervals over sequences. A cell is a number of executors that move, or of slots of
-one session, with three loads (work that arrives over what the executors could do) and a batch of 20
-jobs. The last lines say in how many cells a policy is above the first one (the interval excludes
-zero), where it is worst, and the geometric mean of its ratios over the cells.
+A line a cell: average JCT of strict fair, and the paired differences of the others to it with 95 %
+bootstrap intervals over sequences. A cell is a number of executors that move, or of slots of one
+session, with three loads (work that arrives over what the executors could do) and a batch of 20
+jobs. ``--retune`` tunes the tunable heuristics on training sequences of each cell; `best tuned` is
+the one that is best there. The last lines say, of each policy: the geometric mean of its ratios
+over the cells, in how many it is above strict fair, or above the 95th percentile of strict fair's
+JCT (the interval excludes zero), or by more than 1 % above the best tuned heuristic.
+
+``--store`` keeps every sequence's figures. Called again, it plays what is missing: other policies,
+other cells.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.quality import percent
+from benchmarks.quality import TUNABLE, percent
 from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
-from decima.evaluation.report import Report
+from decima.evaluation.report import PolicyReport
 from decima.evaluation.settings_file import gap_at
+from decima.evaluation.statistics import Estimate, difference_percent
+from decima.policies import Parameters
+from decima.tuning import tune
+from files.writing import write_json
+from traces.numbers import Float64
 
 LOADS = (0.7, 0.9, 1.1)
 FIRST_SEED = 7_000
 """other arrivals and durations than the seeds 0, 1, ... of everything else"""
+REFERENCE, BEST_TUNED = "strict_fair", "best tuned"
+TUNING_SEQUENCES, HELD_BACK = 4, 8
 
 Sizes = tuple[list[int], list[int]]
 """numbers of executors that move, and of slots of a session"""
+Figures = dict[str, dict[str, list[float]]]
+"""by policy: average and 95th percentile of the JCT in s, of each sequence"""
 
 
 class Cell(NamedTuple):
@@ -48,59 +64,131 @@ def cells_of(trace: str, sizes: Sizes, jobs: int) -> Iterator[Cell]:
             base = EvaluationConfig(
                 trace=trace, protocol=protocol, executors=number, jobs=jobs, seed=FIRST_SEED
             )
-            place = f"{base.trace} {number} {'slots' if protocol == 'session' else protocol}"
+            where = f"{number} {'slots' if protocol == 'session' else protocol}"
+            place = f"{Path(base.trace).stem} {where}"
             for load in LOADS:
                 gap_s = gap_at(trace, number, load)
                 yield Cell(f"{place}, load {load:g}", replace(base, interarrival_s=gap_s))
             yield Cell(f"{place}, batch of 20", replace(base, arrivals="batch", jobs=20))
 
 
-def line_of(label: str, report: Report) -> str:
+def play(
+    config: EvaluationConfig, names: Sequence[str], tuned: Mapping[str, Parameters], workers: int
+) -> Figures:
+    """Figures of policies in a cell, with parameters of those that were tuned."""
+    if not names:
+        return {}
+    own = {name: tuned[name] for name in names if name in tuned}
+    report = evaluate(replace(config, policies=tuple(names), parameters=own), workers=workers)
+    return {name: figures_of(own) for name, own in report.policies.items()}
+
+
+def figures_of(own: PolicyReport) -> dict[str, list[float]]:
+    """Those that the table needs."""
+    return {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
+
+
+def play_best_tuned(config: EvaluationConfig, workers: int) -> Figures:
+    """The tunable heuristic that is best in a cell when tuned there, under a name of its own."""
+    training = replace(config, sequences=TUNING_SEQUENCES, policies=(REFERENCE,))
+    found = [tune(name, training, held_back=HELD_BACK) for name in TUNABLE]
+    best = min(found, key=lambda one: one.avg_jct_s)
+    return {
+        BEST_TUNED: play(config, (best.policy,), {best.policy: best.parameters}, workers)[
+            best.policy
+        ]
+    }
+
+
+def difference(found: Figures, name: str, other: str, figure: str = "avg_jct_s") -> Estimate:
+    """Percent of `name` above `other`."""
+    values, reference = (np.array(found[one][figure]) for one in (name, other))
+    return difference_percent(values, reference)
+
+
+def line_of(label: str, found: Figures) -> str:
     """The cell in one line."""
-    first, *others = report.config.policies
-    words = [f"{label:34} {first} {report.reference.avg_jct_s.mean():7.1f} s"]
-    words += [f"{name} {percent(report.difference(name))}" for name in others]
+    mean_s = np.mean(found[REFERENCE]["avg_jct_s"])
+    words = [f"{label:34} {REFERENCE} {mean_s:7.1f} s"]
+    words += [
+        f"{name} {percent(difference(found, name, REFERENCE))}"
+        for name in found
+        if name != REFERENCE
+    ]
     return "  ".join(words)
 
 
-def print_summary(reports: dict[str, Report]) -> None:
+def print_summary(cells: Mapping[str, Figures]) -> None:
     """Over all cells, a line a policy."""
-    first, *others = next(iter(reports.values())).config.policies
-    for name in others:
-        found = {label: report.difference(name) for label, report in reports.items()}
-        worst = max(found, key=lambda label: found[label].mean)
-        above = sum(1 for one in found.values() if one.ci95 is not None and one.ci95[0] > 0)
-        mean = np.exp(np.mean([np.log1p(one.mean / 100) for one in found.values()]))
-        print(
-            f"{name}: {100 * (mean - 1):+.1f} % against {first} on average over {len(found)} "
-            f"cells, above it in {above}, worst {found[worst].mean:+.1f} % ({worst})"
-        )
+    every = list(cells.values())
+    for name in every[0]:
+        if name == REFERENCE or any(name not in found for found in every):
+            continue
+        fair = {label: difference(found, name, REFERENCE) for label, found in cells.items()}
+        tail = [difference(found, name, REFERENCE, "p95_jct_s") for found in every]
+        worst = max(fair, key=lambda label: fair[label].mean)
+        words = [
+            f"{name}: {over_cells(list(fair.values()))} against {REFERENCE} over {len(cells)} "
+            f"cells, above it in {above(fair.values())}, worst {percent(fair[worst])} ({worst})",
+            f"p95 above its in {above(tail)}",
+        ]
+        if name != BEST_TUNED and all(BEST_TUNED in found for found in every):
+            tuned = {label: difference(found, name, BEST_TUNED) for label, found in cells.items()}
+            worst = max(tuned, key=lambda label: tuned[label].mean)
+            more = sum(one.mean > 1.0 for one in tuned.values())
+            words.append(
+                f"{over_cells(list(tuned.values()))} against the best tuned, over 1 % above it in "
+                f"{more}, worst {percent(tuned[worst])} ({worst})"
+            )
+        print("; ".join(words))
+
+
+def over_cells(found: Sequence[Estimate]) -> str:
+    """Geometric mean of ratios, with twice its standard error over cells."""
+    logs: Float64 = np.array([np.log1p(one.mean / 100) for one in found])
+    spread = 2 * logs.std(ddof=1) / len(logs) ** 0.5 if len(logs) > 1 else np.nan
+    return f"{100 * np.expm1(logs.mean()):+.1f} ± {100 * spread:.1f} %"
+
+
+def above(found: Iterable[Estimate]) -> int:
+    """In how many the whole interval is above zero."""
+    return sum(1 for one in found if one.ci95 is not None and one.ci95[0] > 0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--policies", default="strict_fair,tuned_srw,es_rule")
+    parser.add_argument("--policies", default="tuned_srw,es_rule")
     parser.add_argument("--tuned", type=Path, action="append", default=[], help="of `decima tune`")
+    parser.add_argument("--retune", action="store_true", help="heuristics, in each cell")
     parser.add_argument("--trace", action="append", help="may be repeated; default: tpch")
     parser.add_argument("--executors", default="10,25,50,100,200,500")
     parser.add_argument("--slots", default="8,16,32,64,128,256")
     parser.add_argument("--sequences", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--store", type=Path, help="figures that are kept, JSON")
     arguments = parser.parse_args()
-    policies = tuple(arguments.policies.split(","))
+    wanted = (REFERENCE, *arguments.policies.split(","))
     sizes = tuple([int(one) for one in text.split(",") if one]
                   for text in (arguments.executors, arguments.slots))  # fmt: skip
     tuned = read_all_tuned(tuple(arguments.tuned))
-    reports: dict[str, Report] = {}
+    stored: dict[str, Figures] = {}
+    if arguments.store is not None and arguments.store.exists():
+        stored = json.loads(arguments.store.read_text())
+    cells: dict[str, Figures] = {}
     for trace in arguments.trace or ["tpch"]:
         for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
-            compared = replace(
-                config, policies=policies, parameters=tuned, sequences=arguments.sequences
-            )
-            reports[label] = evaluate(compared, workers=arguments.workers)
-            print(line_of(label, reports[label]), flush=True)
-    print_summary(reports)
+            cell = replace(config, sequences=arguments.sequences)
+            found = stored.get(label, {})
+            missing = [name for name in wanted if name not in found]
+            found |= play(cell, missing, tuned, arguments.workers)
+            if arguments.retune and BEST_TUNED not in found:
+                found |= play_best_tuned(cell, arguments.workers)
+            cells[label] = stored[label] = found
+            print(line_of(label, found), flush=True)
+            if arguments.store is not None:
+                write_json(arguments.store, stored)
+    print_summary(cells)
 
 
 if __name__ == "__main__":

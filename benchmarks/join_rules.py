@@ -1,14 +1,13 @@
 """Join files of `decima fit-rule`, one for a world each, to the weights of `es_rules`.
 
-    for world in batch session_stream session_batch; do
-      decima fit-rule --settings docs/examples/worlds/$world.toml --start shipped --sigma 0.12 \
-          --sequences 2 --validation 6 --minutes 45 -o fits/$world.json
-    done
+    world=session_stream_few
+    decima fit-rule --settings docs/examples/worlds/$world.toml --start $world --sigma 0.1 \
+        --sequences 1 --validation 8 --minutes 20 -o fits/$world.json
     python -m benchmarks.join_rules fits -o decima/data/es_rules.json
 
-The shipped session_stream was fitted with one sequence of each setting; the file says for how long
-each was. A world without a file gets the weights of `es_rule`. So does `stream`, where a fit was no
-better on other sequences (docs/es-rule.md).
+A world such as session_stream_few without a file of its own gets the weights in
+session_stream.json, for any number of slots, and if that is not there either, those of `es_rule`.
+The output says to which settings and for how long each was fitted.
 """
 
 from __future__ import annotations
@@ -33,7 +32,10 @@ def main() -> None:
     joined: dict[str, float] = {}
     training: dict[str, object] = {}
     for world in WORLDS:
+        kind = world.rpartition("_")[0]
         path = arguments.folder / f"{world}.json"
+        if not path.exists():
+            path = arguments.folder / f"{kind}.json"
         if not path.exists():
             own = HEURISTICS["es_rule"].defaults
             joined |= {f"{world}_{name}": value for name, value in own.items()}

@@ -243,11 +243,11 @@ def test_a_session_moves_nothing() -> None:
     ("arrival_ms", "protocol", "world"),
     [
         # Work of 8 s and 4 s, 6 s on average: together if they came within 0.6 s / 2 executors.
-        ([0.0, 0.0], Protocol.EXECUTORS, "batch"),
-        ([0.0, 299.0], Protocol.EXECUTORS, "batch"),
-        ([0.0, 301.0], Protocol.EXECUTORS, "stream"),
-        ([0.0, 0.0], Protocol.SESSION, "session_batch"),
-        ([0.0, 301.0], Protocol.SESSION, "session_stream"),
+        ([0.0, 0.0], Protocol.EXECUTORS, "batch_few"),
+        ([0.0, 299.0], Protocol.EXECUTORS, "batch_few"),
+        ([0.0, 301.0], Protocol.EXECUTORS, "stream_few"),
+        ([0.0, 0.0], Protocol.SESSION, "session_batch_few"),
+        ([0.0, 301.0], Protocol.SESSION, "session_stream_few"),
     ],
 )
 def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str) -> None:
@@ -262,10 +262,11 @@ def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str)
 
 def test_a_single_job_is_a_stream() -> None:
     """Whoever is alone came together with nobody."""
-    for protocol, world in ((Protocol.EXECUTORS, "stream"), (Protocol.SESSION, "session_stream")):
-        cluster = Cluster(num_executors=2, protocol=protocol)
-        seen = build([job("a", stage("x", 4, 2000))], cluster).observation()
-        assert WORLDS[surroundings(seen).world] == world
+    for protocol, kind in ((Protocol.EXECUTORS, "stream"), (Protocol.SESSION, "session_stream")):
+        for executors, size in ((1, "few"), (32, "few"), (33, "some"), (80, "some"), (81, "many")):
+            cluster = Cluster(num_executors=executors, protocol=protocol)
+            seen = build([job("a", stage("x", 100, 2000))], cluster).observation()
+            assert WORLDS[surroundings(seen).world] == f"{kind}_{size}"
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -276,22 +277,25 @@ def test_each_world_has_its_own_weights(world: str) -> None:
     opened = {f"{one}_{name}": value for one in WORLDS for name, value in closed.items()}
     opened |= {f"{world}_gate_bias": 1.0}
     for one in WORLDS:
-        protocol = Protocol.SESSION if one.startswith("session") else Protocol.EXECUTORS
-        gap_ms = 0.0 if one.endswith("batch") else 1000.0
-        jobs = [job("a", stage("x", 8, 2000)), job("b", stage("y", 4, 2000))]
-        simulator = build(jobs, Cluster(num_executors=4, protocol=protocol), arrival_ms=[0, gap_ms])
+        kind, _, size = one.rpartition("_")
+        protocol = Protocol.SESSION if kind.startswith("session") else Protocol.EXECUTORS
+        executors = {"few": 4, "some": 50, "many": 100}[size]
+        gap_ms = 0.0 if kind.endswith("batch") else 100_000.0
+        jobs = [job("a", stage("x", 200, 2000)), job("b", stage("y", 150, 2000))]
+        cluster = Cluster(num_executors=executors, protocol=protocol)
+        simulator = build(jobs, cluster, arrival_ms=[0, gap_ms])
         while len(simulator.observation().active) < 2:
             simulator.step(PASS)
         action = Heuristic("es_rules", opened).decide(simulator.observation())
         assert (action.limit > 1) == (one == world), one
 
 
-def test_four_times_the_same_weights_are_one_rule() -> None:
+def test_the_same_weights_in_every_world_are_one_rule() -> None:
     one = HEURISTICS["es_rule"].defaults
-    four = {f"{world}_{name}": value for world in WORLDS for name, value in one.items()}
+    every = {f"{world}_{name}": value for world in WORLDS for name, value in one.items()}
     jobs = [job(str(n), stage("x", 3 + n, 900), stage("y", 2, 500, [0])) for n in range(5)]
     ends = []
-    for policy in (Heuristic("es_rule"), Heuristic("es_rules", four)):
+    for policy in (Heuristic("es_rule"), Heuristic("es_rules", every)):
         simulator = build(jobs, Cluster(num_executors=3), arrival_ms=[0, 0, 400, 900, 5000])
         policy.play(simulator)
         ends.append(simulator.completion_ms().tolist())

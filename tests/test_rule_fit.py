@@ -202,7 +202,7 @@ def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
         (("--population", 3), "population must lie in 4..10,000, got 3"),
         (("--sigma", 0), "sigma must lie in"),
         (("--sigma", "nan"), "sigma must lie in"),
-        (("--start", "zero"), "is not one of 'tuned_srw', 'shipped'"),
+        (("--start", "zero"), "is not one of 'tuned_srw', 'shipped', 'stream_few'"),
         (("--validation", 0), "validation must lie in 1..100,000, got 0"),
         (("--generations", 0), "generations must be 1 or more, got 0"),
         (("--minutes", -1), "minutes must be positive"),

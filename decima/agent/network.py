@@ -134,7 +134,7 @@ class PolicyNetwork(nn.Module):
     """Encoder and heads; one set of weights for any number of jobs, stages and executors."""
 
     rule: Tensor
-    """(4 P,) float64 weights that it starts from, in the order of `es_rule.WORLD_PARAMETERS`"""
+    """(W P,) float64 it starts from: P weights in W worlds, as `es_rule.WORLD_PARAMETERS`"""
     sharpness: Tensor
     """(2,) kappa of stages and of limits"""
 

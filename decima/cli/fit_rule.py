@@ -34,7 +34,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(STARTS),
     default="tuned_srw",
     show_default=True,
-    help="Weights that the search begins with.",
+    metavar="NAME",
+    help="Weights that the search begins with: tuned_srw, shipped (`es_rule`), or those of "
+    "`es_rules` in a world, such as session_stream_few.",
 )
 @click.option("--generations", type=int, help="Stop after so many.")
 @click.option(

@@ -16,8 +16,9 @@ All numbers are ratios, so a rule does not depend on the unit of time. The last 
 and workloads apart, so that one rule can serve many: a session from executors that move, dear moves
 from cheap ones, few executors from many, a batch from jobs that keep arriving.
 
-The policy `es_rules` is the same with weights of its own for each of four *worlds*: executors that
-move or slots of a session, jobs that keep coming or that came together.
+The policy `es_rules` is the same with weights of its own for each of twelve *worlds*: executors
+that move or slots of a session, jobs that keep coming or that came together, and few, some or many
+executors.
 """
 
 from __future__ import annotations
@@ -104,7 +105,11 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
-WORLDS = ("stream", "batch", "session_stream", "session_batch")
+KINDS = ("stream", "batch", "session_stream", "session_batch")
+SIZES = ("few", "some", "many")
+FEW, SOME = 32, 80
+"""up to so many executors are few, up to so many are some"""
+WORLDS = tuple(f"{kind}_{size}" for kind in KINDS for size in SIZES)
 WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAMETERS)
 """names of the parameters of `es_rules`: a rule for each world, one after the other"""
 SIZE = len(PARAMETERS)
@@ -265,16 +270,17 @@ def surroundings(seen: Observation) -> Surroundings:
 
 @kernel
 def _world(seen: Observation, mean_ms: float) -> int:
-    """Whether the jobs in the system came together, and what they run on."""
+    """Whether the jobs in the system came together, and on what and how much they run."""
     first_ms, last_ms = math.inf, -math.inf
     for job in seen.active:
         first_ms = min(first_ms, seen.jobs[job]["arrival_ms"])
         last_ms = max(last_ms, seen.jobs[job]["arrival_ms"])
-    world = 2 if seen.protocol == _SESSION else 0
+    kind = 2 if seen.protocol == _SESSION else 0
     gaps = len(seen.active) - 1
     if gaps > 0 and (last_ms - first_ms) * seen.num_executors <= _TOGETHER * gaps * mean_ms:
-        world += 1
-    return world
+        kind += 1
+    size = 0 if seen.num_executors <= FEW else 1 if seen.num_executors <= SOME else 2
+    return 3 * kind + size
 
 
 @kernel

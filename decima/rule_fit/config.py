@@ -6,14 +6,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.heuristics.es_rule import WORLDS
 from decima.tuning import FIRST_TRAINING_SEQUENCE
 
 POLICY = "es_rule"
 REFERENCE = "strict_fair"
 """scores are average JCTs divided by that of this heuristic on the same sequence"""
 
-STARTS = ("tuned_srw", "shipped")
-"""weights that resemble this heuristic, or those in the package"""
+STARTS = ("tuned_srw", "shipped", *WORLDS)
+"""weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` in a
+world
+"""
 
 _MAX_SIGMA = 10.0
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import cma
 import numpy as np
 
-from decima.heuristics.es_rule import PARAMETERS
+from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from decima.rule_fit.config import POLICY
 from traces.numbers import Float64
@@ -25,6 +25,8 @@ def start(kind: str) -> Float64:
     """The weights that a search begins with, a `config.STARTS`."""
     if kind == "shipped":
         return np.array([HEURISTICS[POLICY].defaults[name] for name in PARAMETERS])
+    if kind in WORLDS:
+        return np.array([HEURISTICS["es_rules"].defaults[f"{kind}_{name}"] for name in PARAMETERS])
     return _like_tuned_srw()
 
 
