@@ -40,7 +40,9 @@ def test_list_names_the_builtin_traces() -> None:
     """Each on a line of its own."""
     result = run("list")
     assert result.exit_code == 0
-    assert {"tpch-like", "random-dag"} <= {line.split()[0] for line in result.stdout.splitlines()}
+    assert {"tpch-like", "random-dag", "heavy-dag"} <= {
+        line.split()[0] for line in result.stdout.splitlines()
+    }
 
 
 def test_info_as_json_gives_the_figures() -> None:

@@ -20,6 +20,7 @@ from traces.synthetic import (
     diamond,
     fork_join,
     layered_job,
+    heavy_trace,
     layered_trace,
 )
 from traces.tpch_model import INFLATION
@@ -104,7 +105,16 @@ def fingerprint(trace: Trace) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("generate", [tpch_like, layered_trace])
+def test_few_jobs_of_the_heavy_trace_hold_most_of_the_work() -> None:
+    """1 % about half of it, 5 % more than three quarters; half of the jobs one in a thousand."""
+    work_ms = np.sort([job.work_ms for job in heavy_trace(np.random.default_rng(1)).jobs])[::-1]
+    share = np.cumsum(work_ms) / work_ms.sum()
+    assert 0.3 < share[2] < 0.7
+    assert share[14] > 0.75
+    assert share[149] > 0.999
+
+
+@pytest.mark.parametrize("generate", [tpch_like, layered_trace, heavy_trace])
 def test_the_seed_decides_everything(
     generate: Callable[[np.random.Generator], Trace],
 ) -> None:

@@ -19,7 +19,7 @@ from decima import HEURISTICS, EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
 from decima.cli.main import main
-from decima.heuristics.es_rule import PARAMETERS
+from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.learner import DecimaLearner
 from decima.training.session import MODEL, run_training
@@ -388,7 +388,7 @@ def test_the_rule_that_training_starts_from_is_part_of_the_settings(
     assert command("--out", out, "--tuned", tuned, *settings).exit_code == 0
     assert json.loads((out / "config.json").read_text())["rule"] == weights
     tuned.unlink()
-    assert load_model(out / MODEL).network.rule.tolist() == 4 * list(weights.values())
+    assert load_model(out / MODEL).network.rule.tolist() == len(WORLDS) * list(weights.values())
     assert command("--out", out, "--resume").exit_code == 0
 
     tuned.write_text(

@@ -15,8 +15,8 @@ import numpy as np
 from traces.errors import TraceError
 from traces.model import Job, Stage, Trace
 
-
 _HEAVY_SIGMA = 2.5
+"""of the logarithm of a job's scale"""
 _MOST_TASKS = 3_000
 
 
@@ -72,10 +72,10 @@ def layered_trace(
 
 
 def heavy_trace(rng: np.random.Generator, num_jobs: int = 300) -> Trace:
-    """Layered jobs whose sizes are heavy-tailed, as on shared clusters: a few hold most of the work.
+    """Layered jobs of heavy-tailed sizes, as on shared clusters: a few hold most of the work.
 
     A job's scale is log-normal, cut off at three deviations; large jobs have more tasks and longer
-    ones. On Alibaba's cluster 1 % of the jobs hold 82 % of the work; here about a third.
+    ones. On Alibaba's cluster 1 % of the jobs hold 82 % of the work; here they hold half.
     """
     jobs = []
     for index in range(num_jobs):
