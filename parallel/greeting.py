@@ -90,7 +90,7 @@ def _ask(context: Any, answer: Answer, linger_s: float, patience_s: float) -> li
     try:
         tasks = context.parallelize(range(slots), slots)
         found: list[Greeted] = tasks.mapPartitions(partial(_greeted, answer, linger_s)).collect()
-    except Exception as error:  # noqa: BLE001 - from Java, of any type
+    except Exception as error:
         raise ClusterError(_fault(error, patience_s)) from error
     finally:
         waiting.set()

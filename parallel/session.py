@@ -79,7 +79,7 @@ def open_session(
         try:
             with _stderr_to(said):
                 context = spark.SparkContext(conf=configuration)
-        except Exception as error:  # noqa: BLE001 - from Java, of any type
+        except Exception as error:
             raise ClusterError(f"{master}: {_reason(error, said)}") from error
     context.setLogLevel("OFF")
     # Not the environment variable: it would reach every process that we start.

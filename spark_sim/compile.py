@@ -12,6 +12,7 @@ of a host should compile but once.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable
@@ -89,12 +90,10 @@ class Kernels:
         return self._cached(_compiler(_nrt=False, forceinline=True)(function))
 
     def _cached(self, dispatcher: Any) -> Any:
-        try:
+        # With a read-only home every run compiles for itself, nothing else changes.
+        with contextlib.suppress(RuntimeError, OSError):
             # What `enable_caching` does, but for where.
             dispatcher._cache = self._cache(dispatcher.py_func)
-        except (RuntimeError, OSError):
-            # A read-only home: every run compiles for itself, nothing else changes.
-            pass
         return dispatcher
 
     @cached_property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import Any
 
 from files.names import clean
@@ -22,12 +22,15 @@ from traces.spark_log.summary import ImportSummary
 
 
 @dataclass(frozen=True)
-class _Recorded:
-    """What one log gives."""
+class ReadLog:
+    """What the log of one application gives."""
 
-    label: str
-    facts: dict[str, Any]
-    jobs: list[RecordedJob]
+    summary: ImportSummary
+    """of this log alone; without the applications and jobs that a trace makes of it"""
+    label: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    jobs: tuple[RecordedJob, ...] = ()
+    """none where the log cannot be used, which the summary tells"""
 
 
 def read_spark_logs(
@@ -57,8 +60,34 @@ def read_spark_logs(
         TraceError: a path named by the caller cannot be read or is no event log, a folder holds
             none, or no job of all logs ran to its end.
     """
+    logs = (read_log(log, group_by, executors, limits) for log in find_logs(paths))
+    return trace_of_logs(logs, paths, group_by=group_by, name=name)
+
+
+def trace_of_logs(
+    logs: Iterable[ReadLog],
+    paths: Sequence[PurePath],
+    *,
+    group_by: GroupBy,
+    name: str | None = None,
+) -> tuple[Trace, ImportSummary]:
+    """What was read of each log, in the order of the logs, as one trace.
+
+    Args:
+        logs: taken one at a time.
+        paths: what a person named.
+        group_by: by which they were read.
+        name: as for `read_spark_logs`.
+
+    Raises:
+        TraceError: no job of all logs ran to its end.
+    """
     summary = ImportSummary()
-    applications = list(_read_all(find_logs(paths), group_by, executors, summary, limits))
+    applications: list[ReadLog] = []
+    for log in logs:
+        summary.add(log.summary)
+        if log.jobs:
+            applications.append(log)
     labels = list(_unique(application.label for application in applications))
     rows = [
         (recorded.start_ms, position, recorded)
@@ -79,7 +108,7 @@ def read_spark_logs(
         "format": FORMAT,
         "source": [clean(path.name) for path in paths],
         "group_by": group_by.value,
-        "applications": [application.facts for application in applications],
+        "applications": [dict(application.facts) for application in applications],
         "recorded": {
             job_name: _times(position, recorded, origin_ms)
             for job_name, (_, position, recorded) in zip(names, rows, strict=True)
@@ -99,29 +128,33 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
     }
 
 
-def _read_all(
-    logs: Iterable[LogFiles],
-    by: GroupBy,
-    executors: int | None,
-    summary: ImportSummary,
-    limits: Bounds,
-) -> Iterator[_Recorded]:
-    """The logs that have jobs; one at a time, since the tables of one may be large."""
-    for log in logs:
-        try:
-            application = read_application(log, summary, limits)
-        except TraceError as error:
-            if log.named:
-                raise
-            summary.skip_file(str(error))
-            continue
-        assembler = JobAssembler(application, executors, summary)
-        jobs = assembler.jobs(by)
-        if not jobs:
-            summary.skip_file(f"{log.path}: no job ran to its end")
-            continue
-        facts = _facts(application, assembler.placement.slots)
-        yield _Recorded(facts["name"], facts, jobs)
+def read_log(
+    log: LogFiles, group_by: GroupBy, executors: int | None = None, limits: Bounds = DEFAULT
+) -> ReadLog:
+    """The jobs of one log; its tables, which may be large, are gone when this returns.
+
+    Args:
+        log: where it is.
+        group_by, executors, limits: as for `read_spark_logs`.
+
+    Raises:
+        TraceError: a log that was named cannot be read or is no event log.
+    """
+    summary = ImportSummary()
+    try:
+        application = read_application(log, summary, limits)
+    except TraceError as error:
+        if log.named:
+            raise
+        summary.skip_file(str(error))
+        return ReadLog(summary)
+    assembler = JobAssembler(application, executors, summary)
+    jobs = assembler.jobs(group_by)
+    if not jobs:
+        summary.skip_file(f"{log.path}: no job ran to its end")
+        return ReadLog(summary)
+    facts = _facts(application, assembler.placement.slots)
+    return ReadLog(summary, facts["name"], facts, tuple(jobs))
 
 
 def _facts(application: Application, slots: int) -> dict[str, Any]:
@@ -152,7 +185,7 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
         yield found
 
 
-def _places(paths: Sequence[Path]) -> str:
+def _places(paths: Sequence[PurePath]) -> str:
     return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
 
 
