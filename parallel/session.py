@@ -35,11 +35,10 @@ _STANDALONE = re.compile(r"spark://([^:/,\s]+:\d{1,5})(,[^:/,\s]+:\d{1,5})*")
 _KUBERNETES = re.compile(r"k8s://(https?://)?([^:/\s]+)(:(\d{1,5}))?(/\S*)?")
 _FORMS = "local[N], local-cluster[N,CORES,MB], spark://HOST:PORT, yarn or k8s://HOST:PORT"
 
-_QUIET = {
+_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
-    # Without it every worker process would ask which of its own files have changed.
-    "spark.python.use.daemon": "true",
-    "spark.python.worker.reuse": "true",
+    # What tasks record is bounded by the work, and the whole of it is wanted.
+    "spark.driver.maxResultSize": "0",
 }
 _REASON = re.compile(r"(?:^|\s)(?:Caused by: )?(?:[\w$]+\.)+\w*(?:Exception|Error): (\S.*)")
 
@@ -70,7 +69,7 @@ def open_session(
     _check_java()
     _check_there(master)
     configuration = spark.SparkConf()
-    for key, value in {**_QUIET, **(settings or {})}.items():
+    for key, value in {**_SETTINGS, **(settings or {})}.items():
         configuration.set(key, value)
     configuration.setMaster(master).setAppName(name)
     if archive is not None:

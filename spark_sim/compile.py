@@ -24,9 +24,9 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import caching
 
-# numba's stubs know neither `_nrt` nor the settings.
+# numba's stubs know neither `_nrt` nor that a cache may look elsewhere.
 _compiler: Any = numba.njit
-_settings: Any = numba.config
+_caching: Any = caching
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,21 +89,22 @@ class Kernels:
         """
         return self._cached(_compiler(_nrt=False, forceinline=True)(function))
 
-    def _cached(self, dispatcher: Any) -> Any:
+    def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
         # With a read-only home every run compiles for itself, nothing else changes.
         with contextlib.suppress(RuntimeError, OSError):
             # What `enable_caching` does, but for where.
-            dispatcher._cache = self._cache(dispatcher.py_func)
+            numba_own: Any = dispatcher
+            numba_own._cache = self._cache(numba_own.py_func)
         return dispatcher
 
     @cached_property
     def _cache(self) -> type:
         """Numba's cache, which looks for machine code where these kernels keep theirs."""
 
-        class Places(caching.CompileResultCacheImpl):  # type: ignore[misc]
+        class Places(_caching.CompileResultCacheImpl):  # type: ignore[misc]
             _locator_classes = [_Places(self)]  # noqa: RUF012 - numba's name and type
 
-        class Cache(caching.FunctionCache):  # type: ignore[misc]
+        class Cache(_caching.FunctionCache):  # type: ignore[misc]
             _impl_class = Places
 
         return Cache
@@ -135,7 +136,7 @@ class _Places:
 
 
 @dataclass(frozen=True)
-class _Place(caching._CacheLocator):  # type: ignore[misc]
+class _Place(_caching._CacheLocator):  # type: ignore[misc]
     """Where that of one function is kept, in the words of numba."""
 
     folder: str

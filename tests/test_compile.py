@@ -141,7 +141,7 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
             (package / name).write_text("")
         shutil.copy(ROOT / "spark_sim" / "compile.py", package / "compile.py")
         (package / "tiny.py").write_text(TINY.format(counts=True))
-        done = subprocess.run(  # noqa: S603 - our own script
+        done = subprocess.run(
             [sys.executable, "-m", "spark_sim.tiny"],
             env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""},
             cwd=package.parent,

@@ -16,23 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from decima.cluster.log_stream import (
-    HowToRead,
-    RemoteLog,
-    RemotePath,
-    logs_in_order,
-    read_partition,
-)
+from decima.cluster.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
 from decima.fingerprint import versions
 from decima.spark.compile import first_line, java_class
 from parallel.errors import ClusterError
 from parallel.greeting import check_executors
-from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
 from traces.model import Trace
-from traces.spark_log import GroupBy, ImportSummary
+from traces.spark_log import ImportSummary
 from traces.spark_log.files import in_order, is_hidden, is_rolled_folder
-from traces.spark_log.reader import trace_of_logs
+from traces.spark_log.reader import HowToRead, trace_of_logs
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _POLL_S = 0.5
@@ -53,10 +46,8 @@ def read_logs_on_cluster(
     context: Any,
     paths: Sequence[str],
     *,
-    group_by: GroupBy = GroupBy.SQL,
-    executors: int | None = None,
+    how: HowToRead,
     name: str | None = None,
-    limits: Bounds = DEFAULT,
     progress: LogProgress | None = None,
 ) -> tuple[Trace, ImportSummary]:
     """As `traces.spark_log.read_spark_logs`, with a task of Spark for each log.
@@ -65,7 +56,8 @@ def read_logs_on_cluster(
         context: a SparkContext; its executors must be able to import this package.
         paths: URIs (``hdfs://``, ``s3a://``, ``file://``), or paths that mean the same on every
             host; logs, rolled logs, or folders of either.
-        group_by, executors, name, limits: as for `read_spark_logs`.
+        how: to read each.
+        name: of the trace; None takes that of the first path.
         progress: told as logs are read.
 
     Raises:
@@ -79,12 +71,11 @@ def read_logs_on_cluster(
     java = kind.getConstructors()[0].newInstance(arguments)
     try:
         logs = _find_logs(java, paths)
-        how = HowToRead(group_by, executors, limits)
         found = _read_all(context, java, logs, how, progress)
     finally:
         java.close()
     named = [RemotePath(path) for path in paths]
-    return trace_of_logs(logs_in_order(logs, found), named, group_by=group_by, name=name)
+    return trace_of_logs(logs_in_order(logs, found), named, group_by=how.group_by, name=name)
 
 
 def as_uri(path: str) -> str:
@@ -185,15 +176,15 @@ def _read_all(
 
 
 @contextmanager
-def _watched(
-    context: Any, group: str, total: int, progress: LogProgress | None
-) -> Iterator[None]:
+def _watched(context: Any, group: str, total: int, progress: LogProgress | None) -> Iterator[None]:
     """Tell how many tasks of the group have ended, from a thread: `collect` says nothing."""
     if progress is None:
         yield
         return
     done = threading.Event()
-    watch = threading.Thread(target=_tell, args=(context, group, total, progress, done), daemon=True)
+    watch = threading.Thread(
+        target=_tell, args=(context, group, total, progress, done), daemon=True
+    )
     watch.start()
     try:
         yield

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from traces.bounds import Bounds
 from traces.errors import TraceError
-from traces.spark_log import GroupBy
 from traces.spark_log.files import LogFiles
-from traces.spark_log.reader import ReadLog, read_log
+from traces.spark_log.reader import HowToRead, ReadLog, read_log
 
 LOG, DATA, END, FAULT = b"L", b"D", b"E", b"X"
 """kinds of pieces, as `EventLogs.java` writes them"""
@@ -50,17 +48,7 @@ class RemoteLog(NamedTuple):
         return "".join(f"{part}\0" for part in (self.path.text, int(self.named), *self.files))
 
 
-class HowToRead(NamedTuple):
-    """What `traces.spark_log.reader.read_log` is told beside the log."""
-
-    group_by: GroupBy
-    executors: int | None
-    limits: Bounds
-
-
-def read_partition(
-    how: HowToRead, pieces: Iterable[bytes]
-) -> Iterator[tuple[str, ReadLog | str]]:
+def read_partition(how: HowToRead, pieces: Iterable[bytes]) -> Iterator[tuple[str, ReadLog | str]]:
     """Each log of a partition by its path: what it gives, or why it cannot be read."""
     left = iter(pieces)
     for head in left:
@@ -70,7 +58,7 @@ def read_partition(
             streams.append(_RemoteFile(RemotePath(file), left, tuple(streams)))
         log = LogFiles(RemotePath(path), tuple(streams), named=named == "1")
         try:
-            yield path, read_log(log, how.group_by, how.executors, how.limits)
+            yield path, read_log(log, how)
         except TraceError as error:
             yield path, str(error)
         for stream in streams:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from files.names import clean
 from traces.bounds import DEFAULT, Bounds
@@ -15,10 +15,20 @@ from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.dag import GroupBy
 from traces.spark_log.events import SETTINGS
-from traces.spark_log.files import LogFiles, find_logs
+from traces.spark_log.files import LogFiles, Named, find_logs
 from traces.spark_log.names import FORMAT
 from traces.spark_log.slots import task_cpus
 from traces.spark_log.summary import ImportSummary
+from traces.thinning import thinned
+
+
+class HowToRead(NamedTuple):
+    """What `read_spark_logs` is told beside the paths."""
+
+    group_by: GroupBy = GroupBy.SQL
+    executors: int | None = None
+    samples: int | None = None
+    limits: Bounds = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ def read_spark_logs(
     *,
     group_by: GroupBy = GroupBy.SQL,
     executors: int | None = None,
+    samples: int | None = None,
     name: str | None = None,
     limits: Bounds = DEFAULT,
 ) -> tuple[Trace, ImportSummary]:
@@ -53,6 +64,7 @@ def read_spark_logs(
         group_by: what makes one job.
         executors: the executor level under which all durations are filed; None measures it for
             each job: the largest number of its tasks that ran at once.
+        samples: about so many durations of each stage are kept (`traces.thinning`); None keeps all.
         name: of the trace; None takes that of the first path.
         limits: how much is taken in of one log; what lies beyond is not read, which is counted.
 
@@ -60,13 +72,14 @@ def read_spark_logs(
         TraceError: a path named by the caller cannot be read or is no event log, a folder holds
             none, or no job of all logs ran to its end.
     """
-    logs = (read_log(log, group_by, executors, limits) for log in find_logs(paths))
+    how = HowToRead(group_by, executors, samples, limits)
+    logs = (read_log(log, how) for log in find_logs(paths))
     return trace_of_logs(logs, paths, group_by=group_by, name=name)
 
 
 def trace_of_logs(
     logs: Iterable[ReadLog],
-    paths: Sequence[PurePath],
+    paths: Sequence[Named],
     *,
     group_by: GroupBy,
     name: str | None = None,
@@ -128,31 +141,27 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
     }
 
 
-def read_log(
-    log: LogFiles, group_by: GroupBy, executors: int | None = None, limits: Bounds = DEFAULT
-) -> ReadLog:
+def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
     """The jobs of one log; its tables, which may be large, are gone when this returns.
-
-    Args:
-        log: where it is.
-        group_by, executors, limits: as for `read_spark_logs`.
 
     Raises:
         TraceError: a log that was named cannot be read or is no event log.
     """
     summary = ImportSummary()
     try:
-        application = read_application(log, summary, limits)
+        application = read_application(log, summary, how.limits)
     except TraceError as error:
         if log.named:
             raise
         summary.skip_file(str(error))
         return ReadLog(summary)
-    assembler = JobAssembler(application, executors, summary)
-    jobs = assembler.jobs(group_by)
+    assembler = JobAssembler(application, how.executors, summary)
+    jobs = assembler.jobs(how.group_by)
     if not jobs:
         summary.skip_file(f"{log.path}: no job ran to its end")
         return ReadLog(summary)
+    if how.samples is not None:
+        jobs = [replace(one, job=thinned(one.job, how.samples)) for one in jobs]
     facts = _facts(application, assembler.placement.slots)
     return ReadLog(summary, facts["name"], facts, tuple(jobs))
 
@@ -185,7 +194,7 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
         yield found
 
 
-def _places(paths: Sequence[PurePath]) -> str:
+def _places(paths: Sequence[Named]) -> str:
     return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
 
 
