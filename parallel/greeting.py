@@ -31,7 +31,9 @@ _LINGER_S = 0.5
 
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
-_OTHER_PYTHON = re.compile(r"in worker:? \(?(\d+\.\d+)\)?.* driver:? \(?(\d+\.\d+)", re.DOTALL)
+_OTHER_PYTHON = re.compile(
+    r"different version:? \(?(\d+)(?:, |\.)(\d+).{0,40}in driver:? (\d+\.\d+)", re.DOTALL
+)
 _LAST_LINE = re.compile(r"^\w*(?:\w+\.)*\w*(?:Error|Exception): .*", re.MULTILINE)
 
 
@@ -140,7 +142,7 @@ def _fault(error: Exception, patience_s: float) -> str:
         )
     if "PYTHON_VERSION_MISMATCH" in text or "different version" in text:
         versions = _OTHER_PYTHON.search(text)
-        found = "" if versions is None else f" ({versions[1]}, here {versions[2]})"
+        found = "" if versions is None else f" ({versions[1]}.{versions[2]}, here {versions[3]})"
         return f"executors run another Python{found}: `decima cluster pack` packs that of this one"
     if "cancelled" in text or "canceled" in text:
         return f"no executor has come within {patience_s:g} s: the cluster has no free resources"

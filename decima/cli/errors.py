@@ -12,7 +12,7 @@ import click
 
 from files.names import one_line
 
-OUR_PACKAGES = ("files", "traces", "spark_sim", "gnn", "rl", "decima")
+OUR_PACKAGES = ("files", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
 
 
 class OneLineError(click.ClickException):

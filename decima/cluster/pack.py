@@ -38,7 +38,8 @@ _UNUSED = (
     "*/test/*",
     "*/include/*",
     "*.a",
-    "torch/bin/*",
+    "torch/bin/*est*",
+    "torch/bin/protoc*",
     "torch/share/*",
     "*/direct_url.json",
     "*/RECORD",
@@ -166,7 +167,8 @@ def _own_files(own: Distribution) -> Iterator[_File]:
 
 def _base_python() -> Path:
     """That of which this Python's environment was made."""
-    executable = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    executable = Path(sys.base_prefix) / "bin" / name
     return executable if executable.exists() else Path(sys.executable).resolve()
 
 
