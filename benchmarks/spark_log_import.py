@@ -2,11 +2,11 @@
 
     python -m benchmarks.spark_log_import [--logs 1000] [--megabytes 4] [--executors 1 2]
 
-The logs are copies of one: a real log whose queries are repeated (`benchmarks.spark_log_throughput`)
-until it has the size asked for, zstd as Spark writes it. Each count of executors, of one core each,
-is measured in a process of its own, with a tenth of the logs before all of them. CPU seconds are
-those of the processes that read (Python) and of the executors (Java); memory is the largest that
-any reading process ever had.
+The logs are copies of one: a real log whose queries are repeated until it has the size asked for
+(`benchmarks.spark_log_throughput`), zstd as Spark writes it. Each count of executors, of one core
+each, is measured in a process of its own, with a tenth of the logs before all of them. CPU seconds
+are those of the processes that read (Python) and of the executors (Java); memory is the largest
+that any reading process ever had.
 """
 
 from __future__ import annotations
@@ -112,12 +112,8 @@ def line(context: Any, executors: int, logs: Path) -> str:
 def task_seconds(context: Any) -> float:
     """Time that tasks of the last stage ran, all together."""
     store = context._jsc.sc().statusStore()
-    tracker = context.statusTracker()
-    last = max(
-        stage
-        for job in tracker.getJobIdsForGroup(None)
-        for stage in tracker.getJobInfo(job).stageIds
-    )
+    jobs = store.jobsList(None)
+    last = max(int(jobs.apply(index).stageIds().head()) for index in range(jobs.size()))
     return float(store.lastStageAttempt(last).executorRunTime()) / 1000
 
 
