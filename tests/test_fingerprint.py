@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import decima.fingerprint
 from decima.agent.columns import FEATURE_VERSION
-from decima.fingerprint import digest, fingerprint, played, versions
+from decima.fingerprint import _one_process_of_this_host, digest, fingerprint, played, versions
+from decima.kernels import POLICIES
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,6 @@ def test_a_host_without_a_place_for_machine_code_answers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It compiles without waiting for others."""
-    monkeypatch.setitem(vars(decima.fingerprint.POLICIES), "folder", "/proc/none/policies")
-    with decima.fingerprint._one_process_of_this_host():
+    monkeypatch.setitem(vars(POLICIES), "folder", "/proc/none/policies")
+    with _one_process_of_this_host():
         pass
