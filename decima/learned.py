@@ -20,7 +20,6 @@ from spark_sim import Cluster
 from spark_sim.vector import Run
 from traces.arrays import TraceArrays
 
-
 Networks = Mapping[str, PolicyNetwork]
 """of learned policies by name, for processes that may not see their files"""
 

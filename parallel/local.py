@@ -81,7 +81,7 @@ class LocalCrew(Crew):
                 self._hand_out(waiting, work)
                 yield key, answer(found.pop(number), label, key)
         finally:
-            # Left early: what still runs is not wanted, and its answer would come into the next map.
+            # Left early: what still runs is not wanted, and the next map must not meet its answer.
             if any(process.task is not None for process in self._processes):
                 self.close()
 
@@ -103,7 +103,7 @@ class LocalCrew(Crew):
         found = {}
         for pipe in wait(list(busy)):
             process = busy[pipe]  # type: ignore[index]
-            number = process.task
+            number = int(process.task)  # type: ignore[arg-type]
             try:
                 found[number] = process.pipe.recv()
             except (EOFError, ConnectionResetError):
@@ -178,9 +178,7 @@ class _Process:
 
     def _order(self, work: _Work) -> _Order:
         places = {place: one.name for place, one in work.kept.items()}
-        new = {
-            one.name: one.value for one in work.kept.values() if one.name not in self._names
-        }
+        new = {one.name: one.value for one in work.kept.values() if one.name not in self._names}
         gone = self._names - work.alive
         self._names = (self._names - gone) | new.keys()
         return _Order(work.function, work.rest, places, new, gone)
@@ -203,7 +201,7 @@ def _serve(pipe: Connection) -> None:
     """A process: do what comes until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
     kept: dict[str, Kept[Any]] = {}
-    function: Callable[..., Any] | None = None
+    order = _NO_ORDER
     shared: Any = None
     while True:
         try:
@@ -211,15 +209,14 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, OSError):
             return
         if isinstance(message, _Order):
-            for name in message.gone:
+            order = message
+            for name in order.gone:
                 del kept[name]
-            kept |= {name: Kept(value) for name, value in message.new.items()}
-            function = message.function
-            places = message.places.items()
-            shared = with_kept(message.rest, {place: kept[name] for place, name in places})
-            continue
-        assert function is not None
-        _reply(pipe, attempt(function, shared, message))
+            kept |= {name: Kept(value) for name, value in order.new.items()}
+            places = order.places.items()
+            shared = with_kept(order.rest, {place: kept[name] for place, name in places})
+        else:
+            _reply(pipe, attempt(order.function, shared, message))
 
 
 def _reply(pipe: Connection, outcome: Any) -> None:
@@ -229,3 +226,10 @@ def _reply(pipe: Connection, outcome: Any) -> None:
         return  # nobody waits any more
     except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
         pipe.send(Failure.of(error))
+
+
+def _refuse(_shared: object, task: object) -> None:
+    raise TypeError(f"task {task!r:.60} came before its map")
+
+
+_NO_ORDER = _Order(_refuse, None, {}, {}, frozenset())

@@ -27,7 +27,8 @@ def open_session(master: str, *, name: str, archive: Path | None = None) -> Spar
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError:
-        raise ClusterError("pyspark is not installed: pip install 'decima-scheduler[spark]'") from None
+        wanted = "pip install 'decima-scheduler[spark]'"
+        raise ClusterError(f"a cluster needs pyspark, which is not installed: {wanted}") from None
     settings: dict[str, Any] = {
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.maxResultSize": "0",

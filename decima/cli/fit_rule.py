@@ -114,9 +114,7 @@ def fit_rule(
             if done % config.validate_every == 0:
                 bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)
 
-        fitted = search(
-            config, budget, crew=crew, state=state, history=history, progress=show
-        )
+        fitted = search(config, budget, crew=crew, state=state, history=history, progress=show)
     write_tuned(fitted, output)
     stdout().print(
         f"{POLICY}: average JCT {fitted.score:.3f} of {REFERENCE}'s in validation "

@@ -111,11 +111,13 @@ def whatif(
             recording,
             ReplaySettings(draws=_CHECK_DRAWS, seed=seed),
             progress=lambda done, _: bar.update(task, completed=done),
+            crew=crew,
         )
         found = what_if(
             recording,
             settings,
             driver_times=not no_driver_times,
+            crew=crew,
             progress=lambda words, runs: bar.update(task, advance=runs, description=words),
         )
     _print(found, check)

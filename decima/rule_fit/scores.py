@@ -77,9 +77,7 @@ def _play(settings: Kept[list[_Setting]], task: _Task) -> Float64:
     """(sequences,) average JCT in s."""
     name = REFERENCE if task.weights is None else POLICY
     named = (
-        None
-        if task.weights is None
-        else dict(zip(PARAMETERS, task.weights.tolist(), strict=True))
+        None if task.weights is None else dict(zip(PARAMETERS, task.weights.tolist(), strict=True))
     )
     policy = Heuristic(name, named)
     config, workload = settings.value[task.setting]

@@ -63,12 +63,12 @@ class _Shard(NamedTuple):
     @property
     def reward(self) -> float:
         """sum"""
-        return sum(one.reward for one in self.rollouts)
+        return float(sum(one.reward for one in self.rollouts))
 
     @property
     def time_s(self) -> float:
         """sum"""
-        return sum(time_s for one in self.rollouts for time_s in one.time_s.tolist())
+        return float(sum(time_s for one in self.rollouts for time_s in one.time_s.tolist()))
 
 
 class DecimaLearner:
@@ -96,7 +96,7 @@ class DecimaLearner:
             update.entropy_start, update.entropy_end, update.entropy_iterations
         )
         self._rate = AverageRate()
-        self._references: dict[str, AverageJct] = {}
+        self._references: dict[str | None, AverageJct] = {}
         self._crews = crews
         self._ground = Kept(Ground(config))
         self._averaged = flat_parameters(self.network)
@@ -140,9 +140,7 @@ class DecimaLearner:
     def _played(self, iteration: int) -> list[_Shard]:
         """All rollouts of an iteration, by shard."""
         groups = self._ground.value.source.groups_of_iteration(iteration)
-        shared = Playing(
-            self._ground, flat_parameters(self.network), iteration, self._rate.rate
-        )
+        shared = Playing(self._ground, flat_parameters(self.network), iteration, self._rate.rate)
         found: list[list[Rollouts]] = [[] for _ in range(self._config.episodes.shards)]
         label = f"iteration {iteration}: rollouts"
         for (shard, _), rollouts in self._crews.players.map(play, shared, groups, label=label):
@@ -155,7 +153,7 @@ class DecimaLearner:
         mean, std = self._normalisation(shards, total)
         weight = self._entropy.weight(iteration)
         rate = self._learning_rate(iteration)
-        played = Kept([shard.rollouts for shard in shards])
+        played: Kept[Sequence[Sequence[Rollouts]]] = Kept([shard.rollouts for shard in shards])
         norms: list[float] = []
         parts: list[Part] = []
         divergence = 0.0
@@ -246,8 +244,7 @@ class DecimaLearner:
         label = "validation" if weights is not None else "validation of heuristics"
         found = list(self._crews.players.map(validate, shared, tasks, label=label))
         return {
-            name: by_setting(values for (of, _, _), values in found if of == name)
-            for name in names
+            name: by_setting(values for (of, _, _), values in found if of == name) for name in names
         }
 
     # --- state -----------------------------------------------------------------------------------
