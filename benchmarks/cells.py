@@ -25,6 +25,7 @@ from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
 from decima.evaluation.report import Report
 from decima.evaluation.settings_file import gap_at
+from parallel.local import LocalCrew
 
 LOADS = (0.7, 0.9, 1.1)
 FIRST_SEED = 7_000
@@ -93,13 +94,14 @@ def main() -> None:
                   for text in (arguments.executors, arguments.slots))  # fmt: skip
     tuned = read_all_tuned(tuple(arguments.tuned))
     reports: dict[str, Report] = {}
-    for trace in arguments.trace or ["tpch"]:
-        for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
-            compared = replace(
-                config, policies=policies, parameters=tuned, sequences=arguments.sequences
-            )
-            reports[label] = evaluate(compared, workers=arguments.workers)
-            print(line_of(label, reports[label]), flush=True)
+    with LocalCrew(arguments.workers) as crew:
+        for trace in arguments.trace or ["tpch"]:
+            for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
+                compared = replace(
+                    config, policies=policies, parameters=tuned, sequences=arguments.sequences
+                )
+                reports[label] = evaluate(compared, crew=crew)
+                print(line_of(label, reports[label]), flush=True)
     print_summary(reports)
 
 
