@@ -43,8 +43,8 @@ def crew_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., 
         click.option(
             "--cluster-archive",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Python with this package for the executors (`decima cluster pack`); without it every "
-            "host needs both.",
+            help="Python and this package for the executors, by `decima cluster pack`; without it "
+            "every host needs both.",
         ),
     )
 
