@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,14 +41,16 @@ class Usage(NamedTuple):
 
 
 def usages(words: tuple[bytes, ...]) -> dict[int, Usage]:
-    """Of all processes whose command line holds one of `words`, by number."""
+    """Of the processes below this one whose command line holds one of `words`, by number."""
     found: dict[int, Usage] = {}
+    parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(fields[1])
             command = (folder / "cmdline").read_bytes()
             if not any(word in command for word in words):
                 continue
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
             status = (folder / "status").read_text()
         except OSError:  # it has ended meanwhile
             continue
@@ -55,7 +58,14 @@ def usages(words: tuple[bytes, ...]) -> dict[int, Usage]:
         # User and system time, 14th and 15th of the line.
         cpu_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
         found[int(folder.name)] = Usage(cpu_s, int(peak_kb) / 1024)
-    return found
+    return {pid: usage for pid, usage in found.items() if is_below(pid, parents)}
+
+
+def is_below(pid: int, parents: Mapping[int, int]) -> bool:
+    """Whether this process has started that one, or one that did."""
+    while pid > 1 and pid != os.getpid():
+        pid = parents.get(pid, 0)
+    return pid == os.getpid()
 
 
 class Watch:
