@@ -43,7 +43,8 @@ class SparkCrew(Crew):
     """Tasks on the executors of an open session, which stays open when the crew closes."""
 
     def __init__(self, context: SparkContext) -> None:
-        self._context = context
+        self.context = context
+        """Spark's"""
         self._sent: dict[str, Broadcast[Any]] = {}
         self._alive: WeakValueDictionary[str, Kept[Any]] = WeakValueDictionary()
         # One job after the other, in a thread: signals reach only a thread that waits in Python.
@@ -52,7 +53,7 @@ class SparkCrew(Crew):
     @property
     def slots(self) -> int:
         """Cores of the executors that are there now."""
-        return int(self._context.defaultParallelism)
+        return int(self.context.defaultParallelism)
 
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
@@ -66,9 +67,9 @@ class SparkCrew(Crew):
         if not items:
             return
         rest, kept = without_kept(shared)
-        common = self._context.broadcast(rest)
+        common = self.context.broadcast(rest)
         held = {place: self._broadcast(one) for place, one in kept.items()}
-        jobs = _Jobs(self._context, partial(_run, function, common, held), label)
+        jobs = _Jobs(self.context, partial(_run, function, common, held), label)
         size = _TASKS_PER_SLOT * self.slots
         parts = [items[first : first + size] for first in range(0, len(items), size)]
         futures = [
@@ -96,7 +97,7 @@ class SparkCrew(Crew):
             self._sent.pop(name).destroy()
         if kept.name not in self._sent:
             self._alive[kept.name] = kept
-            self._sent[kept.name] = self._context.broadcast(kept.value)
+            self._sent[kept.name] = self.context.broadcast(kept.value)
         return self._sent[kept.name]
 
 
