@@ -32,10 +32,9 @@ from parallel.errors import ClusterError, TaskError
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
 
-_TASKS_PER_SLOT = 4
+_TASKS_PER_SLOT = 8
 """of one Spark job: so answers come, and progress shows, before all tasks are done"""
-_JOBS_AT_ONCE = 2
-"""so that the next job's tasks take the slots that the last tasks of a job leave free"""
+_CANCEL_AGAIN_S = 0.5
 
 _Items = Sequence[tuple[int, Any]]
 
@@ -44,16 +43,17 @@ class SparkCrew(Crew):
     """Tasks on the executors of an open session, which stays open when the crew closes."""
 
     def __init__(self, context: SparkContext) -> None:
-        self._context = context
+        self.context = context
+        """Spark's"""
         self._sent: dict[str, Broadcast[Any]] = {}
         self._alive: WeakValueDictionary[str, Kept[Any]] = WeakValueDictionary()
-        # Spark knows the group of a job by the thread that starts it.
-        self._threads = ThreadPoolExecutor(_JOBS_AT_ONCE, thread_name_prefix="spark-crew")
+        # One job after the other, in a thread: signals reach only a thread that waits in Python.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spark-crew")
 
     @property
     def slots(self) -> int:
         """Cores of the executors that are there now."""
-        return int(self._context.defaultParallelism)
+        return int(self.context.defaultParallelism)
 
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
@@ -67,13 +67,13 @@ class SparkCrew(Crew):
         if not items:
             return
         rest, kept = without_kept(shared)
-        common = self._context.broadcast(rest)
+        common = self.context.broadcast(rest)
         held = {place: self._broadcast(one) for place, one in kept.items()}
-        jobs = _Jobs(self._context, partial(_run, function, common, held), label)
+        jobs = _Jobs(self.context, partial(_run, function, common, held), label)
         size = _TASKS_PER_SLOT * self.slots
         parts = [items[first : first + size] for first in range(0, len(items), size)]
         futures = [
-            self._threads.submit(jobs.run, part, f" ({number} of {len(parts)})" * (len(parts) > 1))
+            self._thread.submit(jobs.run, part, f" ({number} of {len(parts)})" * (len(parts) > 1))
             for number, part in enumerate(parts, start=1)
         ]
         try:
@@ -86,7 +86,7 @@ class SparkCrew(Crew):
 
     def close(self) -> None:
         """Take back what is kept; all Spark jobs of the crew have ended."""
-        self._threads.shutdown()
+        self._thread.shutdown()
         for broadcast in self._sent.values():
             broadcast.destroy()
         self._sent = {}
@@ -97,7 +97,7 @@ class SparkCrew(Crew):
             self._sent.pop(name).destroy()
         if kept.name not in self._sent:
             self._alive[kept.name] = kept
-            self._sent[kept.name] = self._context.broadcast(kept.value)
+            self._sent[kept.name] = self.context.broadcast(kept.value)
         return self._sent[kept.name]
 
 
@@ -113,7 +113,7 @@ class _Jobs:
         self._group = uuid4().hex
 
     def run(self, items: _Items, part: str) -> list[tuple[int, Any]]:
-        """One job; called in a thread of its own."""
+        """One job; called in the thread for jobs."""
         from py4j.protocol import Py4JError
 
         context = self._context
@@ -126,12 +126,12 @@ class _Jobs:
 
     def end(self, futures: Sequence[Future[Any]]) -> None:
         """Cancel what has not ended, and wait until it has."""
-        if all(future.done() for future in futures):
-            return
         for future in futures:
             future.cancel()
-        self._context.cancelJobGroup(self._group)
-        wait_for(futures)
+        # Again and again: a job that is just being submitted is not there to be cancelled yet.
+        while wait_for(futures, timeout=0).not_done:
+            self._context.cancelJobGroup(self._group)
+            wait_for(futures, timeout=_CANCEL_AGAIN_S)
 
 
 def _run(

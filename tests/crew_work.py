@@ -35,8 +35,8 @@ def product(factor: int, number: int) -> int:
     return factor * number
 
 
-def slow_at_first(naps_s: tuple[float, ...], number: int) -> int:
-    """The first task ends last."""
+def naps(naps_s: tuple[float, ...], number: int) -> int:
+    """The answer takes a while."""
     time.sleep(naps_s[number])
     return number
 
@@ -81,13 +81,6 @@ def says_where_and_sleeps(folder: Path, number: int) -> int:
     (folder / str(os.getpid())).touch()
     time.sleep(600)
     return number
-
-
-def fails_among_long(nap_s: float, number: int) -> None:
-    """The first task fails, the others take their time."""
-    if number == 0:
-        raise OddError("quick", number)
-    time.sleep(nap_s)
 
 
 def living(_: Shared, number: int) -> int:
