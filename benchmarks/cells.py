@@ -36,6 +36,8 @@ from decima.evaluation.statistics import Estimate, difference_percent
 from decima.policies import Parameters
 from decima.tuning import tune
 from files.writing import write_json
+from parallel.crew import Crew
+from parallel.local import LocalCrew
 from traces.numbers import Float64
 
 LOADS = (0.7, 0.9, 1.1)
@@ -73,13 +75,13 @@ def cells_of(trace: str, sizes: Sizes, jobs: int) -> Iterator[Cell]:
 
 
 def play(
-    config: EvaluationConfig, names: Sequence[str], tuned: Mapping[str, Parameters], workers: int
+    config: EvaluationConfig, names: Sequence[str], tuned: Mapping[str, Parameters], crew: Crew
 ) -> Figures:
     """Figures of policies in a cell, with parameters of those that were tuned."""
     if not names:
         return {}
     own = {name: tuned[name] for name in names if name in tuned}
-    report = evaluate(replace(config, policies=tuple(names), parameters=own), workers=workers)
+    report = evaluate(replace(config, policies=tuple(names), parameters=own), crew=crew)
     return {name: figures_of(own) for name, own in report.policies.items()}
 
 
@@ -88,15 +90,13 @@ def figures_of(own: PolicyReport) -> dict[str, list[float]]:
     return {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
 
 
-def play_best_tuned(config: EvaluationConfig, workers: int) -> Figures:
+def play_best_tuned(config: EvaluationConfig, crew: Crew) -> Figures:
     """The tunable heuristic that is best in a cell when tuned there, under a name of its own."""
     training = replace(config, sequences=TUNING_SEQUENCES, policies=(REFERENCE,))
-    found = [tune(name, training, held_back=HELD_BACK) for name in TUNABLE]
+    found = [tune(name, training, held_back=HELD_BACK, crew=crew) for name in TUNABLE]
     best = min(found, key=lambda one: one.avg_jct_s)
     return {
-        BEST_TUNED: play(config, (best.policy,), {best.policy: best.parameters}, workers)[
-            best.policy
-        ]
+        BEST_TUNED: play(config, (best.policy,), {best.policy: best.parameters}, crew)[best.policy]
     }
 
 
@@ -176,18 +176,19 @@ def main() -> None:
     if arguments.store is not None and arguments.store.exists():
         stored = json.loads(arguments.store.read_text())
     cells: dict[str, Figures] = {}
-    for trace in arguments.trace or ["tpch"]:
-        for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
-            cell = replace(config, sequences=arguments.sequences)
-            found = stored.get(label, {})
-            missing = [name for name in wanted if name not in found]
-            found |= play(cell, missing, tuned, arguments.workers)
-            if arguments.retune and BEST_TUNED not in found:
-                found |= play_best_tuned(cell, arguments.workers)
-            cells[label] = stored[label] = found
-            print(line_of(label, found), flush=True)
-            if arguments.store is not None:
-                write_json(arguments.store, stored)
+    with LocalCrew(arguments.workers) as crew:
+        for trace in arguments.trace or ["tpch"]:
+            for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
+                cell = replace(config, sequences=arguments.sequences)
+                found = stored.get(label, {})
+                missing = [name for name in wanted if name not in found]
+                found |= play(cell, missing, tuned, crew)
+                if arguments.retune and BEST_TUNED not in found:
+                    found |= play_best_tuned(cell, crew)
+                cells[label] = stored[label] = found
+                print(line_of(label, found), flush=True)
+                if arguments.store is not None:
+                    write_json(arguments.store, stored)
     print_summary(cells)
 
 

@@ -35,8 +35,8 @@ from decima.evaluation.settings_file import gap_at
 from decima.policies import model_path
 from decima.training.config import config_from
 from decima.training.episodes import Episode, Setting
+from decima.training.gradients import BLOCK, CHUNK
 from decima.training.play import Batch, Player
-from decima.training.shard import BLOCK, CHUNK
 from spark_sim import Cluster, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
 from traces import Trace, load_trace

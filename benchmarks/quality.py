@@ -34,6 +34,8 @@ from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.tuning import tune
 from files.writing import write_json
+from parallel.crew import Crew
+from parallel.local import LocalCrew
 
 TUNABLE = ("tuned_weighted_fair", "tuned_srw")
 PLAIN = ("strict_fair", "spark_fair")
@@ -83,16 +85,17 @@ def general_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]
     yield Setting("random DAGs, gap 25 s", replace(base, trace="random-dag", interarrival_s=25.0))
 
 
-def measure(setting: Setting, policies: tuple[str, ...], workers: int, tuned: bool) -> Report:
+def measure(setting: Setting, policies: tuple[str, ...], crew: Crew, tuned: bool) -> Report:
     """Evaluate; the first policy is the reference: the best tuned heuristic, or strict fair."""
     config = setting.config
     names, parameters = (*PLAIN, *policies), {}
     if tuned:
         training = replace(config, sequences=TUNING_SEQUENCES, policies=("strict_fair",))
-        found = sorted((tune(name, training) for name in TUNABLE), key=lambda one: one.avg_jct_s)
+        every = [tune(name, training, crew=crew) for name in TUNABLE]
+        found = sorted(every, key=lambda one: one.avg_jct_s)
         parameters = {one.policy: one.parameters for one in found}
         names = (found[0].policy, *PLAIN, *(one.policy for one in found[1:]), *policies)
-    return evaluate(replace(config, policies=names, parameters=parameters), workers=workers)
+    return evaluate(replace(config, policies=names, parameters=parameters), crew=crew)
 
 
 def row_of(report: Report, name: str) -> tuple[str, ...]:
@@ -154,9 +157,8 @@ def main() -> None:
     for trace in arguments.trace or ["tpch"]:
         for setting in settings(trace, arguments.sequences, arguments.jobs):
             began_s = time.monotonic()
-            report = measure(
-                setting, policies, arguments.workers, tuned=not arguments.generalisation
-            )
+            with LocalCrew(arguments.workers) as crew:
+                report = measure(setting, policies, crew, not arguments.generalisation)
             table = Table(title=f"{report.trace.name}, {setting.label}", title_justify="left")
             for column in ("policy", "avg JCT s", "against reference", "better on", "p95 vs fair"):
                 table.add_column(column)

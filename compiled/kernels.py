@@ -4,10 +4,15 @@ Numba checks only the file of the function itself, so a kernel that calls into a
 go on running old machine code. Here the cache folder is named by a fingerprint of the sources of
 all kernels that may be called, so any change compiles anew and no release ever reads another's
 cache. A package that has kernels of its own names their sources in a `Kernels` of its own.
+
+Numba also keeps apart what lies in different folders. Here equal sources share their machine code
+wherever they lie: a cluster unpacks an archive anew for each executor of each application, and all
+of a host should compile but once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable
@@ -17,15 +22,16 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core import caching
 
-# numba's stubs know neither `_nrt` nor the settings.
+# numba's stubs know neither `_nrt` nor that a cache may look elsewhere.
 _compiler: Any = numba.njit
-_settings: Any = numba.config
+_caching: Any = caching
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).resolve().parents[1]
 
 # `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
 # arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
@@ -84,13 +90,64 @@ class Kernels:
         return self._cached(_compiler(_nrt=False, forceinline=True)(function))
 
     def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
-        before = _settings.CACHE_DIR
-        _settings.CACHE_DIR = self.folder
-        try:
-            dispatcher.enable_caching()  # type: ignore[attr-defined]
-        except (RuntimeError, OSError):
-            # A read-only home: every run compiles for itself, nothing else changes.
-            pass
-        finally:
-            _settings.CACHE_DIR = before
+        # With a read-only home every run compiles for itself, nothing else changes.
+        with contextlib.suppress(RuntimeError, OSError):
+            # What `enable_caching` does, but for where.
+            numba_own: Any = dispatcher
+            numba_own._cache = self._cache(numba_own.py_func)
         return dispatcher
+
+    @cached_property
+    def _cache(self) -> type:
+        """Numba's cache, which looks for machine code where these kernels keep theirs."""
+
+        class Places(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+            _locator_classes = [_Places(self)]  # noqa: RUF012 - numba's name and type
+
+        class Cache(_caching.FunctionCache):  # type: ignore[misc]
+            _impl_class = Places
+
+        return Cache
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Tells numba where the machine code of each function of `kernels` is kept."""
+
+    kernels: Kernels
+
+    def from_function(self, function: Any, file: str) -> _Place | None:
+        """None where nothing can be kept."""
+        path = Path(file).resolve()
+        if path.is_relative_to(self.kernels.root):
+            # The folder's name stands for the content of our own files, wherever they lie.
+            inside = ".".join(path.relative_to(self.kernels.root).parent.parts)
+            stamp = ""
+        else:
+            inside = hashlib.sha256(str(path.parent).encode()).hexdigest()[:16]
+            stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+        line = function.__code__.co_firstlineno
+        place = _Place(str(Path(self.kernels.folder) / inside), stamp, str(line))
+        try:
+            place.ensure_cache_path()
+        except OSError:
+            return None
+        return place
+
+
+@dataclass(frozen=True)
+class _Place(_caching._CacheLocator):  # type: ignore[misc]
+    """Where that of one function is kept, in the words of numba."""
+
+    folder: str
+    stamp: str
+    line: str
+
+    def get_cache_path(self) -> str:
+        return self.folder
+
+    def get_source_stamp(self) -> str:
+        return self.stamp
+
+    def get_disambiguator(self) -> str:
+        return self.line

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from decima.policies import HEURISTICS, Parameters
+
+K = TypeVar("K", bound=Hashable)
 
 _COARSE = 8
 """about as many values of a parameter are tried over its whole range"""
@@ -24,14 +27,48 @@ class Found:
     """how many parameters were scored"""
 
 
+Descent = Generator[list[Parameters], list[float], Found]
+"""a search under way: yields parameters, is sent their scores"""
+
+Scores = Callable[[list[Parameters]], list[float]]
+"""what parameters cost; less is better"""
+
+
 def descend(
-    policy: str,
-    score: Callable[[Parameters], float],
-    *,
-    rounds: int = 2,
-    progress: DescentProgress | None = None,
+    policy: str, scores: Scores, *, rounds: int = 2, progress: DescentProgress | None = None
 ) -> Found:
-    """The parameters of `policy` with the least `score`: first over a coarse grid, then around it.
+    """The parameters of `policy` with the least score: `descent`, from its begin to its end."""
+    (found,) = descend_together(
+        {policy: descent(policy, rounds=rounds, progress=progress)},
+        lambda asked: {key: scores(every) for key, every in asked.items()},
+    ).values()
+    return found
+
+
+def descend_together(
+    searches: Mapping[K, Descent],
+    scores: Callable[[Mapping[K, list[Parameters]]], Mapping[K, list[float]]],
+) -> dict[K, Found]:
+    """Several searches side by side: what they ask for at a time is scored together.
+
+    Args:
+        searches: by key, not yet begun.
+        scores: of what some of them ask for.
+    """
+    asked = {key: next(search) for key, search in searches.items()}
+    found: dict[K, Found] = {}
+    while asked:
+        for key, values in scores(asked).items():
+            try:
+                asked[key] = searches[key].send(values)
+            except StopIteration as end:
+                del asked[key]
+                found[key] = end.value
+    return {key: found[key] for key in searches}
+
+
+def descent(policy: str, *, rounds: int = 2, progress: DescentProgress | None = None) -> Descent:
+    """Search the parameters of `policy`: first over a coarse grid, then around the best of it.
 
     One parameter after the other (coordinate descent) over the values of `HeuristicSpec.search`,
     from the shipped ones; after the first round only over neighbours of the best so far. No
@@ -39,31 +76,32 @@ def descend(
 
     Args:
         policy: a heuristic with parameters to search.
-        score: of given parameters; less is better.
         rounds: over all parameters, fewer if one brings nothing.
         progress: told after each candidate.
     """
-    known: dict[tuple[float, ...], float] = {}
-
-    def scored(parameters: Parameters) -> float:
-        key = tuple(parameters.values())
-        if key not in known:
-            known[key] = score(parameters)
-        return known[key]
-
     best: Parameters = dict(HEURISTICS[policy].defaults)
-    scored(best)
+    known = {_key(best): (yield [best])[0]}
     for number in range(rounds):
         before = best
         for label, values in HEURISTICS[policy].search.items():
-            candidates = _neighbours if number else _coarse
-            for value in candidates(values, best[label]):
-                best = min(best, {**best, label: value}, key=scored)  # a tie keeps the first
+            near = (_neighbours if number else _coarse)(values, best[label])
+            tried: list[Parameters] = [{**best, label: value} for value in near]
+            new = [one for one in tried if _key(one) not in known]
+            scores = iter((yield new) if new else [])
+            for one in tried:
+                if _key(one) not in known:
+                    known[_key(one)] = next(scores)
+                if known[_key(one)] < known[_key(best)]:  # a tie keeps the first
+                    best = one
                 if progress is not None:
-                    progress(len(known), best, scored(best))
+                    progress(len(known), best, known[_key(best)])
         if number > 0 and best == before:
             break
-    return Found(best, scored(best), len(known))
+    return Found(best, known[_key(best)], len(known))
+
+
+def _key(parameters: Parameters) -> tuple[float, ...]:
+    return tuple(parameters.values())
 
 
 def max_scores(policy: str, *, rounds: int = 2) -> int:

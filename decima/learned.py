@@ -5,7 +5,7 @@ Here and not in `decima.policies`, so that heuristics run without loading torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -20,15 +20,24 @@ from spark_sim import Cluster
 from spark_sim.vector import Run
 from traces.arrays import TraceArrays
 
+Networks = Mapping[str, PolicyNetwork]
+"""of learned policies by name, for processes that may not see their files"""
 
-def load(name: str) -> PolicyNetwork:
+
+def load(name: str, networks: Networks | None = None) -> PolicyNetwork:
     """The network of the learned policy called `name`; nobody may change its weights.
+
+    Args:
+        name: as for `learned_policy`.
+        networks: those that are loaded already; others are read from their files.
 
     Raises:
         ModelError: the file is no model that this version can use.
     """
     # Matrices are small: further threads only get in each other's way.
     torch.set_num_threads(1)
+    if networks is not None and name in networks:
+        return networks[name]
     return shared_model(model_path(name)).network
 
 
@@ -38,6 +47,7 @@ def play_in_lockstep(
     cluster: Cluster,
     runs: Sequence[Run],
     keys: Sequence[int],
+    networks: Networks | None = None,
 ) -> Played:
     """Several runs under the policy called `name` side by side: a tenth of the time of one by one.
 
@@ -47,16 +57,19 @@ def play_in_lockstep(
         cluster: of each run.
         runs: arrivals and durations.
         keys: of each run, seed of its draws.
+        networks: as for `load`.
 
     Raises:
         ModelError: the file is no model that this version can use.
     """
     drawn = np.array(keys, np.uint64) if name.endswith(SAMPLED_SUFFIX) else None
     lanes = Lanes(arrays, cluster, runs, drawn)
-    return play_out(load(name), Scales.of(arrays), lanes)
+    return play_out(load(name, networks), Scales.of(arrays), lanes)
 
 
-def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
+def learned_policy(
+    name: str, trace: TraceArrays, key: int, networks: Networks | None = None
+) -> LearnedPolicy:
     """The policy called `name` for one run.
 
     Args:
@@ -64,9 +77,10 @@ def learned_policy(name: str, trace: TraceArrays, key: int) -> LearnedPolicy:
             from its distribution instead of taking the likeliest.
         trace: the jobs of the run.
         key: seed of the draws.
+        networks: as for `load`.
 
     Raises:
         ModelError: the file is no model that this version can use.
     """
     drawn = key if name.endswith(SAMPLED_SUFFIX) else None
-    return LearnedPolicy(load(name), trace, key=drawn, name=name)
+    return LearnedPolicy(load(name, networks), trace, key=drawn, name=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ILLEGAL, NONE, State
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
 
 
 class PolicyError(ValueError):
@@ -139,6 +143,7 @@ def policy_named(
     *,
     parameters: Parameters | None = None,
     key: int = 0,
+    networks: Networks | None = None,
 ) -> Policy:
     """The heuristic or learned policy called `name`, for one run.
 
@@ -147,6 +152,7 @@ def policy_named(
         trace: the jobs of the run.
         parameters: of a heuristic, in place of its defaults.
         key: 64 random bits, for a policy that draws.
+        networks: of learned policies, where this process need not or cannot read their files.
 
     Raises:
         PolicyError: no such heuristic, or it has no such parameter.
@@ -156,8 +162,22 @@ def policy_named(
         # torch takes a second to load, which heuristics need not wait for.
         from decima.learned import learned_policy
 
-        return learned_policy(name, trace, key)
+        return learned_policy(name, trace, key, networks)
     return Heuristic(name, parameters, key)
+
+
+def networks_of(names: Iterable[str]) -> Networks:
+    """The networks of those among the policies that are learned, for processes elsewhere.
+
+    Raises:
+        ModelError: a file is no model that this version can use.
+    """
+    learned = [name for name in names if is_learned(name)]
+    if not learned:
+        return {}
+    from decima.learned import load
+
+    return {name: load(name) for name in learned}
 
 
 def check_name(name: str) -> None:

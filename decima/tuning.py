@@ -13,10 +13,10 @@ kept only if it is better there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from decima.evaluation.statistics import Estimate, mean_of
 from decima.policies import HEURISTICS, Heuristic, Parameters
 from files.reading import read_json
 from files.writing import write_json
+from parallel.crew import Crew, Kept
+from parallel.local import HERE
 from spark_sim.metrics import measure
 from traces.numbers import Float64
 
@@ -41,6 +43,8 @@ REFERENCE = "strict_fair"
 """candidates are worth their average JCT divided by that of this heuristic"""
 
 _MAX_ROUNDS = 4
+_TOGETHER = 5
+"""sequences of one task: more than a cluster's overhead, and enough tasks for many workers"""
 _MAX_HELD_BACK = 100_000
 _MAX_PARAMETER = 1e6
 
@@ -130,6 +134,7 @@ def tune(
     config: EvaluationConfig,
     *,
     held_back: int = HELD_BACK,
+    crew: Crew = HERE,
     progress: DescentProgress | None = None,
 ) -> Tuned:
     """Search the parameters of `policy` for the least average JCT under `config`.
@@ -138,6 +143,7 @@ def tune(
         policy: a heuristic with parameters to search.
         config: the workload and the cluster; its policies and parameters are not used.
         held_back: sequences, beside those of `config`, that decide whether the result is kept.
+        crew: who plays; the result does not depend on it.
         progress: told the number of trials, the best parameters and their ratio to the reference.
 
     Raises:
@@ -152,48 +158,81 @@ def tune(
     if not 1 <= held_back <= _MAX_HELD_BACK:
         raise ConfigError(f"held-back sequences must lie in 1..{_MAX_HELD_BACK:,}, got {held_back}")
     config = replace(config, policies=(policy,), parameters={})
-    sequences = _Sequences(config, Workload.of(config))
+    sequences = _Sequences(config, crew)
     first = FIRST_TRAINING_SEQUENCE
     training = range(first, first + config.sequences)
     kept_back = range(training.stop, training.stop + held_back)
-    reference_s = sequences.averages_s(training, REFERENCE)
+    (reference_s,) = sequences.averages_s(training, REFERENCE, [{}])
     if not reference_s.all():
         raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to tune")
 
-    def score(parameters: Parameters) -> float:
-        return _geometric_mean(sequences.averages_s(training, policy, parameters) / reference_s)
+    def scores(candidates: list[Parameters]) -> list[float]:
+        every_s = sequences.averages_s(training, policy, candidates)
+        return [_geometric_mean(average_s / reference_s) for average_s in every_s]
 
     shipped = HEURISTICS[policy].defaults
-    best = descend(policy, score, rounds=_MAX_ROUNDS, progress=progress)
+    best = descend(policy, scores, rounds=_MAX_ROUNDS, progress=progress)
+    found_s, shipped_s = sequences.averages_s(kept_back, policy, [best.parameters, shipped])
     return Tuned(
         policy=policy,
         found=best.parameters,
         ratio=best.score,
-        shipped_ratio=score(shipped),
-        found_s=sequences.averages_s(kept_back, policy, best.parameters),
-        shipped_s=sequences.averages_s(kept_back, policy, shipped),
+        shipped_ratio=scores([shipped])[0],
+        found_s=found_s,
+        shipped_s=shipped_s,
         trials=best.scores,
         config=config,
     )
 
 
-@dataclass(frozen=True, eq=False)
 class _Sequences:
     """The numbered sequences of one workload."""
 
-    config: EvaluationConfig
-    workload: Workload
+    def __init__(self, config: EvaluationConfig, crew: Crew) -> None:
+        self._shared = _Shared(Kept(Workload.of(config)), config)
+        self._crew = crew
 
     def averages_s(
-        self, numbers: range, policy: str, parameters: Parameters | None = None
-    ) -> Float64:
-        """(S,) average JCT on each sequence; unfinished jobs count with their age."""
-        found: list[float] = []
-        for number in numbers:
-            simulator = prepare(self.workload, self.config, number)
-            Heuristic(policy, parameters).play(simulator)
-            found.append(measure(simulator.state).avg_jct_s)
-        return np.array(found)
+        self, numbers: range, policy: str, candidates: Sequence[Parameters]
+    ) -> list[Float64]:
+        """Of each candidate (S,) average JCT on each sequence.
+
+        Unfinished jobs count with their age. All candidates meet the same arrivals and tasks.
+        """
+        tasks = {
+            (number, first): _Task(policy, parameters, numbers[first : first + _TOGETHER])
+            for number, parameters in enumerate(candidates)
+            for first in range(0, len(numbers), _TOGETHER)
+        }
+        found: list[list[Float64]] = [[] for _ in candidates]
+        for (number, _), part_s in self._crew.map(_play, self._shared, tasks, label="trials"):
+            found[number].append(part_s)
+        return [np.concatenate(parts_s) for parts_s in found]
+
+
+class _Shared(NamedTuple):
+    """What all trials share."""
+
+    workload: Kept[Workload]
+    config: EvaluationConfig
+
+
+class _Task(NamedTuple):
+    """Some sequences under one candidate."""
+
+    policy: str
+    parameters: Parameters
+    numbers: range
+
+
+def _play(shared: _Shared, task: _Task) -> Float64:
+    """(S,) average JCT on each sequence."""
+    found: list[float] = []
+    for number in task.numbers:
+        simulator = prepare(shared.workload.value, shared.config, number)
+        Heuristic(task.policy, task.parameters).play(simulator)
+        found.append(measure(simulator.state).avg_jct_s)
+    return np.array(found)
 
 
 def _geometric_mean(ratios: Float64) -> float:

@@ -132,6 +132,30 @@ def test_machine_code_is_kept_between_processes(tmp_path: Path) -> None:
     assert run_tiny(tmp_path, cache) == "6.0 1"
 
 
+def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path) -> None:
+    """A cluster unpacks an archive anew for each executor; only the first of a host compiles."""
+    cache = tmp_path / "cache"
+    hits = []
+    for place in ("one", "two"):
+        package = tmp_path / place / "spark_sim"
+        package.mkdir(parents=True)
+        for name in ("__init__.py", "tiny.py"):
+            (package / name).write_text("")
+        shutil.copy(ROOT / "spark_sim" / "compile.py", package / "compile.py")
+        (package / "tiny.py").write_text(TINY.format(counts=True))
+        done = subprocess.run(
+            [sys.executable, "-m", "spark_sim.tiny"],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""},
+            cwd=package.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        hits.append(done.stdout.split()[1])
+    assert hits == ["0", "1"]
+
+
 def test_a_home_that_cannot_be_written_only_costs_the_cache(tmp_path: Path) -> None:
     """The cache folder lies below a file, so it cannot be made; the kernel compiles and runs."""
     blocker = tmp_path / "file"

@@ -452,8 +452,6 @@ def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
     """The same rules without the command line."""
     with pytest.raises(ConfigError, match="parameters for 'fastest', which is not among"):
         small_config(trace_file, parameters={"fastest": {"alpha": 1.0}})
-    with pytest.raises(ValueError, match="workers must be 1 or more, got 0"):
-        evaluate(small_config(trace_file), workers=0)
 
 
 def test_a_report_compares_with_its_first_policy(trace_file: Path) -> None:

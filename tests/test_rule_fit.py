@@ -22,6 +22,7 @@ from decima.rule_fit.history import History, read_history
 from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
+from parallel.local import HERE, LocalCrew
 from tests.commands import Command, refused, small_config
 
 Json = dict[str, Any]
@@ -55,19 +56,20 @@ def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitCon
     worse = replace(fit, shipped_score=fit.score - 0.01)
     assert (worse.parameters, worse.to_json()["training"]["kept"]) == (shipped, "shipped")
     assert worse.to_json()["parameters"] == shipped
-    with CandidateScorer(config, 1) as scorer:
-        numbers = config.validation_numbers()
-        expected = scorer.scores([np.array(list(shipped.values()))], numbers)[0]
+    weights = np.array(list(shipped.values()))
+    scorer = CandidateScorer(config, HERE)
+    expected = scorer.scores([weights], config.validation_numbers(), "shipped")[0]
     assert fit.shipped_score == expected
 
 
 def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:
     """Not on the number of processes, nor on numpy's global generator."""
     global_state = np.random.get_state()  # noqa: NPY002 - that it is not touched is what is tested
-    first = scores_of(config, workers=1)
+    first = scores_of(config)
     assert str(np.random.get_state()) == str(global_state)  # noqa: NPY002
 
-    assert scores_of(config, workers=2) == first
+    with LocalCrew(2) as crew:
+        assert scores_of(config, crew=crew) == first
     assert scores_of(replace(config, seed=1)) != first
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ from decima.agent.model import load_model
 from decima.cli.main import main
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.training.config import TrainConfig, config_from, read_config
-from decima.training.learner import DecimaLearner
+from decima.training.gradients import Part
+from decima.training.learner import Crews, DecimaLearner
+from decima.training.rollouts import Rollouts
 from decima.training.session import MODEL, run_training
-from decima.training.shard import Collected, Part
 from decima.tuning import parameters_json
+from parallel.crew import Crew
+from parallel.local import LocalCrew
 from rl.checkpoint import load_tensors
 from rl.run_folder import RunFolder
 from tests.commands import refused
@@ -95,7 +99,8 @@ def test_results_do_not_depend_on_the_number_of_workers(
     finished: Path, trace_file: Path, tmp_path: Path, method: str
 ) -> None:
     """Two processes give the weights of one."""
-    found = final_weights(tmp_path / "run", small(trace_file, method), workers=2)
+    with LocalCrew(2) as crew:
+        found = final_weights(tmp_path / "run", small(trace_file, method), crews=Crews(crew, crew))
     assert_equal(found, weights_in(finished))
 
 
@@ -132,7 +137,9 @@ _COMPILED_LATER = """
 import gc, sys
 from numba.core.dispatcher import Dispatcher
 from decima.training.config import read_config
-from decima.training.learner import DecimaLearner
+from decima.training.gradients import Part
+from decima.training.learner import Crews, DecimaLearner
+from decima.training.rollouts import Rollouts
 
 def compiled():
     kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
@@ -183,7 +190,6 @@ def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path, tmp_pa
     begun = learner.state()["weights"]
     figures = [learner.iterate(number) for number in range(2)]
     found = learner.state()["weights"]
-    learner.close()
     assert bool(torch.isfinite(found).all())
     assert not torch.equal(found, begun)
     assert all(one["plans"] > 0 for one in figures)
@@ -195,7 +201,6 @@ def test_training_goes_on_from_a_model(finished: Path, trace_file: Path, tmp_pat
     learner = DecimaLearner(small(trace_file, begin))
     known, _ = load_tensors(finished / MODEL)
     assert_equal(learner.model_state(), known)
-    learner.close()
     refused(
         command("--out", tmp_path / "run", *sets(trace_file, begin, "network.embedding=8")),
         "initial_model",
@@ -235,7 +240,6 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
     moved = after["weights"] - before["averaged"]
     assert moved.abs().max() > 0
     torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
-    learner.close()
 
 
 def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
@@ -245,9 +249,8 @@ def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
     -230 in 110 s; after three the newest two hold 120,000 steps, and -190 in 120 s remain.
     """
     learner = DecimaLearner(small(trace_file))
-    learner.close()
     crew = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
-    learner._crew = crew
+    learner._crews = Crews(crew, crew)
     for iteration in range(4):
         learner.iterate(iteration)
 
@@ -255,7 +258,7 @@ def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
     assert learner.state()["average_rate"][:, 0].tolist() == [50_000, 70_000, 0]
 
 
-class Told:
+class Told(Crew):
     """Two shards that play nothing: each tells what it was given; afterwards, of no decisions."""
 
     def __init__(self, iterations: list[tuple[int, float, float]]) -> None:
@@ -263,14 +266,25 @@ class Told:
         """the average reward a second with which each iteration began"""
         self._iterations = iterations
 
-    def ask(self, method: str, *arguments: Any) -> list[Any]:
-        if method == "gradient":
-            return 2 * [Part(torch.zeros_like(arguments[0]), 0.0, 0.0, 0.0, 0.0)]
-        iteration, _, rate = arguments
-        self.rates.append(rate)
-        steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[iteration]
-        jct_s = {"gap_3s": [1.0]}
-        return 2 * [Collected(steps, 0.0, float(steps), reward, time_s, jct_s, jct_s)]
+    slots = 1
+
+    def map(
+        self, _function: object, shared: Any, tasks: Mapping[Any, Any], *, label: str
+    ) -> Iterator[tuple[Any, Any]]:
+        if "gradient" in label:
+            nothing = torch.zeros_like(shared.weights)
+            yield from ((key, Part(nothing, 0.0, 0.0, 0.0, 0.0)) for key in tasks)
+            return
+        self.rates.append(shared.rate)
+        steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[shared.iteration]
+        setting = shared.ground.value.source.settings[0]
+        recording: Any = None
+        told = np.zeros(steps)
+        for key in tasks:
+            yield (
+                key,
+                Rollouts(setting, recording, told, told, reward, np.array([time_s]), [1.0], [1.0]),
+            )
 
     def close(self) -> None:
         """Nothing to end."""
@@ -285,13 +299,14 @@ def test_a_short_training_by_branches_is_not_worse_than_the_rule(tmp_path: Path)
         "iterations=20",
         "validation.every=20",
     )
-    with RunFolder.create(tmp_path / "run", read_config(None, changes).to_json()) as folder:
-        run_training(folder, workers=2)
+    config = read_config(None, changes)
+    with LocalCrew(2) as crew, RunFolder.create(tmp_path / "run", config.to_json()) as folder:
+        run_training(folder, crews=Crews(crew, crew))
     model = str(tmp_path / "run" / MODEL)
-    config = EvaluationConfig(
+    other = EvaluationConfig(
         trace="tpch", policies=("es_rule", model), arrivals="batch", jobs=20, sequences=40
     )
-    difference = evaluate(config).difference(model)
+    difference = evaluate(other).difference(model)
     assert difference.ci95 is not None
     assert difference.ci95[0] < 0
 
@@ -300,8 +315,8 @@ def test_a_short_training_by_branches_is_not_worse_than_the_rule(tmp_path: Path)
 def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
     """On sequences that nothing was trained or chosen on, beyond chance."""
     recipe = read_config(ROOT / "docs" / "examples" / "small-training.toml")
-    with RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
-        run_training(folder, workers=2)
+    with LocalCrew(2) as crew, RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
+        run_training(folder, crews=Crews(crew, crew))
     model = str(tmp_path / "run" / MODEL)
     difference = evaluate(EvaluationConfig(policies=("strict_fair", model))).difference(model)
     assert difference.ci95 is not None
@@ -347,9 +362,9 @@ def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     report = evaluate(config)
     assert all(np.isfinite(one.avg_jct_s).all() for one in report.policies.values())
-    assert evaluate(config, workers=2).policies[model].avg_jct_s.tolist() == (
-        report.policies[model].avg_jct_s.tolist()
-    )
+    with LocalCrew(2) as crew:
+        others = evaluate(config, crew=crew)
+    assert others.policies[model].avg_jct_s.tolist() == report.policies[model].avg_jct_s.tolist()
 
 
 def test_a_run_that_is_stopped_early_leaves_a_model(trace_file: Path, tmp_path: Path) -> None:

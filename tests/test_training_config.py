@@ -102,8 +102,22 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     turns = [[one.setting.number for one in source.of_iteration(number)] for number in range(3)]
     assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
     whole = [one.number for one in source.of_iteration(1)]
-    shares = [[one.number for one in source.of_iteration(1, (part, 2))] for part in range(2)]
+    groups = source.groups_of_iteration(1)
+    assert list(groups) == [(0, 0), (1, 0)]
+    shares = [[one.number for one in source.of_iteration(1, own)] for own in groups.values()]
     assert shares == [whole[:2], whole[2:]]
+
+
+def test_neighbours_of_one_setting_are_played_side_by_side(trace_file: Path) -> None:
+    """Three settings of two sequences in two shards: the second setting is cut in two."""
+    changes = ("episodes.settings=3", "episodes.sequences=2", "workload.batch_jobs=[4, 5]")
+    source = EpisodeSource(small(trace_file, *changes))
+    assert dict(source.groups_of_iteration(0)) == {
+        (0, 0): range(2),
+        (0, 1): range(2, 3),
+        (1, 0): range(3, 4),
+        (1, 1): range(4, 6),
+    }
 
 
 # --- sequences -----------------------------------------------------------------------------------

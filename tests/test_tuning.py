@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,15 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
         gain: the factor that parameters bring on a sequence.
     """
 
-    def averages_s(_: object, numbers: range, name: str, parameters: Any = None) -> Float64:
-        reference_s = [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
+    def averages_s(
+        _: object, numbers: range, name: str, candidates: Sequence[Parameters]
+    ) -> list[Float64]:
+        reference_s = np.array(
+            [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
+        )
         if name == "strict_fair":
-            return np.array(reference_s)
-        factors = [gain(parameters, number) for number in numbers]
-        return np.array(reference_s) * factors
+            return [reference_s]
+        return [reference_s * [gain(one, number) for number in numbers] for one in candidates]
 
     monkeypatch.setattr("decima.tuning._Sequences.averages_s", averages_s)
 

@@ -200,11 +200,11 @@ def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> No
     goal = {label: values[len(values) // 3] for label, values in search.items()}
     scored: list[Parameters] = []
 
-    def score(parameters: Parameters) -> float:
-        scored.append(parameters)
-        return sum(abs(parameters[label] - value) for label, value in goal.items())
+    def scores(every: list[Parameters]) -> list[float]:
+        scored.extend(every)
+        return [sum(abs(one[label] - value) for label, value in goal.items()) for one in every]
 
-    found = descend(policy, score)
+    found = descend(policy, scores)
     assert (found.parameters, found.score, found.scores) == (goal, 0.0, len(scored))
     assert len(scored) <= max_scores(policy) <= 80
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from traces.dataset import is_dataset, read_dataset
 from traces.decima_sim import read_decima_sim
 from traces.errors import TraceError
 from traces.inflation import with_model
@@ -50,7 +51,9 @@ def list_builtin() -> dict[str, str]:
 
 
 def load_trace(name_or_path: str | Path) -> Trace:
-    """Load a built-in trace by name, else a file by its suffix, else a folder of decima-sim's.
+    """Load a built-in trace by name, else a file by its suffix, else a folder.
+
+    A folder is one of parts (`traces.dataset`), or decima-sim's.
 
     A file that bears the name of a built-in trace is reached as ``./NAME``. A trace file whose
     metadata ask for the executor model (`traces.inflation`) gets it here; `read_trace` leaves it.
@@ -62,7 +65,7 @@ def load_trace(name_or_path: str | Path) -> Trace:
         return _builtin(name_or_path)
     path = Path(name_or_path)
     if path.is_dir():
-        return read_decima_sim(path)
+        return with_model(read_dataset(path)) if is_dataset(path) else read_decima_sim(path)
     if not path.exists():
         raise TraceError(
             f"{name_or_path}: no such file, and no built-in trace ({', '.join(list_builtin())})"

@@ -11,8 +11,9 @@ from typing import IO, Any
 import click
 
 from files.names import one_line
+from parallel.errors import TaskRefusedError
 
-OUR_PACKAGES = ("files", "traces", "spark_sim", "gnn", "rl", "decima")
+OUR_PACKAGES = ("files", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
 
 
 class OneLineError(click.ClickException):
@@ -59,9 +60,16 @@ def _one_line() -> Iterator[None]:
         where = f"{error.filename}: " if error.filename is not None else ""
         raise OneLineError(one_line(f"{where}{error.strerror or error}")) from error
     except ValueError as error:
-        if not (_is_ours(type(error).__module__) or _is_ours(_raised_in(error.__traceback__))):
+        if not _breaks_a_rule(error):
             raise
         raise OneLineError(one_line(str(error))) from error
+
+
+def _breaks_a_rule(error: ValueError) -> bool:
+    """Whether it is of ours, also where a task raised it in another process."""
+    if isinstance(error, TaskRefusedError):
+        return _is_ours(error.origin)
+    return _is_ours(type(error).__module__) or _is_ours(_raised_in(error.__traceback__))
 
 
 def _raised_in(trace: TracebackType | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import (
     REPORT,
     TUNED,
@@ -38,7 +39,7 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
     f"learned {SHIPPED_MODEL}; and paths of model files.",
 )
 @workload_options
-@click.option("--workers", default=1, show_default=True, help="Processes.")
+@crew_options("Processes.")
 @TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
 @click.option(
@@ -47,7 +48,7 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 @REPORT
 def evaluate(
     policies: str,
-    workers: int,
+    where: Where,
     tuned: tuple[Path, ...],
     json_path: Path | None,
     timeline: Path | None,
@@ -64,7 +65,11 @@ def evaluate(
         check_timeline_path(timeline)
     for path in (json_path, timeline, page):
         check_folder(path)
-    with progress_bar("simulating", config.sequences * len(config.policies)) as (bar, task):
+    total = config.sequences * len(config.policies)
+    with (
+        open_crew(where, "decima evaluate") as crew,
+        progress_bar("simulating", total) as (bar, task),
+    ):
 
         def show(done: int, _total: int) -> None:
             if done == 0:
@@ -73,7 +78,7 @@ def evaluate(
 
         report = run_evaluation(
             config,
-            workers=workers,
+            crew=crew,
             timelines=_recorded(config, timeline, page),
             progress=show,
         )

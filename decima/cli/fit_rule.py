@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_folder, training_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import read_settings
@@ -52,7 +53,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="Sequences, of each setting, that choose the result.",
 )
-@click.option("--workers", default=1, show_default=True, help="Processes.")
+@crew_options("Processes.")
 @click.option(
     "-o",
     "--output",
@@ -74,7 +75,7 @@ def fit_rule(
     population: int,
     sigma: float,
     validation: int,
-    workers: int,
+    where: Where,
     output: Path,
     resume: Path | None,
     **options: Any,
@@ -102,7 +103,10 @@ def fit_rule(
     begun_s = 0.0 if history is None else history.elapsed_s
     announce_compilation()
     total = minutes if generations is None else generations
-    with progress_bar("start", None if total is None else math.ceil(total)) as (bar, task):
+    with (
+        open_crew(where, "decima fit-rule") as crew,
+        progress_bar("start", None if total is None else math.ceil(total)) as (bar, task),
+    ):
 
         def show(known: History) -> None:
             done = len(known.generations)
@@ -112,9 +116,7 @@ def fit_rule(
             if done % config.validate_every == 0:
                 bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)
 
-        fitted = search(
-            config, budget, workers=workers, state=state, history=history, progress=show
-        )
+        fitted = search(config, budget, crew=crew, state=state, history=history, progress=show)
     write_tuned(fitted, output)
     stdout().print(
         f"{POLICY}: average JCT {fitted.score:.3f} of {REFERENCE}'s in validation "

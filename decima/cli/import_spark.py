@@ -1,4 +1,4 @@
-"""`decima traces import spark`: event logs of Spark to a trace file."""
+"""`decima traces import spark`: event logs of Spark to a trace file, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -6,33 +6,105 @@ from pathlib import Path
 
 import click
 
-from decima.cli.console import say
-from decima.cli.options import GROUP_BY, TRACE_OUTPUT
-from traces import write_trace
-from traces.spark_log import GroupBy, read_spark_logs
+from decima.cli.console import progress_bar, say
+from decima.cli.options import GROUP_BY
+from decima.evaluation.config import ConfigError
+from traces import Trace, write_trace
+from traces.dataset import check_dataset_output, write_dataset
+from traces.parquet import check_output
+from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
+from traces.spark_log.reader import HowToRead
+
+_HERE = click.Path(exists=True, path_type=Path)
+
+
+def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
+    (check_output if path.suffix else check_dataset_output)(path)
+    return path
 
 
 @click.command("spark")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", nargs=-1, required=True)
 @GROUP_BY
 @click.option(
     "--executors",
     type=click.IntRange(min=1),
     help="File all durations under this executor level (default: the slots each job used).",
 )
-@TRACE_OUTPUT
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    help="Keep about this many durations of each stage, with the same mean (default: all).",
+)
+@click.option(
+    "--cluster",
+    metavar="URL",
+    help="Read on this Spark cluster, a task for each log; PATHS may be hdfs://, s3a:// and "
+    "whatever else its Spark can read.",
+)
+@click.option(
+    "--cluster-archive",
+    "archive",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Python and this package for the executors, by `decima cluster pack`.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    callback=_checked,
+    help="Trace file to write (.parquet); a name without suffix: a folder of such files.",
+)
 def import_spark(
-    paths: tuple[Path, ...], group_by: str, executors: int | None, output: Path
+    paths: tuple[str, ...],
+    group_by: str,
+    executors: int | None,
+    samples: int | None,
+    cluster: str | None,
+    archive: Path | None,
+    output: Path,
 ) -> None:
     """Import Spark event logs: files, rolled logs, folders of either.
 
     Plain, zstd, lz4, snappy and gzip logs, finished, in progress or cut short. Lines that cannot be
     read are counted and named; the rest is kept.
     """
-    trace, summary = read_spark_logs(
-        paths, group_by=GroupBy(group_by), executors=executors, name=output.stem
-    )
-    write_trace(trace, output)
+    how = HowToRead(GroupBy(group_by), executors, samples)
+    if cluster is not None:
+        trace, summary = _read_on_cluster(cluster, archive, paths, how, output.name)
+    elif archive is not None:
+        raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
+    else:
+        here = [_HERE.convert(path, None, click.get_current_context()) for path in paths]
+        trace, summary = read_spark_logs(
+            here, group_by=how.group_by, executors=executors, samples=samples, name=output.stem
+        )
+    if output.suffix:
+        write_trace(trace, output)
+    else:
+        write_dataset(trace, output)
     for line in summary.lines():
         say(line)
     say(f"wrote {output}")
+
+
+def _read_on_cluster(
+    master: str, archive: Path | None, paths: tuple[str, ...], how: HowToRead, name: str
+) -> tuple[Trace, ImportSummary]:
+    # Only who wants a cluster needs pyspark.
+    from decima.cluster.event_logs import read_logs_on_cluster
+    from parallel.session import open_session
+
+    context = open_session(master, name=f"decima traces import spark: {name}", archive=archive)
+    try:
+        with progress_bar("reading event logs") as (bar, task):
+            return read_logs_on_cluster(
+                context,
+                paths,
+                how=how,
+                name=Path(name).stem,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+    finally:
+        context.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from decima.cli.cluster import cluster
 from decima.cli.errors import OneLineErrors
 from decima.cli.evaluate import evaluate
 from decima.cli.examples import add_examples
@@ -36,6 +37,7 @@ main.add_command(report)
 main.add_command(whatif)
 main.add_command(probe)
 main.add_command(spark)
+main.add_command(cluster)
 add_examples(main)
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ GROUP_BY = click.option(
 
 def workload_options(command: F) -> F:
     """Add the options that describe trace, arrivals and cluster."""
-    return _added(command, *_TRACE, *_SEQUENCES, *_CLUSTER)
+    return added(command, *_TRACE, *_SEQUENCES, *_CLUSTER)
 
 
 def training_options(command: F) -> F:
@@ -132,10 +132,10 @@ def training_options(command: F) -> F:
     sequences = click.option(
         "--sequences", default=4, show_default=True, help="In a generation, of each mean gap."
     )
-    return _added(command, *_TRACE, gaps, sequences, *_CLUSTER)
+    return added(command, *_TRACE, gaps, sequences, *_CLUSTER)
 
 
-def _added(command: F, *options: Callable[[F], F]) -> F:
+def added(command: F, *options: Callable[[F], F]) -> F:
     for option in reversed(options):
         command = option(command)
     return command

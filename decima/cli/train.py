@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from decima.cli.console import stdout
+from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_folder, write_report
 from decima.evaluation.config import ConfigError
 from decima.kernels import POLICIES
@@ -16,6 +19,8 @@ from decima.tuning import read_tuned
 from traces import load_trace
 
 if TYPE_CHECKING:
+    from decima.training.config import TrainConfig
+    from decima.training.learner import Crews
     from rl.learner import IterationReport, LoopSettings, LoopState
 
 
@@ -43,7 +48,7 @@ _COMPILED_LAST = "agent"
     help="Run folder: settings, checkpoints, metrics, and at the end model.safetensors.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
-@click.option("--workers", default=1, show_default=True, help="Processes; results stay the same.")
+@crew_options("Processes; with --cluster those that compute gradients. Results stay the same.")
 @REPORT
 @click.option(
     "--minutes",
@@ -56,7 +61,7 @@ def train(
     tuned: Path | None,
     out: Path,
     resume: bool,
-    workers: int,
+    where: Where,
     minutes: float | None,
     page: Path | None,
 ) -> None:
@@ -67,29 +72,23 @@ def train(
     to the same result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.training.config import read_config, with_rule
     from decima.training.session import MODEL, run_training, verdict
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
     check_folder(page)
-    if workers < 1:
-        raise ConfigError(f"workers must be 1 or more, got {workers}")
     if resume and (config_path is not None or changes or tuned is not None):
         raise ConfigError("--resume keeps the run's settings: no --config, --set, --tuned")
-    if resume:
-        folder = RunFolder.open(out)
-    else:
-        config = read_config(config_path, changes)
-        if tuned is not None:
-            config = with_rule(config, *read_tuned(tuned))
-        for trace in {one.trace for one in config.workload.evaluations()}:
-            load_trace(trace)  # what is wrong with it shows before a folder is made
-        folder = RunFolder.create(out, config.to_json())
-    with folder:
+    config = None if resume else _config(config_path, changes, tuned)
+    with ExitStack() as stack:
+        if config is None:
+            folder = stack.enter_context(RunFolder.open(out))
+        crews = stack.enter_context(_open_crews(where, out.name))
+        if config is not None:  # last: no mistake, here or on the cluster, leaves a folder behind
+            folder = stack.enter_context(RunFolder.create(out, config.to_json()))
         result = run_training(
             folder,
-            workers=workers,
+            crews=crews,
             time_limit_s=None if minutes is None else minutes * 60,
             observers=(_Preparation(), RichProgress()),
         )
@@ -108,6 +107,31 @@ def train(
             from decima.report.training import training_section
 
             write_report(page, [training_section(out)], f"Training {out.name}")
+
+
+def _config(path: Path | None, changes: tuple[str, ...], tuned: Path | None) -> TrainConfig:
+    """What a new run is to do; its traces are there."""
+    from decima.training.config import read_config, with_rule
+
+    config = read_config(path, changes)
+    if tuned is not None:
+        config = with_rule(config, *read_tuned(tuned))
+    for trace in {one.trace for one in config.workload.evaluations()}:
+        load_trace(trace)
+    return config
+
+
+@contextmanager
+def _open_crews(where: Where, run: str) -> Iterator[Crews]:
+    """A cluster plays, this machine differentiates."""
+    from decima.training.learner import Crews
+
+    with open_machine(where) as machine:
+        if where.cluster is None:
+            yield Crews(machine, machine)
+            return
+        with open_cluster(where, f"decima train {run}") as cluster:
+            yield Crews(cluster, machine)
 
 
 class _Preparation:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_folder, workload_options
 from decima.policies import HEURISTICS
 from decima.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
@@ -26,6 +27,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
     show_default=True,
     help="Further sequences, on which what was found must beat the shipped parameters.",
 )
+@crew_options("Processes.")
 @click.option(
     "-o",
     "--output",
@@ -33,7 +35,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
     type=click.Path(dir_okay=False, path_type=Path),
     help="JSON file to write; `decima evaluate --tuned FILE` reads it.",
 )
-def tune(policy: str, held_back: int, output: Path, **options: Any) -> None:
+def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any) -> None:
     """Fit a heuristic to a workload.
 
     Tries listed values of each parameter in turn on training sequences, which no evaluation uses.
@@ -43,13 +45,13 @@ def tune(policy: str, held_back: int, output: Path, **options: Any) -> None:
     config = build_config(options, (policy,))
     check_folder(output)
     announce_compilation()
-    with progress_bar("trials") as (bar, task):
+    with open_crew(where, "decima tune") as crew, progress_bar("trials") as (bar, task):
 
         def show(trials: int, parameters: Mapping[str, float], ratio: float) -> None:
             label = f"best {ratio:.3f} of {REFERENCE}'s JCT at {_words(parameters)}"
             bar.update(task, completed=trials, description=label)
 
-        tuned = search(policy, config, held_back=held_back, progress=show)
+        tuned = search(policy, config, held_back=held_back, crew=crew, progress=show)
     write_tuned(tuned, output)
     stdout().print(
         f"{policy}: {_words(tuned.found)} is the best of {tuned.trials} on "

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import GROUP_BY, REPORT, check_folder, parse_names, write_report
 from decima.cli.replay import JSON, LOGS
 from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
@@ -68,6 +69,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @click.option("--seed", default=_DEFAULT.seed, show_default=True)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
+@crew_options("Processes.")
 @JSON
 @REPORT
 def whatif(
@@ -80,6 +82,7 @@ def whatif(
     sequences: int,
     seed: int,
     no_driver_times: bool,
+    where: Where,
     json_path: Path | None,
     page: Path | None,
 ) -> None:
@@ -100,16 +103,21 @@ def whatif(
     )
     announce_compilation()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
-    with progress_bar("replay check", check_runs + total_runs(settings)) as (bar, task):
+    with (
+        open_crew(where, "decima whatif") as crew,
+        progress_bar("replay check", check_runs + total_runs(settings)) as (bar, task),
+    ):
         check = run_replay(
             recording,
             ReplaySettings(draws=_CHECK_DRAWS, seed=seed),
             progress=lambda done, _: bar.update(task, completed=done),
+            crew=crew,
         )
         found = what_if(
             recording,
             settings,
             driver_times=not no_driver_times,
+            crew=crew,
             progress=lambda words, runs: bar.update(task, advance=runs, description=words),
         )
     _print(found, check)

@@ -1,22 +1,21 @@
-"""Running every policy on every sequence, on as many processes as asked for."""
+"""Running every policy on every sequence, wherever a crew has room."""
 
 from __future__ import annotations
 
-import multiprocessing
 import time
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.policies import Heuristic, is_learned, policy_named
+from decima.policies import Heuristic, is_learned, networks_of, policy_named
 from decima.policy import Policy
+from parallel.crew import Crew, Kept
+from parallel.local import HERE
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
 from spark_sim.tables import Table
@@ -25,6 +24,9 @@ from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
 from traces.estimates import with_estimates
 from traces.numbers import MS_PER_S
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
 
 LANES = 16
 """sequences that a learned policy plays side by side"""
@@ -74,7 +76,7 @@ EvaluationProgress = Callable[[int, int], None]
 def evaluate(
     config: EvaluationConfig,
     *,
-    workers: int = 1,
+    crew: Crew = HERE,
     timelines: Collection[int] = (),
     progress: EvaluationProgress | None = None,
 ) -> Report:
@@ -82,27 +84,27 @@ def evaluate(
 
     Args:
         config: what to compare on what.
-        workers: processes; the result does not depend on their number (CPU times aside).
+        crew: who runs them; the result does not depend on it (CPU times aside).
         timelines: numbers of the sequences of which the record of every task is kept.
         progress: told before the first run and after each.
 
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
     """
-    if workers < 1:
-        raise ValueError(f"workers must be 1 or more, got {workers}")
     total = config.sequences * len(config.policies)
     found: dict[tuple[str, int], PolicyRun] = {}
     workload = Workload.of(config)
-    draw_sequence(config, workload.trace, 0)  # faults show before any process starts
+    draw_sequence(config, workload.trace, 0)  # faults show before any task starts
     for name in config.policies:
         _policy(workload, config, name, 0)
     if progress is not None:
         progress(0, total)
-    for run in _runs(config, workload, workers, timelines):
-        found[run.policy, run.sequence] = run
-        if progress is not None:
-            progress(len(found), total)
+    shared = _Shared(Kept(workload), Kept(networks_of(config.policies)), config, tuple(timelines))
+    for _, runs in crew.map(_play_part, shared, _parts(config, timelines), label="simulating"):
+        for run in runs:
+            found[run.policy, run.sequence] = run
+            if progress is not None:
+                progress(len(found), total)
     reports = {
         name: PolicyReport.of([found[name, number] for number in range(config.sequences)])
         for name in config.policies
@@ -188,23 +190,41 @@ def _key(config: EvaluationConfig, number: int) -> int:
     return int(Streams(config.seed, number).actions().integers(2**63))
 
 
-def _policy(workload: Workload, config: EvaluationConfig, name: str, number: int) -> Policy:
+def _policy(
+    workload: Workload,
+    config: EvaluationConfig,
+    name: str,
+    number: int,
+    networks: Networks | None = None,
+) -> Policy:
     return policy_named(
         name,
         workload.arrays,
         parameters=config.parameters.get(name),
         key=_key(config, number),
+        networks=networks,
     )
 
 
+class _Shared(NamedTuple):
+    """What all tasks of an evaluation share."""
+
+    workload: Kept[Workload]
+    networks: Kept[Networks]
+    config: EvaluationConfig
+    timelines: tuple[int, ...]
+
+
 class _Part(NamedTuple):
-    """What one process plays at a time: sequences under one policy."""
+    """A task: sequences under one policy."""
 
     policy: str
     numbers: tuple[int, ...]
 
 
-def _parts(config: EvaluationConfig, timelines: Collection[int]) -> list[_Part]:
+def _parts(
+    config: EvaluationConfig, timelines: Collection[int]
+) -> dict[tuple[str, tuple[int, ...]], _Part]:
     """All runs. Learned policies play `LANES` sequences at once, but for those with a timeline.
 
     Which ones play together depends on nothing but their numbers, so that any number of workers
@@ -219,19 +239,19 @@ def _parts(config: EvaluationConfig, timelines: Collection[int]) -> list[_Part]:
             together = tuple(one for one in numbers if one not in alone)
             if together:
                 found.append(_Part(name, together))
-    return found
+    return {(part.policy, part.numbers): part for part in found}
 
 
-def _play_part(
-    config: EvaluationConfig, workload: Workload, timelines: Collection[int], part: _Part
-) -> list[PolicyRun]:
+def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
+    config, timelines = shared.config, shared.timelines
     if is_learned(part.policy) and not any(number in timelines for number in part.numbers):
-        return _in_lockstep(config, workload, part)
+        return _in_lockstep(shared, part)
+    workload, networks = shared.workload.value, shared.networks.value
     return [
         simulate(
             workload,
             config,
-            _policy(workload, config, part.policy, number),
+            _policy(workload, config, part.policy, number, networks),
             number,
             timeline=number in timelines,
         )
@@ -239,16 +259,18 @@ def _play_part(
     ]
 
 
-def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> list[PolicyRun]:
+def _in_lockstep(shared: _Shared, part: _Part) -> list[PolicyRun]:
     # torch takes a second to load, which heuristics need not wait for.
     from decima.learned import play_in_lockstep
 
+    config, workload = shared.config, shared.workload.value
     played = play_in_lockstep(
         part.policy,
         workload.arrays,
         config.cluster(),
         [_arriving(workload, config, number) for number in part.numbers],
         [_key(config, number) for number in part.numbers],
+        shared.networks.value,
     )
     count = len(part.numbers)
     return [
@@ -262,32 +284,3 @@ def _in_lockstep(config: EvaluationConfig, workload: Workload, part: _Part) -> l
         )
         for number, state in zip(part.numbers, played.states, strict=True)
     ]
-
-
-def _runs(
-    config: EvaluationConfig, workload: Workload, workers: int, timelines: Collection[int]
-) -> Iterator[PolicyRun]:
-    parts = _parts(config, timelines)
-    workers = min(workers, len(parts))
-    if workers == 1:
-        for part in parts:
-            yield from _play_part(config, workload, timelines, part)
-        return
-    # "spawn": forking a process that has started threads may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _start_worker, (config,)) as pool:
-        for runs in pool.map(partial(_work, timelines), parts):
-            yield from runs
-
-
-_worker: tuple[Workload, EvaluationConfig]
-
-
-def _start_worker(config: EvaluationConfig) -> None:
-    global _worker  # noqa: PLW0603 - the one way to hand a pool's process its state once
-    _worker = Workload.of(config), config
-
-
-def _work(timelines: Collection[int], part: _Part) -> list[PolicyRun]:
-    workload, config = _worker
-    return _play_part(config, workload, timelines, part)

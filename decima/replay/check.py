@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.policies import check_name
+from decima.policies import check_name, networks_of
 from decima.replay.driver import Recording
 from decima.replay.workload import ReplayWorkload
+from parallel.crew import Crew, Kept
+from parallel.local import HERE
 from spark_sim import Cluster, Protocol, Streams
 from traces.numbers import MS_PER_S, Float64
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
 
 _FAIR = "FAIR"
 _SHORTEST_S = 1e-3
@@ -146,9 +151,19 @@ def relative_error(simulated: Float64, recorded: Float64) -> Float64:
 
 
 def replay(
-    recording: Recording, settings: ReplaySettings, progress: CheckProgress | None = None
+    recording: Recording,
+    settings: ReplaySettings,
+    progress: CheckProgress | None = None,
+    *,
+    crew: Crew = HERE,
 ) -> ReplayReport:
     """Simulate every application of `recording` as it ran.
+
+    Args:
+        recording: the applications.
+        settings: how to replay them.
+        progress: told after some of the runs.
+        crew: who simulates; the result does not depend on it.
 
     Raises:
         ValueError: (one line) the number of slots is impossible.
@@ -160,18 +175,18 @@ def replay(
     tasks_only = np.empty((settings.draws, jobs))
     policies = tuple(_policy(recording, settings, a) for a in range(len(recording.slots)))
     slots = tuple(settings.slots or found for found in recording.slots)
-    for application, policy in enumerate(policies):
-        rows = np.flatnonzero(recording.application == application)
-        cluster = session_cluster(slots[application])
-        for driver_times, found in ((True, with_driver), (False, tasks_only)):
-            workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=driver_times)
-            order = rows[workload.recorded.job]
-            for draw in range(settings.draws):
-                key = Streams(settings.seed, application, draw).duration_key()
-                found[draw, order] = workload.jct_s(cluster, policy, workload.recorded, key)
-                done += 1
-                if progress is not None:
-                    progress(done, total)
+    shared = _Shared(Kept(recording), Kept(networks_of(policies)), settings)
+    tasks = {
+        (application, driver_times): _Task(application, driver_times, policy, slots[application])
+        for application, policy in enumerate(policies)
+        for driver_times in (True, False)
+    }
+    for (application, driver_times), own in crew.map(_simulated_s, shared, tasks, label="replay"):
+        found = with_driver if driver_times else tasks_only
+        found[:, recording.application == application] = own
+        done += settings.draws
+        if progress is not None:
+            progress(done, total)
     return ReplayReport(
         recording,
         policies,
@@ -182,6 +197,38 @@ def replay(
         tasks_only.mean(axis=0),
         overlapping(recording),
     )
+
+
+class _Shared(NamedTuple):
+    """What all applications are replayed from."""
+
+    recording: Kept[Recording]
+    networks: Kept[Networks]
+    settings: ReplaySettings
+
+
+class _Task(NamedTuple):
+    """One application."""
+
+    application: int
+    driver_times: bool
+    policy: str
+    slots: int
+
+
+def _simulated_s(shared: _Shared, task: _Task) -> Float64:
+    """(draws, jobs of the application) how long each takes."""
+    recording, settings = shared.recording.value, shared.settings
+    rows = np.flatnonzero(recording.application == task.application)
+    workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
+    cluster = session_cluster(task.slots)
+    found = np.empty((settings.draws, len(rows)))
+    for draw in range(settings.draws):
+        key = Streams(settings.seed, task.application, draw).duration_key()
+        found[draw, workload.recorded.job] = workload.jct_s(
+            cluster, task.policy, workload.recorded, key, networks=shared.networks.value
+        )
+    return found
 
 
 def session_cluster(slots: int) -> Cluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from traces import Trace, to_arrays
 from traces.arrays import TraceArrays
 from traces.arrivals import Arrivals
 from traces.numbers import MS_PER_S, Float64
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,7 @@ class ReplayWorkload:
         arrivals: Arrivals,
         duration_key: int,
         parameters: Parameters | None = None,
+        networks: Networks | None = None,
     ) -> Float64:
         """(K,) completion times of one run, in the order of `arrivals`.
 
@@ -72,6 +77,7 @@ class ReplayWorkload:
             arrivals: jobs of this workload.
             duration_key: decides every task's duration.
             parameters: of the policy, in place of its defaults.
+            networks: as for `policy_named`.
         """
         seen_ms = arrivals.arrival_ms + self.before_ms[arrivals.job]
         order = np.argsort(seen_ms, kind="stable")
@@ -80,10 +86,14 @@ class ReplayWorkload:
         if policy in ORDERS and cluster.protocol is Protocol.SESSION:
             play_spark(simulator, policy, [self.spark_jobs[row] for row in job])
         else:
-            play(
-                simulator,
-                policy_named(policy, self.arrays, parameters=parameters, key=duration_key),
+            named = policy_named(
+                policy,
+                self.arrays,
+                parameters=parameters,
+                key=duration_key,
+                networks=networks,
             )
+            play(simulator, named)
         end_ms = np.empty(len(order))
         end_ms[order] = simulator.completion_ms()
         jct_ms: Float64 = end_ms + self.after_ms[arrivals.job] - arrivals.arrival_ms

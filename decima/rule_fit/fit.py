@@ -19,6 +19,8 @@ from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
+from parallel.crew import Crew
+from parallel.local import HERE
 from traces.numbers import S_PER_MINUTE, Float64
 
 _SAME = 1e-6
@@ -111,7 +113,7 @@ def fit_rule(
     config: RuleFitConfig,
     budget: Budget,
     *,
-    workers: int = 1,
+    crew: Crew = HERE,
     state: Path | None = None,
     history: History | None = None,
     progress: FitProgress | None = None,
@@ -121,7 +123,7 @@ def fit_rule(
     Args:
         config: the workloads and the search.
         budget: when to stop.
-        workers: processes; the result does not depend on their number.
+        crew: who plays; the result does not depend on it.
         state: file that is rewritten after each generation.
         history: of a fit with the same `config`, to go on with (`read_history`).
         progress: told what is known so far.
@@ -133,21 +135,21 @@ def fit_rule(
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
     """
-    with CandidateScorer(config, workers) as scorer:
-        if history is None:
-            first = scorer.scores([start(config.start)], config.validation_numbers())
-            history = History(config.to_json(), float(first[0]))
-        begun_s = history.elapsed_s
-        fit = _Fit(config, scorer, history)
-        fit.repeat()
-        while True:
-            if state is not None:
-                history.write(state)
-            if progress is not None:
-                progress(history)
-            if budget.is_spent(len(history.generations), history.elapsed_s - begun_s):
-                return fit.result()
-            fit.advance()
+    scorer = CandidateScorer(config, crew)
+    if history is None:
+        first = scorer.scores([start(config.start)], config.validation_numbers(), "start")
+        history = History(config.to_json(), float(first[0]))
+    begun_s = history.elapsed_s
+    fit = _Fit(config, scorer, history)
+    fit.repeat()
+    while True:
+        if state is not None:
+            history.write(state)
+        if progress is not None:
+            progress(history)
+        if budget.is_spent(len(history.generations), history.elapsed_s - begun_s):
+            return fit.result()
+        fit.advance()
 
 
 class _Fit:
@@ -178,7 +180,8 @@ class _Fit:
         began_s = time.monotonic()
         number = len(self._history.generations) + 1
         candidates = self._search.ask()
-        scores = self._scorer.scores(candidates, self._config.generation_numbers(number))
+        numbers = self._config.generation_numbers(number)
+        scores = self._scorer.scores(candidates, numbers, f"generation {number}")
         self._search.tell(scores.tolist())
         validation = None
         if number % self._config.validate_every == 0:
@@ -206,7 +209,8 @@ class _Fit:
         )
 
     def _validated(self, weights: Float64) -> float:
-        return float(self._scorer.scores([weights], self._config.validation_numbers())[0])
+        numbers = self._config.validation_numbers()
+        return float(self._scorer.scores([weights], numbers, "validation")[0])
 
     def _compare(self, validation: float | None, generation: int) -> None:
         if validation is not None and validation < self._best.score:

@@ -42,7 +42,7 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
             compiler.cook(text)
             known[name] = compiler.getClassLoader().loadClass(name)
             if for_executors:
-                known[f"jar of {name}"] = _jar_of(compiler)
+                known[f"jar of {name}"] = _jar_of(compiler, name)
         except (Py4JError, TypeError) as error:
             raise AttachError(
                 f"Spark {context.version} has no Janino, or not the classes that ours extend: "
@@ -53,13 +53,13 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
     return known[name]
 
 
-def _jar_of(compiler: Any) -> Path:
+def _jar_of(compiler: Any, name: str) -> Path:
     """A jar of what `compiler` has compiled, for as long as this process lives."""
-    path = Path(tempfile.mkdtemp(prefix="decima-")) / "decima-replay.jar"
+    path = Path(tempfile.mkdtemp(prefix="decima-")) / f"{name}.jar"
     found = compiler.getBytecodes()
     with zipfile.ZipFile(path, "w") as jar:
-        for name in found.keySet():
-            jar.writestr(f"{name.replace('.', '/')}.class", bytes(found[name]))
+        for one in found.keySet():
+            jar.writestr(f"{one.replace('.', '/')}.class", bytes(found[one]))
     return path
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -83,48 +85,83 @@ def curriculum_of(config: TrainConfig) -> Curriculum:
     )
 
 
+Groups = Mapping[tuple[int, int], range]
+"""neighbours of one setting, which are played side by side: (shard, number in it) -> episodes"""
+
+
 class EpisodeSource:
-    """All episodes of a training, each a pure function of the configuration and its number."""
+    """All episodes of a training, each a pure function of the configuration and its number.
+
+    Those of an iteration, and those for validation, count from 0. They are cut into the shards of
+    the configuration and there into groups of one setting: what plays side by side, and what is
+    added up first, depends on that and never on processes.
+    """
 
     def __init__(self, config: TrainConfig) -> None:
+        """
+        Raises:
+            ValueError: (one line) a trace breaks a rule.
+        """
         self._config = config
         self._curriculum = curriculum_of(config)
         self.settings = settings_of(config)
         self._workloads: dict[tuple[str, str, int], Workload] = {}
+        for setting in self.settings:
+            key = setting.trace_key()
+            if key not in self._workloads:
+                self._workloads[key] = setting.workload()
 
     def workload(self, setting: Setting) -> Workload:
-        """The jobs of a setting, loaded once."""
-        key = setting.trace_key()
-        if key not in self._workloads:
-            self._workloads[key] = setting.workload()
-        return self._workloads[key]
+        """The jobs of a setting."""
+        return self._workloads[setting.trace_key()]
 
-    def of_iteration(self, iteration: int, share: tuple[int, int] = (0, 1)) -> list[Episode]:
-        """The sequences of an iteration.
+    def groups_of_iteration(self, iteration: int) -> Groups:
+        """What an iteration plays."""
+        episodes = self._config.episodes
+        count = episodes.settings * episodes.sequences
+        return self._groups([self._turn(iteration, index) for index in range(count)])
 
-        Args:
-            iteration: from 0.
-            share: (k, n) gives part k of n, neighbours: a part has few settings.
-        """
+    def of_iteration(self, iteration: int, indices: range | None = None) -> list[Episode]:
+        """The sequences of an iteration, from 0; None: all."""
         episodes = self._config.episodes
         count = episodes.settings * episodes.sequences
         found: list[Episode] = []
-        for index in _part(count, share):
+        for index in range(count) if indices is None else indices:
             number = FIRST_EPISODE + iteration * count + index
-            turn = iteration * episodes.settings + index // episodes.sequences
-            setting = self.settings[turn % len(self.settings)]
+            setting = self.settings[self._turn(iteration, index)]
             found.append(self._episode(setting, number, self._length(iteration, number)))
         return found
 
-    def for_validation(self, share: tuple[int, int] = (0, 1)) -> list[Episode]:
+    def groups_for_validation(self) -> Groups:
+        """What a validation plays."""
+        each = self._config.validation.sequences
+        return self._groups([index // each for index in range(len(self.settings) * each)])
+
+    def for_validation(self, indices: range | None = None) -> list[Episode]:
         """The held-back sequences of all settings, each played until every job is complete."""
         each = self._config.validation.sequences
         return [
             self._episode(
                 self.settings[index // each], FIRST_VALIDATION_SEQUENCE + index % each, None
             )
-            for index in _part(len(self.settings) * each, share)
+            for index in (range(len(self.settings) * each) if indices is None else indices)
         ]
+
+    def _turn(self, iteration: int, index: int) -> int:
+        """The setting of an episode: they take turns."""
+        episodes = self._config.episodes
+        return (iteration * episodes.settings + index // episodes.sequences) % len(self.settings)
+
+    def _groups(self, setting_of: Sequence[int]) -> Groups:
+        """Neighbours of one setting in each shard."""
+        count, shards = len(setting_of), self._config.episodes.shards
+        found: dict[tuple[int, int], range] = {}
+        for shard in range(shards):
+            part = range(count * shard // shards, count * (shard + 1) // shards)
+            for number, (_, own) in enumerate(groupby(part, key=setting_of.__getitem__)):
+                indices = list(own)
+                found[shard, number] = range(indices[0], indices[-1] + 1)
+        return found
 
     def _length(self, iteration: int, number: int) -> float:
         """Arrivals in an episode."""
@@ -182,9 +219,3 @@ def played(episode: Episode, arrays: TraceArrays, heuristic: Heuristic) -> State
     simulator = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
     heuristic.play(simulator)
     return simulator.state
-
-
-def _part(count: int, share: tuple[int, int]) -> range:
-    """The numbers of part k of n among 0 .. count - 1."""
-    part, parts = share
-    return range(count * part // parts, count * (part + 1) // parts)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,27 +15,73 @@ from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.evaluation.config import ConfigError
 from decima.training.config import TrainConfig
-from decima.training.crew import make_crew
-from decima.training.shard import (
+from decima.training.gradients import Differentiating, Part, Request, gradient
+from decima.training.rehearsal import rehearse, rehearse_task
+from decima.training.rollouts import (
     REFERENCES,
     AverageJct,
-    Collected,
-    Part,
-    Request,
+    Ground,
+    Playing,
+    Rollouts,
+    Validating,
+    Validation,
+    by_setting,
     initial_network,
+    play,
+    validate,
 )
+from parallel.crew import Crew, Kept
+from parallel.local import HERE
 from rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from rl.returns import AverageRate
 from rl.schedules import EntropySchedule
+from traces.numbers import Float64
+
+
+class Crews(NamedTuple):
+    """Who computes; results do not depend on it."""
+
+    players: Crew = HERE
+    """rollouts and validations"""
+    differentiators: Crew = HERE
+    """gradients, on this machine: what was played is here, and they are quick beside it"""
+
+
+ALL_HERE = Crews()
+
+
+class _Shard(NamedTuple):
+    """What a shard has played."""
+
+    rollouts: tuple[Rollouts, ...]
+
+    @property
+    def advantage(self) -> Float64:
+        """(Q,) of all its plans."""
+        return np.concatenate([np.empty(0), *(one.advantage for one in self.rollouts)])
+
+    @property
+    def reward(self) -> float:
+        """sum"""
+        return float(sum(one.reward for one in self.rollouts))
+
+    @property
+    def time_s(self) -> float:
+        """sum"""
+        return float(sum(time_s for one in self.rollouts for time_s in one.time_s.tolist()))
 
 
 class DecimaLearner:
-    """Weights, optimiser and average reward; the shards do the rest."""
+    """Weights, optimiser and average reward; the tasks of crews do the rest."""
 
-    def __init__(self, config: TrainConfig, *, workers: int = 1, is_resumed: bool = False) -> None:
-        """Args:
+    def __init__(
+        self, config: TrainConfig, crews: Crews = ALL_HERE, *, is_resumed: bool = False
+    ) -> None:
+        """Every process on this machine has its compiled code when this returns.
+
+        Args:
             config: of the training.
-            workers: processes.
+            crews: who computes; whoever opened them closes them.
             is_resumed: `load` follows: the model that the run began with need not be there.
 
         Raises:
@@ -49,62 +96,76 @@ class DecimaLearner:
             update.entropy_start, update.entropy_end, update.entropy_iterations
         )
         self._rate = AverageRate()
-        self._references: dict[str, AverageJct] = {}
-        self._crew = make_crew(config, workers)
+        self._references: dict[str | None, AverageJct] = {}
+        self._crews = crews
+        self._ground = Kept(Ground(config))
         self._averaged = flat_parameters(self.network)
         """the weights that are validated and kept: a moving mean over iterations"""
+        self._prepare()
 
-    def close(self) -> None:
-        """End the worker processes."""
-        self._crew.close()
+    def _prepare(self) -> None:
+        """Compile here what the machine lacks, then load it in every process: together they would
+        all compile the same.
+        """
+        rehearse(self._config)
+        for crew in dict.fromkeys(self._crews):
+            if crew is not HERE:
+                tasks = {number: number for number in range(crew.slots)}
+                dict(crew.map(rehearse_task, self._config, tasks, label="preparing"))
 
     # --- one iteration ---------------------------------------------------------------------------
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play the iteration's sequences, then update the weights."""
-        weights = flat_parameters(self.network)
-        collected: list[Collected] = self._crew.ask("collect", iteration, weights, self._rate.rate)
-        reward = math.fsum(one.reward for one in collected)
-        time_s = math.fsum(one.time_s for one in collected)
-        total = sum(one.plans for one in collected)
+        shards = self._played(iteration)
+        advantage = [shard.advantage for shard in shards]
+        reward = math.fsum(shard.reward for shard in shards)
+        time_s = math.fsum(shard.time_s for shard in shards)
+        total = sum(len(one) for one in advantage)
         self._rate.add(total, reward, time_s)
-        played, reference = (
-            _joined([getattr(one, name) for one in collected])
-            for name in ("jct_s", "reference_jct_s")
-        )
+        rollouts = [one for shard in shards for one in shard.rollouts]
+        found = by_setting((one.setting.label, one.jct_s) for one in rollouts)
+        reference = by_setting((one.setting.label, one.reference_jct_s) for one in rollouts)
         metrics = {
             "plans": float(total),
             "reward_rate": reward / time_s if time_s > 0 else 0.0,
-            "rollouts_percent": _percent(played, reference),
+            "rollouts_percent": _percent(found, reference),
         }
-        metrics |= self._update(iteration, collected, total)
+        metrics |= self._update(iteration, shards, total)
         # Single steps follow the noise of one iteration; their mean does less (Polyak).
         moved = flat_parameters(self.network) - self._averaged
         self._averaged += moved / self._config.update.average_iterations
         return metrics
 
-    def _update(self, iteration: int, collected: list[Collected], total: int) -> dict[str, float]:
+    def _played(self, iteration: int) -> list[_Shard]:
+        """All rollouts of an iteration, by shard."""
+        groups = self._ground.value.source.groups_of_iteration(iteration)
+        shared = Playing(self._ground, flat_parameters(self.network), iteration, self._rate.rate)
+        found: list[list[Rollouts]] = [[] for _ in range(self._config.episodes.shards)]
+        label = f"iteration {iteration}: rollouts"
+        for (shard, _), rollouts in self._crews.players.map(play, shared, groups, label=label):
+            if rollouts is not None:
+                found[shard].append(rollouts)
+        return [_Shard(tuple(one)) for one in found]
+
+    def _update(self, iteration: int, shards: Sequence[_Shard], total: int) -> dict[str, float]:
         update = self._config.update
-        mean, std = self._normalisation(collected, total)
+        mean, std = self._normalisation(shards, total)
         weight = self._entropy.weight(iteration)
         rate = self._learning_rate(iteration)
+        played: Kept[Sequence[Sequence[Rollouts]]] = Kept([shard.rollouts for shard in shards])
         norms: list[float] = []
         parts: list[Part] = []
         divergence = 0.0
         for number in range(update.passes):
             parts = []
             for minibatch in range(update.minibatches):
-                request = Request(
-                    number * update.minibatches + minibatch,
-                    max(total / update.minibatches, 1.0),
-                    mean,
-                    std,
-                    weight,
-                )
-                shares = self._crew.ask("gradient", flat_parameters(self.network), request)
+                step = number * update.minibatches + minibatch
+                request = Request(step, max(total / update.minibatches, 1.0), mean, std, weight)
+                shares = self._shares(iteration, played, request)
                 parts.extend(shares)
-                gradient = torch.stack([share.gradient for share in shares]).sum(0)
-                norms.append(self._optimiser.step(gradient, learning_rate=rate))
+                summed = torch.stack([share.gradient for share in shares]).sum(0)
+                norms.append(self._optimiser.step(summed, learning_rate=rate))
             divergence = sum(part.divergence for part in parts) / update.minibatches
             if update.max_kl is not None and divergence > update.max_kl:
                 break
@@ -120,19 +181,31 @@ class DecimaLearner:
             "entropy_weight": weight,
         }
 
+    def _shares(
+        self, iteration: int, played: Kept[Sequence[Sequence[Rollouts]]], request: Request
+    ) -> list[Part]:
+        """A gradient, shard by shard."""
+        weights = flat_parameters(self.network)
+        shared = Differentiating(self._ground, played, iteration, weights, request)
+        tasks = {shard: shard for shard in range(self._config.episodes.shards)}
+        label = f"iteration {iteration}: gradient {request.step + 1}"
+        found = self._crews.differentiators.map(gradient, shared, tasks, label=label)
+        return [part for _, part in found]
+
     def _learning_rate(self, iteration: int) -> float:
         update = self._config.update
         done = min(1.0, iteration / update.decay_iterations)
         return update.learning_rate + done * (update.final_learning_rate - update.learning_rate)
 
-    def _normalisation(self, collected: list[Collected], total: int) -> tuple[float, float]:
+    def _normalisation(self, shards: Sequence[_Shard], total: int) -> tuple[float, float]:
         """Mean and deviation of the returns' advantages over the iteration; branches have theirs
         by setting.
         """
         if self._config.credit.method == "branches" or total == 0:
             return 0.0, 1.0
-        mean = math.fsum(one.advantage_sum for one in collected) / total
-        square = math.fsum(one.advantage_squares for one in collected) / total
+        every = [shard.advantage for shard in shards]
+        mean = math.fsum(float(one.sum()) for one in every) / total
+        square = math.fsum(float(np.square(one).sum()) for one in every) / total
         return mean, math.sqrt(max(square - mean * mean, 0.0))
 
     # --- validation ------------------------------------------------------------------------------
@@ -145,9 +218,8 @@ class DecimaLearner:
             settings; the same by setting; and "above_NAME" against the other heuristics.
         """
         if not self._references:
-            for name in REFERENCES:
-                self._references[name] = _joined(self._crew.ask("validate_reference", name))
-        found = _joined(self._crew.ask("validate", self._averaged))
+            self._references = self._validated(REFERENCES, None)
+        found = self._validated((None,), self._averaged)[None]
         fair = self._references[REFERENCES[0]]
         return {
             "score": _percent(found, fair),
@@ -156,6 +228,23 @@ class DecimaLearner:
                 f"{label}_percent": _percent({label: found[label]}, {label: fair[label]})
                 for label in found
             },
+        }
+
+    def _validated(
+        self, names: Sequence[str | None], weights: Tensor | None
+    ) -> dict[str | None, AverageJct]:
+        """Heuristics by name, or the network as None, on all held-back sequences."""
+        groups = self._ground.value.source.groups_for_validation()
+        tasks = {
+            (name, shard, number): Validation(name, episodes)
+            for name in names
+            for (shard, number), episodes in groups.items()
+        }
+        shared = Validating(self._ground, weights)
+        label = "validation" if weights is not None else "validation of heuristics"
+        found = list(self._crews.players.map(validate, shared, tasks, label=label))
+        return {
+            name: by_setting(values for (of, _, _), values in found if of == name) for name in names
         }
 
     # --- state -----------------------------------------------------------------------------------
@@ -205,14 +294,6 @@ def _first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
             f"configuration's {config.network}, or it starts from another rule"
         )
     return found.train()
-
-
-def _joined(parts: list[AverageJct]) -> AverageJct:
-    found: AverageJct = {}
-    for part in parts:
-        for label, values in part.items():
-            found.setdefault(label, []).extend(values)
-    return found
 
 
 def _percent(found: AverageJct, reference: AverageJct) -> float:

@@ -11,7 +11,17 @@ from decima.training.config import (
     ValidationConfig,
     WorkloadConfig,
 )
-from decima.training.shard import Request, Shard, initial_network
+from decima.training.gradients import Differentiating, Request, gradient
+from decima.training.rollouts import (
+    Ground,
+    Playing,
+    Validating,
+    Validation,
+    initial_network,
+    play,
+    validate,
+)
+from parallel.crew import Kept
 from rl.optimiser import flat_parameters
 
 _TRACE = "random-dag"
@@ -23,12 +33,19 @@ def rehearse(config: TrainConfig) -> None:
 
     Compiling takes about a minute of one core, once for a machine; loading takes two seconds.
     """
-    tiny = _tiny(config)
-    shard = Shard(tiny, 0)
-    weights = flat_parameters(initial_network(tiny))
-    found = shard.collect(0, weights, 0.0)
-    shard.gradient(weights, Request(0, max(float(found.plans), 1.0), 0.0, 1.0, 0.0))
-    shard.validate(weights)
+    ground = Kept(Ground(_tiny(config)))
+    weights = flat_parameters(initial_network(ground.value.config))
+    found = play(Playing(ground, weights, 0, 0.0), range(1))
+    rollouts = [] if found is None else [found]
+    total = float(sum(len(one.advantage) for one in rollouts))
+    request = Request(0, max(total, 1.0), 0.0, 1.0, 0.0)
+    gradient(Differentiating(ground, Kept([rollouts]), 0, weights, request), 0)
+    validate(Validating(ground, weights), Validation(None, range(1)))
+
+
+def rehearse_task(config: TrainConfig, _number: int) -> None:
+    """The same, as a task for each process."""
+    rehearse(config)
 
 
 def _tiny(config: TrainConfig) -> TrainConfig:

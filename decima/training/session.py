@@ -9,8 +9,8 @@ from typing import Any
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
 from decima.training.config import TrainConfig, config_from
-from decima.training.learner import DecimaLearner
-from decima.training.shard import REFERENCES
+from decima.training.learner import ALL_HERE, Crews, DecimaLearner
+from decima.training.rollouts import REFERENCES
 from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
 from rl.loop import TrainingResult, train
@@ -23,7 +23,7 @@ MODEL = f"model{SUFFIX}"
 def run_training(
     folder: RunFolder,
     *,
-    workers: int = 1,
+    crews: Crews = ALL_HERE,
     time_limit_s: float | None = None,
     observers: Sequence[Observer] = (),
 ) -> TrainingResult:
@@ -31,31 +31,34 @@ def run_training(
 
     Leaves the best model, or without a validation the newest, with its card as `MODEL`.
 
+    Args:
+        folder: the run folder, open.
+        crews: who computes; the weights do not depend on it, nor on how often it changes.
+        time_limit_s: stop after so long.
+        observers: told of each iteration.
+
     Raises:
         ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
         NotFiniteError: a number of the training is not finite; the message says how to replay.
     """
     config = config_from(folder.config)
     is_resumed = folder.checkpoint_file.exists()
-    learner = DecimaLearner(config, workers=workers, is_resumed=is_resumed)
-    try:
-        result = train(
-            learner,
-            folder,
-            LoopSettings(
-                iterations=config.iterations,
-                validate_every=config.validation.every,
-                patience=config.validation.patience,
-                time_limit_s=time_limit_s,
-            ),
-            (TensorBoardLog(folder.path / "tensorboard"), *observers),
-        )
-        # A run that was stopped before its first validation leaves what it has.
-        has_best = folder.best_file.exists()
-        weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
-        save_model(folder.path / MODEL, config.network, weights, _card(folder, config, result))
-    finally:
-        learner.close()
+    learner = DecimaLearner(config, crews, is_resumed=is_resumed)
+    result = train(
+        learner,
+        folder,
+        LoopSettings(
+            iterations=config.iterations,
+            validate_every=config.validation.every,
+            patience=config.validation.patience,
+            time_limit_s=time_limit_s,
+        ),
+        (TensorBoardLog(folder.path / "tensorboard"), *observers),
+    )
+    # A run that was stopped before its first validation leaves what it has.
+    has_best = folder.best_file.exists()
+    weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
+    save_model(folder.path / MODEL, config.network, weights, _card(folder, config, result))
     return result
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from decima.descent import descend, max_scores
-from decima.policies import Parameters
+from decima.descent import descend_together, descent, max_scores
+from decima.policies import Parameters, networks_of
 from decima.replay import Recording, ReplayWorkload
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
+from parallel.crew import Crew, K, Kept, R
+from parallel.local import HERE
 from spark_sim import Streams
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
 
 _RECORDED = 0
 _FIRST_EVALUATION = 1
@@ -85,6 +92,7 @@ def what_if(
     settings: WhatIfSettings,
     *,
     driver_times: bool = True,
+    crew: Crew = HERE,
     progress: StudyProgress | None = None,
 ) -> WhatIf:
     """Replay `recording` as `settings` ask.
@@ -96,11 +104,12 @@ def what_if(
         recording: the jobs.
         settings: what to compare.
         driver_times: whether the driver takes the time that was measured (`ReplayWorkload.of`).
+        crew: who simulates; the result does not depend on it.
         progress: told after each run.
     """
     workload = ReplayWorkload.of(recording, driver_times=driver_times)
-    study = _Study(workload, settings, progress or (lambda *_: None))
-    return WhatIf(recording, settings, {size: study.run(size) for size in settings.sizes})
+    study = _Study(workload, settings, crew, progress or (lambda *_: None))
+    return WhatIf(recording, settings, study.run())
 
 
 def total_runs(settings: WhatIfSettings) -> int:
@@ -112,86 +121,194 @@ def total_runs(settings: WhatIfSettings) -> int:
     return len(settings.sizes) * per_size + main + others * policies * _FEW_DRAWS
 
 
+class _Arrivals(Enum):
+    """What arrives in a run."""
+
+    RECORDED = "recorded"
+    APART = "apart"
+    """the recorded jobs, none of which meets another"""
+    RESAMPLED = "resampled"
+
+
+class _Run(NamedTuple):
+    """One simulation: a task."""
+
+    executors: int
+    policy: str
+    parameters: Parameters | None
+    arrivals: _Arrivals
+    number: int
+    """of the repetition, or of the resampled sequence"""
+
+
+class _Shared(NamedTuple):
+    """What all runs share."""
+
+    workload: Kept[ReplayWorkload]
+    networks: Kept[Networks]
+    settings: WhatIfSettings
+
+
 class _Study:
-    """The runs of one what-if."""
+    """The runs of one what-if: a grid of policies, numbers of executors and sequences."""
 
     def __init__(
-        self, workload: ReplayWorkload, settings: WhatIfSettings, progress: StudyProgress
+        self,
+        workload: ReplayWorkload,
+        settings: WhatIfSettings,
+        crew: Crew,
+        progress: StudyProgress,
     ) -> None:
-        self._workload = workload
         self._settings = settings
+        self._shared = _Shared(Kept(workload), Kept(networks_of(settings.policies)), settings)
+        self._crew = crew
         self._progress = progress
-        self._evaluation = self._resampled(_FIRST_EVALUATION, settings.sequences)
-        self._training = self._resampled(_FIRST_TRAINING, settings.training)
 
-    def run(self, size: int) -> SizeResult:
-        """Everything on `size` executors."""
-        tuned = {name: self._fit(size, name) for name in self._settings.tuned}
-        policies = {
-            name: self._policy(size, name, tuned.get(name)) for name in self._settings.policies
+    def run(self) -> dict[int, SizeResult]:
+        """Everything, by number of executors."""
+        sizes = self._settings.sizes
+        tuned = self._fitted()
+        recorded = self._recorded(tuned)
+        resampled_s = self._resampled(tuned)
+        return {
+            size: SizeResult(
+                size,
+                recorded[size, None].mean(axis=0),
+                {name: tuned[size, name] for name in self._settings.tuned},
+                {
+                    name: PolicyResult(recorded[size, name], *resampled_s[size, name])
+                    for name in self._settings.policies
+                },
+            )
+            for size in sizes
         }
-        work_ms = np.array([job.work_ms for job in self._workload.trace.jobs])
-        apart = far_apart(self._workload.recorded, work_ms)
-        alone_s = self._draws(size, _ALONE, None, apart, _FEW_DRAWS).mean(axis=0)
-        return SizeResult(size, alone_s, tuned, policies)
 
-    def _resampled(self, first: int, count: int) -> list[tuple[Arrivals, int]]:
-        """Arrival sequences and the keys of their task durations."""
-        streams = [Streams(self._settings.seed, first + number) for number in range(count)]
-        return [
-            (resampled(self._workload.recorded, stream.arrivals()), stream.duration_key())
-            for stream in streams
-        ]
+    def _fitted(self) -> dict[tuple[int, str], Parameters]:
+        """Parameters by number of executors and policy; all are searched side by side."""
+        cells = [(size, name) for size in self._settings.sizes for name in self._settings.tuned]
+        best = descend_together({cell: descent(cell[1]) for cell in cells}, self._scores)
+        for size, name in cells:
+            skipped = max_scores(name) - best[size, name].scores
+            self._progress(_words(name, size), skipped * self._settings.training)
+        return {cell: best[cell].parameters for cell in cells}
 
-    def _policy(self, size: int, name: str, parameters: Parameters | None) -> PolicyResult:
-        is_main = size == self._settings.executors
-        draws = self._settings.draws if is_main else _FEW_DRAWS
-        recorded = self._draws(size, name, parameters, self._workload.recorded, draws)
-        sequences = self._evaluation if is_main else []
-        jct_s = [self._jct_s(size, name, parameters, arrivals, key) for arrivals, key in sequences]
-        return PolicyResult(
-            recorded,
-            np.array([found.mean() for found in jct_s]),
-            np.array([np.percentile(found, 95) for found in jct_s]),
-        )
-
-    def _draws(
-        self,
-        size: int,
-        name: str,
-        parameters: Parameters | None,
-        arrivals: Arrivals,
-        draws: int,
-    ) -> Float64:
-        """(draws, J) completion times of each job once, as in the trace."""
-        found = np.empty((draws, len(arrivals)))
-        for draw in range(draws):
-            key = Streams(self._settings.seed, _RECORDED, draw).duration_key()
-            found[draw, arrivals.job] = self._jct_s(size, name, parameters, arrivals, key)
-        return found
-
-    def _fit(self, size: int, name: str) -> Parameters:
-        def score(parameters: Parameters) -> float:
-            averages = [
-                self._jct_s(size, name, parameters, arrivals, duration_key).mean()
-                for arrivals, duration_key in self._training
+    def _scores(
+        self, asked: Mapping[tuple[int, str], list[Parameters]]
+    ) -> dict[tuple[int, str], list[float]]:
+        """Mean over the training sequences of the average JCT, of each candidate."""
+        runs = {
+            (size, name, place, number): _Run(
+                size, name, parameters, _Arrivals.RESAMPLED, _FIRST_TRAINING + number
+            )
+            for (size, name), candidates in asked.items()
+            for place, parameters in enumerate(candidates)
+            for number in range(self._settings.training)
+        }
+        found = self._map(_averages, runs, "tuning")
+        return {
+            (size, name): [
+                float(
+                    np.mean(
+                        [found[size, name, place, k][0] for k in range(self._settings.training)]
+                    )
+                )
+                for place in range(len(candidates))
             ]
-            return float(np.mean(averages))
+            for (size, name), candidates in asked.items()
+        }
 
-        best = descend(name, score)
-        skipped = (max_scores(name) - best.scores) * len(self._training)
-        self._progress(f"{name}, {size} slots", skipped)
-        return best.parameters
+    def _recorded(
+        self, tuned: Mapping[tuple[int, str], Parameters]
+    ) -> dict[tuple[int, str | None], Float64]:
+        """(draws, J) completion times by number of executors and policy; None: each job alone."""
+        settings = self._settings
+        runs: dict[tuple[int, str | None, int], _Run] = {}
+        for size in settings.sizes:
+            draws = settings.draws if size == settings.executors else _FEW_DRAWS
+            for name in settings.policies:
+                for draw in range(draws):
+                    runs[size, name, draw] = _Run(
+                        size, name, tuned.get((size, name)), _Arrivals.RECORDED, draw
+                    )
+            for draw in range(_FEW_DRAWS):
+                runs[size, None, draw] = _Run(size, _ALONE, None, _Arrivals.APART, draw)
+        found: dict[tuple[int, str | None], list[Float64]] = {}
+        for (size, policy, _), jct_s in self._map(_jct_s, runs, "recorded arrivals").items():
+            found.setdefault((size, policy), []).append(jct_s)
+        return {cell: np.array(rows) for cell, rows in found.items()}
 
-    def _jct_s(
-        self,
-        size: int,
-        name: str,
-        parameters: Parameters | None,
-        arrivals: Arrivals,
-        duration_key: int,
-    ) -> Float64:
-        cluster = self._settings.cluster(size)
-        found = self._workload.jct_s(cluster, name, arrivals, duration_key, parameters)
-        self._progress(f"{name}, {size} slots", 1)
+    def _resampled(
+        self, tuned: Mapping[tuple[int, str], Parameters]
+    ) -> dict[tuple[int, str], tuple[Float64, Float64]]:
+        """(sequences,) averages and 95th percentiles; empty but for the size asked for."""
+        settings = self._settings
+        runs = {
+            (name, number): _Run(
+                settings.executors,
+                name,
+                tuned.get((settings.executors, name)),
+                _Arrivals.RESAMPLED,
+                _FIRST_EVALUATION + number,
+            )
+            for name in settings.policies
+            for number in range(settings.sequences)
+        }
+        rows = self._map(_averages, runs, "resampled arrivals")
+        found = {
+            (size, name): (np.empty(0), np.empty(0))
+            for size in settings.sizes
+            for name in settings.policies
+        }
+        for name in settings.policies:
+            pairs = [rows[name, number] for number in range(settings.sequences)]
+            found[settings.executors, name] = (
+                np.array([average for average, _ in pairs]),
+                np.array([p95 for _, p95 in pairs]),
+            )
         return found
+
+    def _map(
+        self, function: Callable[[_Shared, _Run], R], runs: Mapping[K, _Run], label: str
+    ) -> dict[K, R]:
+        found: dict[K, R] = {}
+        for key, answer in self._crew.map(function, self._shared, runs, label=label):
+            found[key] = answer
+            self._progress(_words(runs[key].policy, runs[key].executors), 1)
+        return found
+
+
+def _words(policy: str, size: int) -> str:
+    return f"{policy}, {size} slots"
+
+
+def _jct_s(shared: _Shared, run: _Run) -> Float64:
+    """(J,) completion times of each job once, as in the trace."""
+    workload = shared.workload.value
+    arrivals = workload.recorded
+    if run.arrivals is _Arrivals.APART:
+        work_ms = np.array([job.work_ms for job in workload.trace.jobs])
+        arrivals = far_apart(arrivals, work_ms)
+    key = Streams(shared.settings.seed, _RECORDED, run.number).duration_key()
+    found = np.empty(len(arrivals))
+    found[arrivals.job] = _simulated_s(shared, run, arrivals, key)
+    return found
+
+
+def _averages(shared: _Shared, run: _Run) -> tuple[float, float]:
+    """Mean and 95th percentile of the completion times in a resampled sequence."""
+    stream = Streams(shared.settings.seed, run.number)
+    arrivals = resampled(shared.workload.value.recorded, stream.arrivals())
+    jct_s = _simulated_s(shared, run, arrivals, stream.duration_key())
+    return float(jct_s.mean()), float(np.percentile(jct_s, 95))
+
+
+def _simulated_s(shared: _Shared, run: _Run, arrivals: Arrivals, duration_key: int) -> Float64:
+    """(K,) completion times, in the order of the arrivals."""
+    return shared.workload.value.jct_s(
+        shared.settings.cluster(run.executors),
+        run.policy,
+        arrivals,
+        duration_key,
+        run.parameters,
+        shared.networks.value,
+    )

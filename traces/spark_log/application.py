@@ -5,9 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from files.names import clean
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_TASKS_PER_STAGE
@@ -30,13 +28,12 @@ from traces.spark_log.events import (
     StageSubmitted,
     TaskEnd,
 )
-from traces.spark_log.files import LogFiles
+from traces.spark_log.files import LogFile, LogFiles, Named
 from traces.spark_log.known import is_known
 from traces.spark_log.lines import read_lines
 from traces.spark_log.parse import event_name, parse_event
 from traces.spark_log.summary import ImportSummary
 
-MAX_UNKNOWN_TYPES = 100
 MAX_STRANGE_LINES = 1000
 """a file that begins with so many lines without one event is no event log"""
 
@@ -97,7 +94,7 @@ class Executor:
 class Application:
     """Everything of use in one log."""
 
-    path: Path
+    path: Named
     spark_version: str | None = None
     name: str | None = None
     app_id: str | None = None
@@ -225,7 +222,7 @@ def read_application(
         if record is not None:
             application.add(record)
         elif not is_known(name):
-            _count_unknown(name, summary)
+            summary.count_unknown(name)
         excess = None
         if events % _CHECK_EVERY == 0 or isinstance(record, JobStart):
             excess = application.excess(limits)
@@ -242,8 +239,8 @@ def read_application(
 
 
 def _records(
-    files: Sequence[Path], summary: ImportSummary, limits: Bounds
-) -> Iterator[tuple[Path, int, str, Event | DamageError | None]]:
+    files: Sequence[LogFile], summary: ImportSummary, limits: Bounds
+) -> Iterator[tuple[LogFile, int, str, Event | DamageError | None]]:
     """(file, line, type, event) of each line; None for an event of no use, else what is wrong."""
     for path in files:
         try:
@@ -276,11 +273,3 @@ def _counted(pieces: Iterator[bytes], summary: ImportSummary, max_bytes: int) ->
                 "the rest is not read"
             )
         yield piece
-
-
-def _count_unknown(name: str, summary: ImportSummary) -> None:
-    known = summary.unknown_events
-    name = clean(name)
-    if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
-        name = "(other)"
-    known[name] += 1

@@ -7,10 +7,11 @@ files ``events_1_APP``, ``events_2_APP`` ... between which Spark rolled over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
+from typing import BinaryIO, Literal, Protocol
 
 from traces.errors import TraceError
 
@@ -18,13 +19,32 @@ _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
 
 
+class Named(Protocol):
+    """A path, here or on another file system; its text is what messages call it."""
+
+    @property
+    def name(self) -> str:
+        """Its last part."""
+
+
+class LogFile(Named, Protocol):
+    """A file, here or on another file system."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Its bytes from the beginning.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+
 @dataclass(frozen=True)
 class LogFiles:
     """The log of one application (of one attempt to run it)."""
 
-    path: Path
+    path: Named
     """the file or the folder that a person would name"""
-    files: tuple[Path, ...]
+    files: tuple[LogFile, ...]
     """in the order of writing, at least one"""
     named: bool
     """whether the person named this very log, or a folder in which it lies"""
@@ -38,19 +58,48 @@ def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
     """
     found: dict[Path, LogFiles] = {}
     for path in paths:
-        for log in _logs_at(path):
-            found.setdefault(log.path.resolve(), log)
+        for place, log in _logs_at(path):
+            found.setdefault(place.resolve(), log)
     return list(found.values())
 
 
-def _logs_at(path: Path) -> list[LogFiles]:
+def is_hidden(name: str) -> bool:
+    """Whether a file of a folder of logs is none: checksums, markers."""
+    return name.startswith((".", "_"))
+
+
+def is_rolled_folder(name: str, inside: Iterable[str]) -> bool:
+    """Whether a folder is one log, by its name or by the names of what lies in it."""
+    return name.startswith(_ROLLED_FOLDER) or any(one.startswith("events_1_") for one in inside)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Of the files of a rolled log those that count, in the order of writing.
+
+    A compacted file stands for every file up to its own number.
+    """
+    numbered = [
+        (int(match[1]), match[2] is not None, name)
+        for name in names
+        if (match := _ROLLED_FILE.fullmatch(name)) is not None
+    ]
+    compact = max((number for number, compacted, _ in numbered if compacted), default=0)
+    kept = [
+        (number, name)
+        for number, compacted, name in numbered
+        if number > compact or (number == compact and compacted)
+    ]
+    return [name for _, name in sorted(kept)]
+
+
+def _logs_at(path: Path) -> list[tuple[Path, LogFiles]]:
     try:
         if not path.is_dir():
             if not S_ISREG(path.stat().st_mode):
                 raise TraceError(f"{path}: neither a file nor a folder")
-            return [LogFiles(path, (path,), named=True)]
+            return [(path, LogFiles(path, (path,), named=True))]
         if _is_rolled(path):
-            return [LogFiles(path, _rolled_files(path), named=True)]
+            return [(path, LogFiles(path, _rolled_files(path), named=True))]
         logs = list(_logs_in(path))
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
@@ -59,33 +108,22 @@ def _logs_at(path: Path) -> list[LogFiles]:
     return logs
 
 
-def _logs_in(folder: Path) -> Iterator[LogFiles]:
+def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
     for entry in sorted(folder.iterdir()):
-        if entry.name.startswith((".", "_")):  # checksums, markers
+        if is_hidden(entry.name):
             continue
         if entry.is_file():
-            yield LogFiles(entry, (entry,), named=False)
+            yield entry, LogFiles(entry, (entry,), named=False)
         elif _is_rolled(entry):
-            yield LogFiles(entry, _rolled_files(entry), named=False)
+            yield entry, LogFiles(entry, _rolled_files(entry), named=False)
 
 
 def _is_rolled(folder: Path) -> bool:
-    return folder.name.startswith(_ROLLED_FOLDER) or any(folder.glob("events_1_*"))
+    return is_rolled_folder(folder.name, (entry.name for entry in folder.iterdir()))
 
 
 def _rolled_files(folder: Path) -> tuple[Path, ...]:
-    """The files by number; a compacted file stands for every file up to its own number."""
-    numbered = [
-        (int(match[1]), match[2] is not None, entry)
-        for entry in folder.iterdir()
-        if (match := _ROLLED_FILE.fullmatch(entry.name)) is not None
-    ]
-    if not numbered:
+    names = in_order(entry.name for entry in folder.iterdir())
+    if not names:
         raise TraceError(f"{folder}: the rolled log holds no file events_N_...")
-    compact = max((number for number, compacted, _ in numbered if compacted), default=0)
-    kept = [
-        (number, entry)
-        for number, compacted, entry in numbered
-        if number > compact or (number == compact and compacted)
-    ]
-    return tuple(entry for _, entry in sorted(kept))
+    return tuple(folder / name for name in names)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from files.names import clean
 from traces.bounds import DEFAULT, Bounds
@@ -15,19 +15,32 @@ from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.dag import GroupBy
 from traces.spark_log.events import SETTINGS
-from traces.spark_log.files import LogFiles, find_logs
+from traces.spark_log.files import LogFiles, Named, find_logs
 from traces.spark_log.names import FORMAT
 from traces.spark_log.slots import task_cpus
 from traces.spark_log.summary import ImportSummary
+from traces.thinning import thinned
+
+
+class HowToRead(NamedTuple):
+    """What `read_spark_logs` is told beside the paths."""
+
+    group_by: GroupBy = GroupBy.SQL
+    executors: int | None = None
+    samples: int | None = None
+    limits: Bounds = DEFAULT
 
 
 @dataclass(frozen=True)
-class _Recorded:
-    """What one log gives."""
+class ReadLog:
+    """What the log of one application gives."""
 
-    label: str
-    facts: dict[str, Any]
-    jobs: list[RecordedJob]
+    summary: ImportSummary
+    """of this log alone; without the applications and jobs that a trace makes of it"""
+    label: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    jobs: tuple[RecordedJob, ...] = ()
+    """none where the log cannot be used, which the summary tells"""
 
 
 def read_spark_logs(
@@ -35,6 +48,7 @@ def read_spark_logs(
     *,
     group_by: GroupBy = GroupBy.SQL,
     executors: int | None = None,
+    samples: int | None = None,
     name: str | None = None,
     limits: Bounds = DEFAULT,
 ) -> tuple[Trace, ImportSummary]:
@@ -50,6 +64,7 @@ def read_spark_logs(
         group_by: what makes one job.
         executors: the executor level under which all durations are filed; None measures it for
             each job: the largest number of its tasks that ran at once.
+        samples: about so many durations of each stage are kept (`traces.thinning`); None keeps all.
         name: of the trace; None takes that of the first path.
         limits: how much is taken in of one log; what lies beyond is not read, which is counted.
 
@@ -57,8 +72,35 @@ def read_spark_logs(
         TraceError: a path named by the caller cannot be read or is no event log, a folder holds
             none, or no job of all logs ran to its end.
     """
+    how = HowToRead(group_by, executors, samples, limits)
+    logs = (read_log(log, how) for log in find_logs(paths))
+    return trace_of_logs(logs, paths, group_by=group_by, name=name)
+
+
+def trace_of_logs(
+    logs: Iterable[ReadLog],
+    paths: Sequence[Named],
+    *,
+    group_by: GroupBy,
+    name: str | None = None,
+) -> tuple[Trace, ImportSummary]:
+    """What was read of each log, in the order of the logs, as one trace.
+
+    Args:
+        logs: taken one at a time.
+        paths: what a person named.
+        group_by: by which they were read.
+        name: as for `read_spark_logs`.
+
+    Raises:
+        TraceError: no job of all logs ran to its end.
+    """
     summary = ImportSummary()
-    applications = list(_read_all(find_logs(paths), group_by, executors, summary, limits))
+    applications: list[ReadLog] = []
+    for log in logs:
+        summary.add(log.summary)
+        if log.jobs:
+            applications.append(log)
     labels = list(_unique(application.label for application in applications))
     rows = [
         (recorded.start_ms, position, recorded)
@@ -79,7 +121,7 @@ def read_spark_logs(
         "format": FORMAT,
         "source": [clean(path.name) for path in paths],
         "group_by": group_by.value,
-        "applications": [application.facts for application in applications],
+        "applications": [dict(application.facts) for application in applications],
         "recorded": {
             job_name: _times(position, recorded, origin_ms)
             for job_name, (_, position, recorded) in zip(names, rows, strict=True)
@@ -99,29 +141,29 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
     }
 
 
-def _read_all(
-    logs: Iterable[LogFiles],
-    by: GroupBy,
-    executors: int | None,
-    summary: ImportSummary,
-    limits: Bounds,
-) -> Iterator[_Recorded]:
-    """The logs that have jobs; one at a time, since the tables of one may be large."""
-    for log in logs:
-        try:
-            application = read_application(log, summary, limits)
-        except TraceError as error:
-            if log.named:
-                raise
-            summary.skip_file(str(error))
-            continue
-        assembler = JobAssembler(application, executors, summary)
-        jobs = assembler.jobs(by)
-        if not jobs:
-            summary.skip_file(f"{log.path}: no job ran to its end")
-            continue
-        facts = _facts(application, assembler.placement.slots)
-        yield _Recorded(facts["name"], facts, jobs)
+def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
+    """The jobs of one log; its tables, which may be large, are gone when this returns.
+
+    Raises:
+        TraceError: a log that was named cannot be read or is no event log.
+    """
+    summary = ImportSummary()
+    try:
+        application = read_application(log, summary, how.limits)
+    except TraceError as error:
+        if log.named:
+            raise
+        summary.skip_file(str(error))
+        return ReadLog(summary)
+    assembler = JobAssembler(application, how.executors, summary)
+    jobs = assembler.jobs(how.group_by)
+    if not jobs:
+        summary.skip_file(f"{log.path}: no job ran to its end")
+        return ReadLog(summary)
+    if how.samples is not None:
+        jobs = [replace(one, job=thinned(one.job, how.samples)) for one in jobs]
+    facts = _facts(application, assembler.placement.slots)
+    return ReadLog(summary, facts["name"], facts, tuple(jobs))
 
 
 def _facts(application: Application, slots: int) -> dict[str, Any]:
@@ -152,7 +194,7 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
         yield found
 
 
-def _places(paths: Sequence[Path]) -> str:
+def _places(paths: Sequence[Named]) -> str:
     return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
 
 

@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from files.names import clean
+
 MAX_FAULTS = 20
 """faults told one by one; further ones are only counted"""
+MAX_UNKNOWN_TYPES = 100
+"""types of unknown events counted one by one"""
 
 
 @dataclass
@@ -63,6 +67,26 @@ class ImportSummary:
         """Count a file of a folder that is not kept; `reason` names it."""
         self.files_skipped += 1
         self._tell(reason)
+
+    def count_unknown(self, event: str, times: int = 1) -> None:
+        """Count events of a type that no Spark version known here writes."""
+        known = self.unknown_events
+        name = clean(event)
+        if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
+            name = "(other)"
+        known[name] += times
+
+    def add(self, other: ImportSummary) -> None:
+        """Count what `other` counts, too."""
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+        self.unused_jobs.update(other.unused_jobs)
+        self.unused_tasks.update(other.unused_tasks)
+        for event, times in other.unknown_events.items():
+            self.count_unknown(event, times)
+        for fault in other.faults:
+            self._tell(fault)
 
     def _tell(self, fault: str) -> None:
         if len(self.faults) < MAX_FAULTS:

@@ -1,0 +1,109 @@
+"""Where a command computes: options that several subcommands share, and the crew they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from decima.cli.options import added
+from decima.evaluation.config import ConfigError
+from parallel.crew import Crew
+from parallel.local import HERE, LocalCrew
+
+
+class Where(NamedTuple):
+    """What the options of `crew_options` say."""
+
+    workers: int
+    """processes on this machine"""
+    cluster: str | None
+    """URL of a Spark master; None: this machine alone"""
+    archive: Path | None
+    """Python and this package for the executors of `cluster`"""
+
+
+def crew_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add `--workers`, with this help, and the options of a cluster.
+
+    The command gets them as one argument, `where`.
+    """
+    options = (
+        click.option("--workers", default=1, show_default=True, help=workers),
+        click.option(
+            "--cluster",
+            metavar="URL",
+            help="Compute on this Spark cluster, with the same results: spark://HOST:7077, yarn, "
+            "k8s://..., or local-cluster[2,1,1024] to try.",
+        ),
+        click.option(
+            "--cluster-archive",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Python and this package for the executors, by `decima cluster pack`; without it "
+            "every host needs both.",
+        ),
+    )
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_where(
+            workers: int, cluster: str | None, cluster_archive: Path | None, **others: Any
+        ) -> None:
+            command(where=Where(workers, cluster, cluster_archive), **others)
+
+        return added(with_where, *options)
+
+    return add
+
+
+@contextmanager
+def open_crew(where: Where, name: str) -> Iterator[Crew]:
+    """Those who compute all of a command; they end with the block.
+
+    Raises:
+        ValueError: (one line) options that contradict each other, or there is no such cluster.
+    """
+    if where.cluster is not None and where.workers != 1:
+        raise ConfigError("--workers counts processes on this machine: it contradicts --cluster")
+    with open_machine(where) if where.cluster is None else open_cluster(where, name) as crew:
+        yield crew
+
+
+@contextmanager
+def open_machine(where: Where) -> Iterator[Crew]:
+    """The processes of `--workers`.
+
+    Raises:
+        ValueError: (one line) fewer than one.
+    """
+    if where.cluster is None and where.archive is not None:
+        raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
+    with HERE if where.workers == 1 else LocalCrew(where.workers) as crew:
+        yield crew
+
+
+@contextmanager
+def open_cluster(where: Where, name: str) -> Iterator[Crew]:
+    """The executors of `--cluster`, in a Spark application called `name`.
+
+    Raises:
+        ClusterError: (one line) there is no such cluster, or it does not fit.
+    """
+    # Only who wants a cluster needs pyspark.
+    from decima.fingerprint import fingerprint
+    from parallel.greeting import check_executors
+    from parallel.session import open_session
+    from parallel.spark import SparkCrew
+
+    context = open_session(str(where.cluster), name=name, archive=where.archive)
+    try:
+        click.echo("asking the executors; a new host compiles first, about a minute", err=True)
+        check_executors(context, fingerprint)
+        with SparkCrew(context) as crew:
+            yield crew
+    finally:
+        context.stop()

@@ -1,0 +1,135 @@
+"""What must be the same wherever the work is done: the code, its libraries and what they compute.
+
+Asked of every executor by `parallel.greeting`. The first process of a host that answers compiles
+the kernels that runs need; others of that host wait for it and load them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from decima.agent.columns import FEATURE_VERSION
+from decima.kernels import POLICIES
+from traces import Job, LevelDurations, Stage, Trace, to_arrays
+
+_LIBRARIES = ("numpy", "numba", "torch", "pyarrow")
+_OURS = "decima-scheduler"
+COMPILING_S = 900.0
+"""who has waited so long for another process that compiles does it too"""
+_DECIMALS = 2
+"""of what is hashed, in milliseconds and logits: far above the last bits in which processors of
+different kinds differ, far below what another version of the code makes of it"""
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Of our package and its source, of Python and of the libraries that compute."""
+    found = {_OURS: _version(_OURS), "sources of kernels": POLICIES.fingerprint()}
+    found["feature version"] = str(FEATURE_VERSION)
+    found["Python"] = platform.python_version()
+    # Builds for another device (2.13.0+cpu) compute the same on the processor.
+    return found | {name: _version(name).partition("+")[0] for name in _LIBRARIES}
+
+
+@cache
+def fingerprint() -> Mapping[str, str]:
+    """`versions`, and a digest of what the kernels and the shipped network make of a few jobs."""
+    with _one_process_of_this_host():
+        values = np.concatenate([*played()])
+    return {**versions(), "computed": digest(values)}
+
+
+def digest(values: NDArray[np.float64]) -> str:
+    """Sixteen hex digits over rounded numbers."""
+    rounded = np.round(values, _DECIMALS) + 0.0  # no negative zero
+    return hashlib.sha256(rounded.tobytes()).hexdigest()[:16]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@contextlib.contextmanager
+def _one_process_of_this_host() -> Iterator[None]:
+    """Compile alone; without a place for machine code everybody compiles anyway."""
+    folder = Path(POLICIES.folder)
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=COMPILING_S)
+    except (OSError, Timeout):
+        pass
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def played() -> Iterator[NDArray[np.float64]]:
+    """Completion times under the fitted rule and under the network, and its first logits."""
+    # torch takes a second to load, which `versions` need not wait for.
+    from decima.agent import plans
+    from decima.agent.rollout import Lanes, Lockstep
+    from decima.agent.scales import Scales
+    from decima.learned import load
+    from decima.policies import SHIPPED_MODEL, Heuristic
+    from spark_sim import Cluster, Simulator
+    from spark_sim.tables import State
+    from spark_sim.vector import Run
+
+    arrays = to_arrays(_trace())
+    cluster = Cluster(num_executors=5)
+    arrival_ms = np.array([0.0, 0.0, 900.0, 2_500.0])
+    job = np.array([0, 1, 2, 0], np.int32)
+    rule = Heuristic("es_rules")
+    simulator = Simulator(arrays, cluster, arrival_ms, job, duration_key=7)
+    rule.play(simulator)
+    yield simulator.state.jobs["completion_ms"]
+    lanes = Lanes(arrays, cluster, [Run(arrival_ms, job, 7), Run(arrival_ms, job, 8)], None)
+    lockstep = Lockstep(load(SHIPPED_MODEL), Scales.of(arrays), lanes)
+    for number, step in enumerate(lockstep):
+        wanted = plans.preferences(step.plans, step.seen.legal)
+        if number == 0:
+            yield np.concatenate([part.numpy().astype(np.float64)[:4] for part in step.seen.scores])
+            own = lockstep.simulators.state(0)
+            state = State._make([*(table.copy() for table in own[:-1]), own.trace])
+            rule.branch(state, lockstep.simulators.own_numbers(wanted), 0)
+            yield state.jobs["completion_ms"]
+        lockstep.simulators.follow(wanted)
+    for state in lockstep.states():
+        yield state.jobs["completion_ms"]
+
+
+def _trace() -> Trace:
+    """Three jobs: a diamond, a chain and a single stage, of durations that are no round numbers."""
+
+    def stage(name: str, tasks: int, task_ms: float, parents: tuple[int, ...] = ()) -> Stage:
+        spread = task_ms * (1 + 0.37 * np.sin(np.arange(1, 12)))
+        levels = (
+            LevelDurations.of(n, fresh_ms=1.9 * spread, first_ms=1.2 * spread, rest_ms=spread)
+            for n in (2, 5)
+        )
+        return Stage(name, tasks, parents, tuple(levels))
+
+    diamond = (
+        stage("a", 5, 310.7),
+        stage("b", 3, 120.3, (0,)),
+        stage("c", 7, 95.1, (0,)),
+        stage("d", 1, 401.9, (1, 2)),
+    )
+    chain = (stage("a", 9, 77.7), stage("b", 2, 530.1, (0,)))
+    jobs = (Job("diamond", diamond), Job("chain", chain), Job("one", (stage("a", 4, 222.2),)))
+    return Trace("fingerprint", jobs)

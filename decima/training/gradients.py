@@ -1,0 +1,174 @@
+"""The tasks that differentiate: the share of one shard in a gradient.
+
+An iteration is cut into shards by the configuration. Shares are added up in their order, each from
+what its shard played, in its order: so results depend on the number of shards and never on that of
+processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from decima.agent import plans
+from decima.agent.graph import GraphSorter
+from decima.agent.network import PolicyNetwork, Scores
+from decima.agent.plans import Taken
+from decima.training.config import TrainConfig
+from decima.training.rollouts import Ground, Rollouts
+from parallel.crew import Kept
+from rl import objectives
+from rl.optimiser import flat_gradient
+from traces.numbers import Float64, Int64
+
+_SHUFFLE_STREAM = 11
+CHUNK = 512
+"""decisions that are scored at once: more need more memory and take no less time"""
+BLOCK = 64
+"""decisions of one lane that stay together in a minibatch, since they share embeddings"""
+
+
+class Request(NamedTuple):
+    """Which gradient is wanted."""
+
+    step: int
+    """which minibatch of which pass: pass x minibatches + minibatch"""
+    total: float
+    """plans of a minibatch over all shards"""
+    mean: float
+    std: float
+    """by which advantages are shifted and divided"""
+    entropy_weight: float
+
+
+class Differentiating(NamedTuple):
+    """What the shares of one gradient have in common."""
+
+    ground: Kept[Ground]
+    played: Kept[Sequence[Sequence[Rollouts]]]
+    """of the iteration, by shard"""
+    iteration: int
+    weights: Tensor  # (P,)
+    request: Request
+
+
+class Part(NamedTuple):
+    """A shard's share of a gradient; shares add up."""
+
+    gradient: Tensor  # (P,)
+    loss: float
+    entropy: float
+    divergence: float
+    clipped: float
+
+
+class _Block(NamedTuple):
+    """Decisions of one group that stay together."""
+
+    group: int
+    rows: Int64
+
+
+def gradient(shared: Differentiating, shard: int) -> Part:
+    """The gradient on a shard's part of one minibatch."""
+    ground, request = shared.ground.value, shared.request
+    network = ground.network(shared.weights)
+    update = ground.config.update
+    played = shared.played.value[shard]
+    number, place = divmod(request.step, update.minibatches)
+    chosen = _minibatches(played, ground.config, (shared.iteration, number, shard))[place]
+    sums = np.zeros(4)
+    for group, rollouts in enumerate(played):
+        _, sorter = ground.jobs(rollouts.setting)
+        differ = _Differ(ground.config, network, rollouts, sorter)
+        rows = [one.rows for one in chosen if one.group == group]
+        index = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int64)
+        for first in range(0, len(index), CHUNK):
+            sums += differ.add(index[first : first + CHUNK], request)
+    return Part(flat_gradient(network), *sums.tolist())
+
+
+class _Differ:
+    """Adds gradients on the rollouts of one group to those that the network holds."""
+
+    def __init__(
+        self, config: TrainConfig, network: PolicyNetwork, rollouts: Rollouts, sorter: GraphSorter
+    ) -> None:
+        self._config = config
+        self._network = network
+        self._rollouts = rollouts
+        self._sorter = sorter
+
+    def add(self, index: Int64, request: Request) -> Float64:
+        """Add the gradient on a chunk; returns (4,) its loss, entropy, divergence and clipped."""
+        found = self._rollouts
+        graph = found.recording.graph(index, self._sorter)
+        own, rows = found.recording.plans_of(index)
+        scores: Scores = self._network(graph)
+        taken = plans.taken(scores, graph, own)
+        advantage = objectives.normalised(_tensor(found.advantage[rows]), request.mean, request.std)
+        old = _tensor(found.recording.log_prob[rows])
+        loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
+        loss = loss + objectives.entropy_loss(
+            taken.entropy, request.entropy_weight, total=request.total
+        )
+        if self._config.credit.baseline == "critic":
+            value = scores.value.index_select(0, torch.from_numpy(own.decision))
+            target = _tensor(found.target[rows])
+            loss = loss + objectives.value_loss(value, target, total=request.total)
+        loss.backward()  # type: ignore[no-untyped-call]
+        entropy = float(taken.entropy.detach().sum()) / request.total
+        return np.array([float(loss.detach()), entropy, divergence, clipped])
+
+    def _policy_loss(
+        self, taken: Taken, old: Tensor, advantage: Tensor, request: Request
+    ) -> tuple[Tensor, float, float]:
+        update = self._config.update
+        if update.passes * update.minibatches == 1:
+            found = objectives.policy_gradient_loss(taken.log_prob, advantage, total=request.total)
+            return found, 0.0, 0.0
+        parts = objectives.clipped_ratio_loss(
+            taken.log_prob, old, advantage, update.clip, total=request.total
+        )
+        return parts.loss, float(parts.approximate_kl), float(parts.clip_fraction)
+
+
+def _minibatches(
+    played: Sequence[Rollouts], config: TrainConfig, key: tuple[int, int, int]
+) -> list[list[_Block]]:
+    """The minibatches of one pass: whole blocks, in a new order each time.
+
+    Args:
+        played: by the shard.
+        config: of the training.
+        key: iteration, pass and shard.
+    """
+    blocks = [
+        _Block(group, rows)
+        for group, rollouts in enumerate(played)
+        for rows in _blocks(rollouts.recording.decisions.lane)
+    ]
+    seeds = np.random.SeedSequence(config.seed, spawn_key=(*key, _SHUFFLE_STREAM))
+    order = np.random.default_rng(seeds).permutation(len(blocks))
+    parts = np.array_split(order, config.update.minibatches)
+    return [[blocks[index] for index in part] for part in parts]
+
+
+def _tensor(values: Float64) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def _blocks(lane: Int64) -> list[Int64]:
+    """Runs of up to `BLOCK` decisions, each of one lane and in the order of time."""
+    order = np.argsort(lane, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(lane[order])) + 1, len(order))
+    found: list[Int64] = []
+    first = 0
+    for end in ends:
+        found.extend(order[start : min(start + BLOCK, end)] for start in range(first, end, BLOCK))
+        first = int(end)
+    return found

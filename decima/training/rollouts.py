@@ -1,0 +1,176 @@
+"""The tasks that play: a function of (weights, iteration, sequences, seed), and of nothing else.
+
+A task plays neighbours of one setting side by side. Which ones, the configuration says
+(`EpisodeSource`): so what comes back does not depend on who plays, or how many do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from decima.agent.graph import GraphSorter
+from decima.agent.network import PolicyNetwork
+from decima.agent.recording import Recording
+from decima.agent.rollout import Lanes, play_out
+from decima.agent.scales import Scales
+from decima.policies import Heuristic
+from decima.training.config import TrainConfig
+from decima.training.credit import to_spread
+from decima.training.episodes import Episode, EpisodeSource, Setting, played
+from decima.training.play import Batch, Player
+from parallel.crew import Kept
+from rl.optimiser import set_flat_parameters
+from spark_sim.metrics import measure
+from traces.arrays import TraceArrays
+from traces.numbers import MS_PER_S, Float64
+
+REFERENCES = ("strict_fair", "es_rules", "es_rule", "tuned_srw", "tuned_weighted_fair")
+"""the heuristics that scores are relative to, the first one above all"""
+
+AverageJct = dict[str, list[float]]
+"""by setting: average JCT in s of each run, unfinished jobs with their age"""
+
+
+class Ground:
+    """What all tasks of a training share, and no iteration changes."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        """
+        Raises:
+            ValueError: (one line) a trace breaks a rule.
+        """
+        self.config = config
+        self.source = EpisodeSource(config)
+        self._sorters: dict[tuple[str, str, int], GraphSorter] = {}
+
+    def jobs(self, setting: Setting) -> tuple[TraceArrays, GraphSorter]:
+        """The jobs of a setting, and what brings their stages into order."""
+        arrays = self.source.workload(setting).arrays
+        key = setting.trace_key()
+        if key not in self._sorters:
+            self._sorters[key] = GraphSorter(arrays)
+        return arrays, self._sorters[key]
+
+    def network(self, weights: Tensor) -> PolicyNetwork:
+        """The one network of this process, with these (P,) weights and no gradient."""
+        # More threads would change the order of additions, and are slower on matrices so small.
+        torch.set_num_threads(1)
+        set_flat_parameters(self._network, weights)
+        self._network.zero_grad()
+        return self._network
+
+    @cached_property
+    def _network(self) -> PolicyNetwork:
+        return initial_network(self.config)
+
+
+class Rollouts(NamedTuple):
+    """What was recorded of the episodes of a group, M runs with Q plans, and what they earned."""
+
+    setting: Setting
+    recording: Recording
+    advantage: Float64  # (Q,)
+    target: Float64  # (Q,)
+    reward: float
+    """sum over all runs"""
+    time_s: Float64  # (M,) length of each run
+    jct_s: list[float]
+    """average JCT of each run"""
+    reference_jct_s: list[float]
+    """of each episode under the first of `REFERENCES`"""
+
+
+class Playing(NamedTuple):
+    """What the rollouts of an iteration share."""
+
+    ground: Kept[Ground]
+    weights: Tensor  # (P,) of the network that plays
+    iteration: int
+    rate: float
+    """average reward a second so far"""
+
+
+def play(shared: Playing, episodes: range) -> Rollouts | None:
+    """Play some sequences of an iteration and assign credit; None if they held no decision."""
+    ground = shared.ground.value
+    own = ground.source.of_iteration(shared.iteration, episodes)
+    setting = own[0].setting
+    arrays, sorter = ground.jobs(setting)
+    player = Player(ground.config, arrays, sorter)
+    batch = player.play(ground.network(shared.weights), own, shared.rate, shared.iteration)
+    if batch is None:
+        return None
+    return Rollouts(
+        setting,
+        batch.recording,
+        _spread(ground.config, batch),
+        batch.target,
+        batch.reward,
+        np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
+        [measure(state).avg_jct_s for state in batch.states],
+        reference_jct_s(own, arrays, REFERENCES[0]),
+    )
+
+
+class Validating(NamedTuple):
+    """What the runs of a validation share."""
+
+    ground: Kept[Ground]
+    weights: Tensor | None  # (P,); None where heuristics alone play
+
+
+class Validation(NamedTuple):
+    """Held-back sequences of one setting under one policy."""
+
+    heuristic: str | None
+    """None: the network, by its likeliest plans"""
+    episodes: range
+
+
+def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
+    """The setting, and the average JCT of each sequence."""
+    ground = shared.ground.value
+    own = ground.source.for_validation(task.episodes)
+    setting = own[0].setting
+    arrays, _ = ground.jobs(setting)
+    if task.heuristic is not None:
+        return setting.label, reference_jct_s(own, arrays, task.heuristic)
+    if shared.weights is None:
+        raise TypeError("a network plays by weights, and there are none")
+    lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], None)
+    states = play_out(ground.network(shared.weights), Scales.of(arrays), lanes).states
+    return setting.label, [measure(state).avg_jct_s for state in states]
+
+
+def by_setting(found: Iterable[tuple[str, list[float]]]) -> AverageJct:
+    """The runs of each setting, in their order."""
+    joined: AverageJct = {}
+    for label, values in found:
+        joined.setdefault(label, []).extend(values)
+    return joined
+
+
+def initial_network(config: TrainConfig) -> PolicyNetwork:
+    """New weights, and the rule that the configuration names."""
+    network = PolicyNetwork(config.network)
+    if config.rule is not None:
+        network.follow_rule(config.rule)
+    return network
+
+
+def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, name: str) -> list[float]:
+    """Average JCT of episodes of one setting under a heuristic."""
+    return [measure(played(one, arrays, Heuristic(name))).avg_jct_s for one in episodes]
+
+
+def _spread(config: TrainConfig, batch: Batch) -> Float64:
+    """Advantages; those of branches relative to those of their setting."""
+    if config.credit.method == "returns":
+        return batch.advantage
+    return to_spread(batch.advantage, np.zeros(len(batch.advantage), np.int64))

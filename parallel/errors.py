@@ -1,0 +1,20 @@
+"""What goes wrong with tasks and clusters."""
+
+from __future__ import annotations
+
+
+class ClusterError(ValueError):
+    """A cluster that cannot be used as asked; the message is one line for whoever named it."""
+
+
+class TaskError(RuntimeError):
+    """A task failed, or its process died: the message names the task, the cause tells where."""
+
+
+class TaskRefusedError(ValueError):
+    """A task raised a ValueError: its input breaks a rule. The message is the task's own."""
+
+    def __init__(self, message: str, origin: str) -> None:
+        """`origin`: module of the error's class, or where a plain ValueError was raised."""
+        super().__init__(message)
+        self.origin = origin

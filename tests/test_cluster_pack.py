@@ -1,0 +1,142 @@
+"""`decima cluster pack`: what goes into the archive, and that it runs where it is unpacked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import decima.cluster.pack
+from decima.cli.main import main
+from decima.cluster.pack import _runtime, pack
+from parallel.errors import ClusterError
+from tests.test_cli_traces import assert_one_error_line
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_what_runs_need_goes_along_and_nothing_else() -> None:
+    """Requirements of requirements, too; no extra of ours: no Spark, no tests, no documentation."""
+    names = {str(one.metadata["Name"]).lower() for one in _runtime("decima-scheduler")}
+    assert {"numpy", "numba", "llvmlite", "torch", "pyarrow", "pydantic-core"} <= {
+        name.replace("_", "-") for name in names
+    }
+    assert names & {"pyspark", "py4j", "pytest", "selenium", "mkdocs", "hypothesis"} == set()
+    assert "decima-scheduler" not in names
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few requirements, so that packing takes a moment."""
+
+    def few(_name: str) -> Iterator[Distribution]:
+        yield from map(importlib.metadata.distribution, ("click", "filelock"))
+
+    monkeypatch.setattr(decima.cluster.pack, "_runtime", few)
+
+
+PROGRAM = """
+import importlib.metadata, json, sys
+import click, files.names, parallel.session
+print(json.dumps([
+    sys.prefix, files.names.__file__, click.__file__, importlib.metadata.version("decima-scheduler")
+]))
+"""
+
+
+@pytest.mark.usefixtures("light")
+def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
+    """Twice in different places, by the path that executors use; our code is that of this test."""
+    archive = tmp_path / "decima.tar.gz"
+    packed = pack(archive)
+    assert packed.num_bytes == archive.stat().st_size
+    for place in ("one", "two"):
+        folder = tmp_path / place
+        with tarfile.open(archive) as content:
+            content.extractall(folder / "environment", filter="fully_trusted")  # noqa: S202 - ours
+        done = subprocess.run(  # noqa: S603 - what was just packed
+            ["./environment/bin/python", "-c", PROGRAM],
+            cwd=folder,
+            env={},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        prefix, ours, theirs, version = json.loads(done.stdout)
+        assert Path(prefix) == folder / "environment"
+        assert Path(ours).is_relative_to(prefix)
+        assert Path(theirs).is_relative_to(prefix)
+        assert version == importlib.metadata.version("decima-scheduler")
+        copied = Path(ours).parents[1]
+        same = [
+            path.relative_to(ROOT) for path in (ROOT / "decima").rglob("*") if path.suffix == ".py"
+        ]
+        assert all((copied / path).read_bytes() == (ROOT / path).read_bytes() for path in same)
+        assert (copied / "decima/data/decima.safetensors").is_file()
+
+
+@pytest.mark.usefixtures("light")
+def test_the_archive_names_nobody_and_no_folder_of_this_machine(tmp_path: Path) -> None:
+    """But for the Python that hosts must have, which can be another."""
+    archive = tmp_path / "decima.tgz"
+    packed = pack(archive, Path("/opt/python/bin/python3.11"))
+    assert packed.python == Path("/opt/python/bin/python3.11")
+    with tarfile.open(archive) as content:
+        members = {member.name: member for member in content}
+        settings = content.extractfile("pyvenv.cfg")
+        assert settings is not None
+        assert b"home = /opt/python/bin\n" in settings.read()
+    assert members["bin/python"].linkname == "/opt/python/bin/python3.11"
+    assert {member.uname for member in members.values()} == {""}
+    assert not any("direct_url" in name or name.startswith("/") for name in members)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-o", "decima.whl"), "decima.whl: an archive ends in .tar.gz or .tgz"),
+        (("-o", "none/decima.tar.gz"), "there is no folder"),
+        (("-o", "decima.tar.gz", "--python", "python3"), "hosts need its path from the root"),
+        ((), "Missing option '-o'"),
+    ],
+)
+def test_wrong_output_is_refused_before_anything_is_packed(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line, and nothing is left."""
+    monkeypatch.chdir(tmp_path)
+    assert_one_error_line(CliRunner().invoke(main, ["cluster", "pack", *arguments]), words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_requirement_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written."""
+    real = importlib.metadata.distribution
+
+    def without_numba(name: str) -> Distribution:
+        if name == "numba":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", without_numba)
+    with pytest.raises(ClusterError, match="numba is not installed, but decima-scheduler requires"):
+        pack(tmp_path / "decima.tar.gz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_python_of_an_archive_is_of_this_version() -> None:
+    """And not that of the environment, which no other host has."""
+    found = decima.cluster.pack._base_python()
+    assert found.exists()
+    assert found.is_relative_to(sys.base_prefix) or sys.prefix == sys.base_prefix

@@ -1,0 +1,115 @@
+"""The same bytes from a Spark of two executors as from this machine, also when one is killed.
+
+Slow (minutes, most of them Spark's start): `pytest -m slow tests/test_cluster_runs.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from decima import evaluate
+from decima.rule_fit.config import RuleFitConfig
+from decima.rule_fit.fit import Budget, fit_rule
+from decima.training.learner import Crews, DecimaLearner
+from decima.tuning import tune
+from parallel.local import HERE, LocalCrew
+from parallel.session import open_session
+from parallel.spark import SparkCrew
+from tests.commands import small_config
+from tests.spark_work import until
+from tests.test_spark_cluster import executors
+from tests.test_training import assert_equal, final_weights, small
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
+
+FIVE = ("iterations=5", "validation.every=5", "episodes.growth_iterations=5")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCrew]:
+    """Two executors of one core each."""
+    context = open_session("local-cluster[2,1,1024]", name="runs")
+    try:
+        with SparkCrew(context) as crew:
+            yield crew
+    finally:
+        context.stop()
+
+
+def test_five_iterations_give_the_weights_of_two_local_workers(
+    cluster: SparkCrew, trace_file: Path, tmp_path: Path
+) -> None:
+    """And the state of the optimiser, and every figure of every iteration."""
+    config = small(trace_file, *FIVE)
+    on_cluster = final_weights(tmp_path / "cluster", config, crews=Crews(cluster, HERE))
+    with LocalCrew(2) as crew:
+        here = final_weights(tmp_path / "here", config, crews=Crews(crew, crew))
+    assert_equal(on_cluster, here)
+    assert (tmp_path / "cluster" / "best.safetensors").read_bytes() == (
+        tmp_path / "here" / "best.safetensors"
+    ).read_bytes()
+
+
+def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
+    cluster: SparkCrew, trace_file: Path
+) -> None:
+    """Killed with -9 while rollouts run: they are played again, elsewhere."""
+    long = (
+        "episodes.start_jobs=60",
+        "episodes.end_jobs=60",
+        "credit.states=400",
+        "credit.plans=16",
+    )
+    config = small(trace_file, *long)
+    learner = DecimaLearner(config, Crews(cluster, HERE))
+    tracker = cluster.context.statusTracker()
+    killed: list[int] = []
+
+    def kill() -> None:
+        if until(lambda: len(tracker.getActiveStageIds()) > 0, 60):
+            time.sleep(0.3)  # the tasks have begun
+            killed.append(len(tracker.getActiveStageIds()))
+            os.kill(executors()[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    learner.iterate(0)
+    killer.join()
+    assert killed == [1]  # a stage was under way
+
+    undisturbed = DecimaLearner(config)
+    undisturbed.iterate(0)
+    assert torch.equal(learner.state()["weights"], undisturbed.state()["weights"])
+
+
+def test_an_evaluation_is_the_same(cluster: SparkCrew, trace_file: Path) -> None:
+    """Heuristics, one that draws, and a learned policy."""
+    config = small_config(trace_file, policies=("strict_fair", "random", "decima"))
+    found, expected = evaluate(config, crew=cluster), evaluate(config)
+    for name, own in found.policies.items():
+        for one, other in zip(own.runs, expected.policies[name].runs, strict=True):
+            np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
+
+
+def test_a_fit_is_the_same(cluster: SparkCrew, trace_file: Path) -> None:
+    """Weights and scores of `fit_rule`, and what `tune` finds."""
+    settings = (small_config(trace_file), small_config(trace_file, interarrival_s=2))
+    config = RuleFitConfig(settings, population=4, sequences=1, validation=2)
+    found = fit_rule(config, Budget(generations=2), crew=cluster)
+    expected = fit_rule(config, Budget(generations=2))
+    assert (found.found, found.score) == (expected.found, expected.score)
+
+    tuned = [
+        tune("tuned_weighted_fair", small_config(trace_file), held_back=7, crew=crew)
+        for crew in (cluster, HERE)
+    ]
+    assert tuned[0].to_json() == tuned[1].to_json()

@@ -1,0 +1,143 @@
+"""A trace as a folder of parts: whole or not at all, and refused where it is damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import traces.dataset
+from decima.cli.main import main
+from tests.test_cli_traces import assert_one_error_line
+from traces import Trace, TraceError, load_trace, read_trace, write_trace
+from traces.bounds import Bounds
+from traces.dataset import MANIFEST, read_dataset, write_dataset
+from traces.synthetic import chain, fork_join
+
+LOGS = Path(__file__).parent / "data" / "spark_logs"
+
+
+def several() -> Trace:
+    """Four jobs of a few durations each."""
+    jobs = (chain("a", (4, 1, 3)), fork_join("b", (2, 5)), chain("c", (1,)), chain("d", (2, 2)))
+    return Trace("several", jobs, {"source": "here"})
+
+
+def test_a_folder_of_parts_is_the_trace_that_was_written(tmp_path: Path) -> None:
+    """Jobs in their order, name and metadata; every part is a trace file of its own."""
+    folder = tmp_path / "several"
+    write_dataset(several(), folder, part_values=10)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet", MANIFEST]
+    found = load_trace(folder)
+    write_trace(found, tmp_path / "found.parquet")
+    write_trace(several(), tmp_path / "given.parquet")
+    assert (tmp_path / "found.parquet").read_bytes() == (tmp_path / "given.parquet").read_bytes()
+    assert [job.name for job in read_trace(folder / "part-00000.parquet").jobs] == ["a"]
+
+
+def test_nothing_is_left_of_a_folder_that_could_not_be_written_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second part fails."""
+    written: list[Path] = []
+
+    def write_once(trace: Trace, path: Path) -> None:
+        if written:
+            raise TraceError("disk full")
+        written.append(path)
+        write_trace(trace, path)
+
+    monkeypatch.setattr(traces.dataset, "write_trace", write_once)
+    with pytest.raises(TraceError, match="disk full"):
+        write_dataset(several(), tmp_path / "several", part_values=10)
+    assert len(written) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_never_written_over(tmp_path: Path) -> None:
+    """It may hold anything."""
+    with pytest.raises(TraceError, match="is there already"):
+        write_dataset(several(), tmp_path)
+
+
+def test_what_no_command_could_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is told, and what to do."""
+    monkeypatch.setattr(traces.dataset, "DEFAULT", Bounds(values=20))
+    with pytest.raises(TraceError, match=r"30 durations, of which no command.* 20: keep fewer"):
+        write_dataset(several(), tmp_path / "several")
+    assert list(tmp_path.iterdir()) == []
+
+
+def missing_part(folder: Path, _manifest: dict[str, Any]) -> None:
+    (folder / "part-00001.parquet").unlink()
+
+
+def other_count(_folder: Path, manifest: dict[str, Any]) -> None:
+    manifest["parts"][0]["jobs"] = 7
+
+
+def outside(_folder: Path, manifest: dict[str, Any]) -> None:
+    manifest["parts"][0]["file"] = "../part-00000.parquet"
+
+
+def twice(_folder: Path, manifest: dict[str, Any]) -> None:
+    manifest["parts"].append(manifest["parts"][0])
+
+
+def other_version(_folder: Path, manifest: dict[str, Any]) -> None:
+    manifest["version"] = 2
+
+
+def no_parts(_folder: Path, manifest: dict[str, Any]) -> None:
+    manifest["parts"] = 3
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (missing_part, "part-00001.parquet: cannot read"),
+        (other_count, "holds 1 jobs, trace.json says 7"),
+        (outside, "is no part of it"),
+        (twice, "is no part of it"),
+        (other_version, "version 2, this reader knows 1"),
+        (no_parts, "is no part of it"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(
+    damage: Callable[[Path, dict[str, Any]], None], words: str, tmp_path: Path
+) -> None:
+    """Parts are files of this folder, each once, with the jobs that the manifest counts."""
+    folder = tmp_path / "several"
+    write_dataset(several(), folder, part_values=10)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    damage(folder, manifest)
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    result = CliRunner().invoke(main, ["traces", "info", str(folder)])
+    assert_one_error_line(result, words)
+
+
+def test_the_bound_on_durations_is_that_of_all_parts(tmp_path: Path) -> None:
+    """Each of many parts may be small."""
+    write_dataset(several(), tmp_path / "several", part_values=10)
+    with pytest.raises(TraceError, match="values"):
+        read_dataset(tmp_path / "several", Bounds(values=60))
+
+
+def test_logs_are_imported_to_a_folder_as_to_a_file(tmp_path: Path) -> None:
+    """A name without suffix makes a folder; a folder that is there is refused before reading."""
+    source = LOGS / "spark-4.3-zstd"
+    for output in ("logs.parquet", "logs"):
+        command = ["traces", "import", "spark", str(source), "-o", str(tmp_path / output)]
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == 0, result.output
+    write_trace(load_trace(tmp_path / "logs"), tmp_path / "again.parquet")
+    assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "logs.parquet").read_bytes()
+    result = CliRunner().invoke(main, command)
+    assert_one_error_line(result, "logs: is there already")

@@ -1,0 +1,119 @@
+"""Event logs as pieces, as Java hands them to a task: the same jobs as from the file itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from decima.cluster.event_logs import as_uri
+from decima.cluster.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
+from traces.errors import TraceError
+from traces.spark_log.files import find_logs
+from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs
+
+LOGS = Path(__file__).parent / "data" / "spark_logs"
+EVERY = sorted(LOGS.iterdir())
+HOW = HowToRead()
+
+
+def remote(path: Path, *, named: bool = True) -> RemoteLog:
+    """A log as the driver lists it."""
+    (log,) = find_logs([path])
+    return RemoteLog(RemotePath(str(log.path)), tuple(map(str, log.files)), named, 0)
+
+
+def pieces(log: RemoteLog, size: int = 1000) -> Iterator[bytes]:
+    """What `EventLogs.java` makes of it."""
+    yield b"L" + log.text().encode()
+    for file in log.files:
+        content = Path(file).read_bytes()
+        yield from (b"D" + content[at : at + size] for at in range(0, len(content), size))
+        yield b"E"
+
+
+def told(found: ReadLog | str) -> str:
+    """Everything a log gives, as text: records of arrays do not compare."""
+    return str(found)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_pieces_give_what_the_file_gives(path: Path) -> None:
+    """Every codec, rolled or cut short; pieces end anywhere."""
+    (local,) = find_logs([path])
+    ((name, found),) = read_partition(HOW, pieces(remote(path)))
+    assert name == str(local.path)
+    assert told(found) == told(read_log(local, HOW))
+
+
+def test_what_nobody_reads_of_a_file_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    """The first file of a rolled log is damaged in its middle, and a second log follows."""
+    rolled = sorted((LOGS / "spark-4.3-rolled").rglob("events_*"))
+    folder = tmp_path / "eventlog_v2_app"
+    folder.mkdir()
+    for file in rolled:
+        (folder / file.name).write_bytes(file.read_bytes())
+    first = folder / rolled[0].name
+    first.write_bytes(first.read_bytes()[:2000] + b"\0" * 90_000)
+    second = EVERY[0]
+    (local,) = find_logs([folder])
+    both = [*pieces(remote(folder)), *pieces(remote(second))]
+    found = dict(read_partition(HOW, both))
+    assert told(found[str(folder)]) == told(read_log(local, HOW))
+    (other,) = find_logs([second])
+    assert told(found[str(other.path)]) == told(read_log(other, HOW))
+
+
+def parts_with_fault(log: RemoteLog) -> Sequence[bytes]:
+    head, first, *_ = pieces(log)
+    return [head, first, b"XBlock missing"]
+
+
+def test_a_file_that_cannot_be_read_on_is_counted_or_ends_the_import() -> None:
+    """In a folder it is one of many; named by a person it is the matter itself."""
+    log = remote(EVERY[0], named=False)
+    ((_path, found),) = read_partition(HOW, parts_with_fault(log))
+    assert isinstance(found, ReadLog)
+    assert (found.jobs, found.summary.files_skipped) == ((), 1)
+    assert "Block missing" in found.summary.faults[0]
+
+    log = log._replace(named=True)
+    found_too = list(read_partition(HOW, parts_with_fault(log)))
+    with pytest.raises(TraceError, match="Block missing"):
+        list(logs_in_order([log], found_too))
+
+
+def test_logs_that_come_in_any_order_give_the_same_trace() -> None:
+    """Tasks end as they like; names and arrivals go by the order of the logs."""
+    logs = [remote(path) for path in EVERY]
+    found = [one for log in logs for one in read_partition(HOW, pieces(log))]
+    paths = [log.path for log in logs]
+    forth, back = (
+        trace_of_logs(logs_in_order(logs, some), paths, group_by=HOW.group_by)[0]
+        for some in (found, found[::-1])
+    )
+    assert [job.name for job in forth.jobs] == [job.name for job in back.jobs]
+    assert forth.metadata == back.metadata
+
+
+def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:
+    """Thinned in the task: at least one of each wave."""
+    log = remote(LOGS / "spark-4.3-zstd")
+    ((_, every),) = read_partition(HOW, pieces(log))
+    ((_, few),) = read_partition(HOW._replace(samples=2), pieces(log))
+    assert isinstance(every, ReadLog)
+    assert isinstance(few, ReadLog)
+    counts = [
+        [sum(len(wave) for wave in stage.durations[0].waves) for stage in found.jobs[0].job.stages]
+        for found in (every, few)
+    ]
+    assert max(counts[0]) > 3 >= max(counts[1])
+
+
+def test_a_path_of_this_machine_becomes_a_uri(monkeypatch: pytest.MonkeyPatch) -> None:
+    """URIs stay as they are."""
+    monkeypatch.chdir("/")
+    assert as_uri("logs/app 1") == "file:///logs/app 1"
+    assert as_uri("hdfs://nn:8020/logs") == "hdfs://nn:8020/logs"
+    assert as_uri("s3a://bucket/logs") == "s3a://bucket/logs"

@@ -1,0 +1,184 @@
+"""What every crew promises: in this process, in two others, and on a Spark of two executors.
+
+The cases on Spark are slow: `pytest -m slow tests/test_parallel_contract.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from parallel.crew import Crew, Kept
+from parallel.errors import TaskError, TaskRefusedError
+from parallel.local import LocalCrew
+from parallel.session import open_session
+from parallel.spark import SparkCrew
+from tests import crew_work
+from tests.crew_work import Counted, Shared
+from tests.spark_work import until
+
+MASTER = "local-cluster[2,1,1024]"
+on_spark = (pytest.mark.slow, pytest.mark.real_spark)
+CREWS = ["local 1", "local 2", pytest.param(MASTER, marks=on_spark)]
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[Crew]:
+    """One of `CREWS`."""
+    place, _, workers = kind.partition(" ")
+    if place == "local":
+        with LocalCrew(int(workers)) as crew:
+            yield crew
+        return
+    context = open_session(kind, name="contract")
+    try:
+        with SparkCrew(context) as crew:
+            yield crew
+    finally:
+        context.stop()
+
+
+@pytest.fixture(scope="module", params=CREWS)
+def crew(request: pytest.FixtureRequest) -> Iterator[Crew]:
+    """One for all tests: each leaves it fit for the next."""
+    with opened(request.param) as found:
+        yield found
+
+
+def test_answers_come_with_their_keys_in_the_order_of_the_tasks(crew: Crew) -> None:
+    """Whatever the keys are, and however many tasks there are for a slot."""
+    tasks = {("task", 50 - number): number for number in range(50)}
+    found = list(crew.map(crew_work.product, 3, tasks, label="products"))
+    assert found == [(key, 3 * number) for key, number in tasks.items()]
+    assert list(crew.map(crew_work.product, 3, {}, label="none")) == []
+
+
+def test_the_order_in_which_tasks_end_does_not_show(crew: Crew) -> None:
+    """The first ends last."""
+    naps_s = (0.4, 0.2, 0.0)
+    tasks = {f"task {number}": number for number in range(3)}
+    found = crew.map(crew_work.naps, naps_s, tasks, label="naps")
+    assert list(found) == [("task 0", 0), ("task 1", 1), ("task 2", 2)]
+
+
+def test_what_is_kept_goes_to_each_process_once(crew: Crew, tmp_path: Path) -> None:
+    """Over three maps, with other things that change; another value is another parcel."""
+    kept = Kept(Counted(tmp_path, 1000))
+    processes: set[int] = set()
+    tasks = {number: number for number in range(8)}
+    for factor in range(3):
+        found = dict(crew.map(crew_work.with_large, Shared(kept, factor), tasks, label="kept"))
+        assert [value for value, _ in found.values()] == [1000 + factor * n for n in range(8)]
+        processes |= {process for _, process in found.values()}
+    arrived = [int(one.name.partition(".")[0]) for one in tmp_path.iterdir()]
+    assert len(arrived) == len(set(arrived))
+    assert set(arrived) == processes - {os.getpid()}
+
+    other = Shared(Kept(Counted(tmp_path, 7)), 1)
+    assert dict(crew.map(crew_work.with_large, other, {"k": 1}, label="other"))["k"][0] == 8
+
+
+def test_a_task_that_raises_is_one_error_with_its_key(crew: Crew) -> None:
+    """What was answered before it counts; the crew goes on to other work."""
+    tasks = {f"number {number}": number for number in range(6)}
+    found = crew.map(crew_work.fails, "odd thing", tasks, label="testing")
+    assert [next(found), next(found)] == [("number 0", 0), ("number 1", 1)]
+    with pytest.raises(TaskError, match=r"OddError: odd thing at 2 \(testing, task number 2\)"):
+        next(found)
+    assert dict(crew.map(crew_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
+
+
+def test_input_that_a_task_refuses_is_bad_input(crew: Crew) -> None:
+    """A ValueError stays one, with the words it had, and tells whose rule was broken."""
+    found = crew.map(crew_work.fails, "refused", {(2, "x"): 2}, label="testing")
+    with pytest.raises(TaskRefusedError, match=r"^2 is not odd \(testing, task 2 x\)$") as caught:
+        list(found)
+    assert caught.value.origin == "tests.crew_work"
+
+
+def test_whoever_stops_asking_ends_the_tasks(crew: Crew) -> None:
+    """What still ran is gone, and the next map does not meet it."""
+    if crew.slots == 1:
+        pytest.skip("nothing else runs in this process")
+    began_s = time.monotonic()
+    naps_s = (0.0,) * 16 + (600.0,) * 4
+    tasks = {number: number for number in range(len(naps_s))}
+    found = crew.map(crew_work.naps, naps_s, tasks, label="left")
+    assert next(found) == (0, 0)
+    del found
+    assert dict(crew.map(crew_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
+    assert time.monotonic() - began_s < 60
+
+
+def test_a_killed_executor_changes_nothing_but_the_time(crew: Crew, tmp_path: Path) -> None:
+    """Its task runs again; processes of this machine end with an error that names the task."""
+    if crew.slots == 1:
+        pytest.skip("there is no process but this one")
+    tasks = {f"task {number}": number for number in range(4)}
+    found = crew.map(crew_work.dies, tmp_path, tasks, label="dying")
+    if isinstance(crew, LocalCrew):
+        with pytest.raises(TaskError, match=r"exit code -9 \(dying, task task 1\)"):
+            list(found)
+    assert list(crew.map(crew_work.dies, tmp_path, tasks, label="again")) == [
+        (f"task {number}", number) for number in range(4)
+    ]
+
+
+_INTERRUPTED = """
+import sys
+from pathlib import Path
+from tests.crew_work import says_where_and_sleeps
+from tests.test_parallel_contract import opened
+
+with opened(sys.argv[1]) as crew:
+    list(crew.map(says_where_and_sleeps, Path(sys.argv[2]), {1: 1, 2: 2}, label="sleep"))
+"""
+
+
+@pytest.mark.parametrize("kind", CREWS)
+def test_ctrl_c_leaves_no_process(kind: str, tmp_path: Path) -> None:
+    """Neither those that do the tasks nor the one that waits for them."""
+    words = [sys.executable, "-c", _INTERRUPTED, kind, str(tmp_path)]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)  # noqa: S603 - our own code
+    try:
+        count = min(2, 1 if kind == "local 1" else 2)
+        assert until(lambda: len(list(tmp_path.iterdir())) == count, 120)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+    finally:
+        process.kill()
+    pids = [int(one.name) for one in tmp_path.iterdir()]
+    assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 20)
+
+
+# --- processes of this machine -------------------------------------------------------------------
+
+
+def test_fewer_than_one_process_are_refused() -> None:
+    with pytest.raises(ValueError, match="workers must be 1 or more, got 0"):
+        LocalCrew(0)
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error_of_its_task() -> None:
+    with LocalCrew(2) as crew, pytest.raises(TaskError, match=r"\(sending, task b\)"):
+        list(crew.map(crew_work.unsendable, None, {"a": 0, "b": 1}, label="sending"))
+
+
+def test_processes_drop_what_nobody_keeps_any_more(tmp_path: Path) -> None:
+    """Told with the next map."""
+    with LocalCrew(2) as crew:
+        tasks = {number: number for number in range(4)}
+        first = Shared(Kept(Counted(tmp_path, 1)), 1)
+        assert set(dict(crew.map(crew_work.living, first, tasks, label="one")).values()) == {1}
+        second = Shared(Kept(Counted(tmp_path, 2)), 1)
+        assert set(dict(crew.map(crew_work.living, second, tasks, label="two")).values()) == {2}
+        del first
+        assert set(dict(crew.map(crew_work.living, second, tasks, label="gone")).values()) == {1}

@@ -1,0 +1,165 @@
+"""A trace as a folder: trace files of bounded size, and a manifest that names them.
+
+For what one file should not hold, such as the jobs of thousands of event logs.
+`docs/trace-format.md` describes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from files.errors import reason
+from files.names import clean
+from files.reading import read_json
+from files.writing import PARTIAL_SUFFIX, write_json
+from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
+from traces.errors import TraceError
+from traces.model import MAX_NAME, Job, Trace
+from traces.parquet import read_trace, write_trace
+
+MANIFEST = "trace.json"
+FORMAT = "decima-trace-parts"
+VERSION = 1
+PART_VALUES = 2_000_000
+"""durations in a part, but for one job that has more: 8 MB, as many parts as the memory allows"""
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder is a trace."""
+    return (folder / MANIFEST).is_file()
+
+
+def check_dataset_output(folder: Path) -> None:
+    """Find out now what `write_dataset` would find out after the work is done.
+
+    Raises:
+        TraceError: the folder is there already, or cannot be made.
+    """
+    parent = folder.absolute().parent
+    if folder.exists() or folder.is_symlink():
+        raise TraceError(f"{folder}: is there already; a folder of traces is never written over")
+    if not parent.is_dir():
+        raise TraceError(f"{folder}: cannot write: {parent} is no folder")
+    if not os.access(parent, os.W_OK):
+        raise TraceError(f"{folder}: cannot write: no permission in {parent}")
+
+
+def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) -> None:
+    """Write `trace` to `folder`, which appears whole or not at all.
+
+    Args:
+        trace: what to write.
+        folder: a new one.
+        part_values: durations of a part.
+
+    Raises:
+        TraceError: the folder is there already or cannot be written, or no command could read it.
+    """
+    check_dataset_output(folder)
+    total = sum(map(_num_values, trace.jobs))
+    if total > DEFAULT.values:
+        raise TraceError(
+            f"{folder}: {total:,} durations, of which no command reads more than "
+            f"{DEFAULT.values:,}: keep fewer (--samples), or take fewer logs"
+        )
+    partial = folder.with_name(f".{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
+    try:
+        partial.mkdir()
+        parts = []
+        for number, jobs in enumerate(_parts(trace.jobs, part_values)):
+            part = {"file": f"part-{number:05}.parquet", "jobs": len(jobs)}
+            write_trace(Trace(trace.name, jobs), partial / str(part["file"]))
+            parts.append(part)
+        header = {"format": FORMAT, "version": VERSION, "name": trace.name}
+        content = {**header, "metadata": dict(trace.metadata), "parts": parts}
+        write_json(partial / MANIFEST, content, TraceError)
+        partial.rename(folder)
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot write: {reason(error)}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # it has become `folder`, or was never made
+
+
+def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
+    """Read and validate a folder of traces.
+
+    Args:
+        folder: as `write_dataset` makes it.
+        limits: of all parts together; that of a file is of each.
+
+    Raises:
+        TraceError: the manifest or a part is missing, damaged or too large, or the parts are not
+            those that the manifest tells of.
+    """
+    manifest = _manifest(folder)
+    jobs: list[Job] = []
+    left = limits.values
+    for file, count in _listed(folder, manifest):
+        part = read_trace(folder / file, replace(limits, values=left))
+        left -= sum(_num_values(job) for job in part.jobs)
+        if left < 0:
+            raise TraceError(
+                f"{folder}: holds more than {limits.values:,} durations ({TO_READ_MORE})"
+            )
+        if len(part.jobs) != count:
+            raise TraceError(
+                f"{folder / file}: holds {len(part.jobs):,} jobs, {MANIFEST} says {count:,}"
+            )
+        jobs.extend(part.jobs)
+    try:
+        return Trace(clean(manifest["name"], MAX_NAME), tuple(jobs), manifest["metadata"])
+    except TraceError as error:
+        raise TraceError(f"{folder}: {error}") from error
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    found = read_json(path, TraceError)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise TraceError(f"{path}: not the manifest of a trace ({FORMAT})")
+    if found.get("version") != VERSION:
+        raise TraceError(
+            f"{path}: version {found.get('version')!r:.40}, this reader knows {VERSION}"
+        )
+    if not isinstance(found.get("name"), str) or not isinstance(found.get("metadata"), dict):
+        raise TraceError(f"{path}: lacks its name or metadata")
+    return found
+
+
+def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """The parts by the manifest: names of files of this very folder, none twice."""
+    parts = manifest.get("parts")
+    seen = set[str]()
+    for part in parts if isinstance(parts, list) else [None]:
+        match part:
+            case {"file": str(file), "jobs": int(count)} if Path(file).name == file not in seen:
+                seen.add(file)
+                yield file, count
+            case _:
+                raise TraceError(f"{folder / MANIFEST}: {part!r:.80} is no part of it")
+
+
+def _parts(jobs: Iterable[Job], part_values: int) -> Iterator[tuple[Job, ...]]:
+    """The jobs in their order, cut where a part would grow beyond `part_values`."""
+    part: list[Job] = []
+    size = 0
+    for job in jobs:
+        values = _num_values(job)
+        if part and size + values > part_values:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(job)
+        size += values
+    yield tuple(part)
+
+
+def _num_values(job: Job) -> int:
+    levels = itertools.chain.from_iterable(stage.durations for stage in job.stages)
+    return sum(len(wave) for level in levels for wave in level.waves)
