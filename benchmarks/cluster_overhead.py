@@ -12,6 +12,7 @@ as many groups as here) and says where the curve bends.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import pickle
 import time
@@ -238,6 +239,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Other processes look functions and classes up by their module, and have another `__main__`.
-    from benchmarks import cluster_overhead
-
-    cluster_overhead.main()
+    importlib.import_module("benchmarks.cluster_overhead").main()
