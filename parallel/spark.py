@@ -154,6 +154,8 @@ def _gave_up(words: str, label: str) -> ClusterError | TaskError:
             f"{label}: on an executor: {missing[1]}: every host needs this package, installed or "
             "in an archive"
         )
-    reason = re.search(r"SparkException: (.*)", words)
+    reason = re.search(r"^([A-Za-z]\w*Error: .*)$", words, re.MULTILINE) or re.search(
+        r"SparkException: (.*)", words
+    )
     told = reason[1] if reason is not None else words.strip().partition("\n")[0]
     return TaskError(f"{label}: Spark gave up: {told}")

@@ -138,10 +138,11 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
     hits = []
     for place in ("one", "two"):
         package = tmp_path / place / "spark_sim"
-        package.mkdir(parents=True)
-        for name in ("__init__.py", "tiny.py"):
-            (package / name).write_text("")
-        shutil.copy(ROOT / "spark_sim" / "compile.py", package / "compile.py")
+        for source in ("compiled/kernels.py", "spark_sim/compile.py"):
+            copy = tmp_path / place / source
+            copy.parent.mkdir(parents=True)
+            copy.with_name("__init__.py").write_text("")
+            shutil.copy(ROOT / source, copy)
         (package / "tiny.py").write_text(TINY.format(counts=True))
         done = subprocess.run(
             [sys.executable, "-m", "spark_sim.tiny"],

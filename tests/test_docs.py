@@ -27,11 +27,12 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 _LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
-_PATH = re.compile(r"`((?:traces|spark_sim|gnn|decima|tests|benchmarks|docs)/[\w./-]+)`")
+_PATH = re.compile(r"`((?:parallel|traces|spark_sim|gnn|decima|tests|benchmarks|docs)/[\w./-]+)`")
 _CODE = re.compile(r"`(decima [a-z][^`]*)`|^(?: {4})?(decima [a-z].*)$", re.MULTILINE)
-_NAME = re.compile(r"`((?:files|traces|spark_sim|gnn|rl|decima)(?:\.[A-Za-z_]\w*)+)")
+_NAME = re.compile(r"`((?:files|parallel|traces|spark_sim|gnn|rl|decima)(?:\.[A-Za-z_]\w*)+)")
 _IMPORT = re.compile(
-    r"^ *from ((?:files|traces|spark_sim|gnn|rl|decima)[\w.]*) import ([\w, ]+)$", re.MULTILINE
+    r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|decima)[\w.]*) import ([\w, ]+)$",
+    re.MULTILINE,
 )
 _SPARK_PROPERTIES = {"decima.job"}
 _KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)

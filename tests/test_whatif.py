@@ -20,6 +20,7 @@ from decima.whatif.load import by_length, chained_share, recorded_reference, rec
 from decima.whatif.report import seconds, to_json
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.study import total_runs
+from parallel.local import LocalCrew
 from spark_sim import SimulationError
 from tests.stories import job, stage
 from traces import Job, Trace
@@ -146,6 +147,17 @@ def test_progress_counts_every_run() -> None:
     told: list[int] = []
     what_if(never_meeting(3), FAST, progress=lambda _, runs: told.append(runs))
     assert sum(told) == total_runs(FAST)
+
+
+def test_processes_find_what_one_does() -> None:
+    """The grid is played elsewhere, tuning included; so is the check."""
+    settings = replace(FAST, policies=("fifo", "tuned_weighted_fair", "decima"), sequences=2)
+    recorded = short_behind_long(8)
+    with LocalCrew(2) as crew:
+        found = to_json(what_if(recorded, settings, crew=crew))
+        check = replay(recorded, ReplaySettings(draws=2), crew=crew)
+    assert found == to_json(what_if(recorded, settings))
+    assert check.to_json() == replay(recorded, ReplaySettings(draws=2)).to_json()
 
 
 def test_one_application_for_each_job_pays_for_moving() -> None:
