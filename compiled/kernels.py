@@ -73,9 +73,13 @@ class Kernels:
         """`cache_folder` as it was when the first kernel was made."""
         return str(self.cache_folder())
 
-    def is_compiled(self) -> bool:
-        """Whether an earlier run has left machine code for these sources (else: about a minute)."""
-        return any(Path(self.folder).rglob("*.nbi"))
+    def is_compiled(self, inside: str = "") -> bool:
+        """Whether an earlier run has left machine code for these sources (else: about a minute).
+
+        Args:
+            inside: a folder of them, such as "decima/agent", that is asked about alone.
+        """
+        return any((Path(self.folder) / inside.replace("/", ".")).rglob("*.nbi"))
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile `function` on first use and keep its machine code between runs."""

@@ -29,7 +29,7 @@ def refused(result: Result, *parts: str) -> None:
     """One line on stderr that holds `parts`, exit code 2, nothing else said."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.startswith("error: "), result.stderr
     assert result.stderr.count("\n") == 1
     for part in parts:
         assert part in result.stderr

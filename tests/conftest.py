@@ -62,7 +62,7 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """`decima evaluate`, or another command, on that trace."""
     # The note about the first compilation depends on the machine's history, not on the command.
-    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
 
     def invoke(*arguments: object, command: str = "evaluate") -> Result:
         texts = [str(argument) for argument in arguments]

@@ -554,7 +554,7 @@ def test_the_cluster_is_compared_with_the_run_so_far(
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Arguments of a small workload."""
-    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     return ("--jobs", "12", "--interarrival", "1", "--executors", "4")
 
 

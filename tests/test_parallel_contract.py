@@ -132,8 +132,11 @@ def test_a_killed_executor_changes_nothing_but_the_time(crew: Crew, tmp_path: Pa
     ]
 
 
+# A shell starts what runs in its background with SIGINT ignored, which processes inherit.
 _INTERRUPTED = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from tests.crew_work import says_where_and_sleeps
 from tests.test_parallel_contract import opened

@@ -98,7 +98,7 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""
     from traces import write_trace
 
-    monkeypatch.setattr(Kernels, "is_compiled", lambda _: True)
+    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     jobs = (chain("chain", (6, 2, 4)), fork_join("fork", (3, 6)))
     path, out = tmp_path / "small.parquet", tmp_path / "out.json"
     write_trace(Trace("small", jobs), path)

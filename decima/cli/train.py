@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rl.learner import IterationReport, LoopSettings, LoopState
 
 
-_COMPILED_LAST = "agent"
+_COMPILED_LAST = "decima/agent"
 """a package whose kernels training needs and simulations alone leave uncompiled"""
 
 
@@ -139,7 +139,7 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        if not any(POLICIES.cache_folder().glob(f"{_COMPILED_LAST}_*/*.nbi")):
+        if not POLICIES.is_compiled(_COMPILED_LAST):
             click.echo("compiling, once for this machine: about a minute", err=True)
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:

@@ -28,7 +28,7 @@ from parallel.errors import ClusterError
 
 NAME = "decima-scheduler"
 SUFFIXES = (".tar.gz", ".tgz")
-_PACKAGES = ("files", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
+_PACKAGES = ("files", "compiled", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
 _ROOT = Path(__file__).resolve().parents[2]
 _LEVEL = 4
 """of compression: one more saves 1 % and takes a quarter longer"""
@@ -93,12 +93,13 @@ def pack(
     check_output(path)
     found = list(_runtime(NAME))
     files = [file for one in found for file in _files_of(one)]
-    files += _own_files(importlib.metadata.distribution(NAME))
+    files += _own_files()
     base = _base_python() if python is None else python
     with written_whole(path, ClusterError) as stream:
         with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=_LEVEL) as archive:
             _add_environment(archive, base)
             site = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+            _add_metadata(archive, site)
             for number, file in enumerate(files):
                 # Times stay: compiled modules are valid for the time of their source.
                 archive.add(file.source.resolve(), f"{site}/{file.target}", filter=_anonymous)
@@ -153,16 +154,12 @@ def _files_of(one: Distribution) -> Iterator[_File]:
             yield _File(source, target)
 
 
-def _own_files(own: Distribution) -> Iterator[_File]:
-    """The code that runs here, wherever it lies, and the name and version that pip knows it by."""
+def _own_files() -> Iterator[_File]:
+    """The code that runs here, wherever it lies."""
     for package in _PACKAGES:
         for source in sorted((_ROOT / package).rglob("*")):
             if source.is_file() and "__pycache__" not in source.parts:
                 yield _File(source, str(source.relative_to(_ROOT)))
-    folder = f"{NAME.replace('-', '_')}-{own.version}.dist-info"
-    for file in own.files or ():
-        if file.name == "METADATA":
-            yield _File(Path(str(own.locate_file(file))), f"{folder}/{file.name}")
 
 
 def _base_python() -> Path:
@@ -179,14 +176,28 @@ def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
         "include-system-site-packages": "false",
         "version": platform.python_version(),
     }
-    content = "".join(f"{key} = {value}\n" for key, value in settings.items()).encode()
-    told = tarfile.TarInfo("pyvenv.cfg")
-    told.size = len(content)
-    archive.addfile(told, BytesIO(content))
+    _add_text(
+        archive, "pyvenv.cfg", "".join(f"{key} = {value}\n" for key, value in settings.items())
+    )
     for name, target in (("python", str(python)), ("python3", "python")):
         link = tarfile.TarInfo(f"bin/{name}")
         link.type, link.linkname = tarfile.SYMTYPE, target
         archive.addfile(link)
+
+
+def _add_metadata(archive: tarfile.TarFile, site: str) -> None:
+    """The name and version that pip knows us by; a checkout holds them under another name."""
+    own = importlib.metadata.distribution(NAME)
+    text = own.read_text("METADATA") or own.read_text("PKG-INFO") or ""
+    folder = f"{NAME.replace('-', '_')}-{own.version}.dist-info"
+    _add_text(archive, f"{site}/{folder}/METADATA", text)
+
+
+def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+    content = text.encode()
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, BytesIO(content))
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
