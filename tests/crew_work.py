@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from parallel.crew import Kept
 
+EXECUTORS_KNOW_US = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1])}
+"""settings of a Spark whose tasks are functions of these tests, which nobody installs"""
+
 
 class Shared(NamedTuple):
     """Something large, and something small that changes."""

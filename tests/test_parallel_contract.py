@@ -22,7 +22,7 @@ from parallel.local import LocalCrew
 from parallel.session import open_session
 from parallel.spark import SparkCrew
 from tests import crew_work
-from tests.crew_work import Counted, Shared
+from tests.crew_work import EXECUTORS_KNOW_US, Counted, Shared
 from tests.spark_work import until
 
 MASTER = "local-cluster[2,1,1024]"
@@ -38,7 +38,7 @@ def opened(kind: str) -> Iterator[Crew]:
         with LocalCrew(int(workers)) as crew:
             yield crew
         return
-    context = open_session(kind, name="contract")
+    context = open_session(kind, name="contract", settings=EXECUTORS_KNOW_US)
     try:
         with SparkCrew(context) as crew:
             yield crew

@@ -25,6 +25,7 @@ from decima.fingerprint import versions
 from parallel.errors import ClusterError
 from parallel.greeting import check_executors
 from parallel.session import open_session
+from tests.crew_work import EXECUTORS_KNOW_US
 from tests.test_cli_traces import assert_one_error_line
 from traces import TraceError, load_trace, write_trace
 from traces.spark_log import read_spark_logs
@@ -110,7 +111,7 @@ def own_process() -> Mapping[str, str]:
 
 def test_two_executors_answer_and_read(folder: Path, tmp_path: Path) -> None:
     """As processes of their own: they agree, a difference names the host, and logs are the same."""
-    context = open_session("local-cluster[2,1,1024]", name="test")
+    context = open_session("local-cluster[2,1,1024]", name="test", settings=EXECUTORS_KNOW_US)
     try:
         check_executors(context, versions)
         with pytest.raises(ClusterError, match=rf"{socket.gethostname()}: process is \d+ there"):
