@@ -47,6 +47,9 @@ class Task(NamedTuple):
     began_s: float
     ended_s: float
     cpu_s: float
+    pid: float
+    process_cpu_s: float
+    """of the whole process, when the task ended"""
 
     @property
     def wall_s(self) -> float:
@@ -90,7 +93,8 @@ def timed(shared: Any, task: tuple[Callable[..., Any], Any]) -> tuple[Any, tuple
     function, own = task
     began_s, cpu_s = time.time(), time.process_time()
     found = function(shared, own)
-    return found, (began_s, time.time(), time.process_time() - cpu_s)
+    ended_cpu_s = time.process_time()
+    return found, (began_s, time.time(), ended_cpu_s - cpu_s, os.getpid(), ended_cpu_s)
 
 
 class Echo(NamedTuple):
@@ -131,7 +135,8 @@ def costs(crew: SparkCrew, shared: Echo, repeats: int) -> list[Cost]:
     for count in (4, 16, 64):
         tasks = {number: number for number in range(count)}
         rows: list[tuple[float, float]] = []
-        list(crew.map(echo, shared, tasks, label="first time"))
+        for _ in range(repeats):
+            list(crew.map(echo, shared, tasks, label="warming up"))  # the JVM compiles as it goes
         for _ in range(repeats):
             began_s, began_cpu_s = time.monotonic(), cpu_s(pids)
             list(crew.map(echo, shared, tasks, label=f"{count} tasks that do nothing"))
@@ -187,6 +192,7 @@ def report(timings: tuple[Timed, Timed], walls_s: list[float], cost: list[Cost])
           f"(median), {played_s / len(rollouts):.2f} s of time (mean)")  # fmt: skip
     print(f"two workers play {played_s / (2 * phase_s):.0%} of the rollout phase, "
           f"{played_s / (2 * sum(walls_s)):.0%} of the iteration")  # fmt: skip
+    print(f"{cpu_share(rollouts):.0%} of the CPU time of the workers' Python is spent playing")
     share = gradient_s / sum(one.cpu_s for one in rollouts)
     print(
         f"gradients: {gradient_s / count:.2f} s of CPU an iteration, {share:.1%} of the rollouts'"
@@ -196,6 +202,16 @@ def report(timings: tuple[Timed, Timed], walls_s: list[float], cost: list[Cost])
               f"{one.driver_cpu_s:.3f} s of CPU")  # fmt: skip
     return Model(np.array([one.cpu_s for one in rollouts]), gradient_s / count / groups,
                  cost[0].wall_s, per_task_s, steps)  # fmt: skip
+
+
+def cpu_share(tasks: list[Task]) -> float:
+    """The part of their processes' CPU time that tasks took, after the first one of each."""
+    spent = taken = 0.0
+    for pid in {one.pid for one in tasks}:
+        own = sorted((one for one in tasks if one.pid == pid), key=lambda one: one.ended_s)
+        spent += own[-1].process_cpu_s - own[0].process_cpu_s
+        taken += sum(one.cpu_s for one in own[1:])
+    return taken / spent
 
 
 def print_model(model: Model) -> None:
@@ -222,7 +238,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="changes")
     parser.add_argument("--map-s", type=float, help="for the model, in place of the measured cost")
     arguments = parser.parse_args()
-    context = open_session(arguments.master, name="overhead")
+    here = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1])}  # for this module
+    context = open_session(arguments.master, name="overhead", settings=here)
     with SparkCrew(context) as crew:
         players, differ = Timed(crew), Timed(HERE)
         learner = DecimaLearner(read_config(None, tuple(arguments.changes)), Crews(players, differ))

@@ -6,7 +6,9 @@ about lost executors, failed attempts and slow hosts (it runs a task again) show
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -143,7 +145,24 @@ def _run(
     """One task, in an executor's Python."""
     number, task = item
     kept = {place: Kept(broadcast.value) for place, broadcast in held.items()}
-    return number, attempt(function, with_kept(common.value, kept), task)
+    outcome = attempt(function, with_kept(common.value, kept), task)
+    _settle()
+    return number, outcome
+
+
+_settled_modules = 0
+"""how many modules this process had when `_settle` last did something"""
+
+
+def _settle() -> None:
+    """Take what modules hold out of garbage collection: an executor's Python collects after every
+    task, and looking through all of torch and numba takes longer than a short task.
+    """
+    global _settled_modules  # noqa: PLW0603 - it is about the process
+    if len(sys.modules) != _settled_modules:
+        _settled_modules = len(sys.modules)
+        gc.collect()  # else what is garbage now would stay for good
+        gc.freeze()
 
 
 def _gave_up(words: str, label: str) -> ClusterError | TaskError:

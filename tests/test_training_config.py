@@ -103,9 +103,17 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
     whole = [one.number for one in source.of_iteration(1)]
     groups = source.groups_of_iteration(1)
-    assert list(groups) == [(0, 0), (1, 0)]
-    shares = [[one.number for one in source.of_iteration(1, own)] for own in groups.values()]
+    assert sorted(groups) == [(0, 0), (1, 0)]
+    shares = [[one.number for one in source.of_iteration(1, groups[key])] for key in sorted(groups)]
     assert shares == [whole[:2], whole[2:]]
+
+
+def test_the_longest_sequences_are_handed_out_first(trace_file: Path) -> None:
+    """Batches of 4, 9 and 5, one sequence each."""
+    changes = ("episodes.settings=3", "episodes.sequences=1", "episodes.shards=1")
+    workload = ("workload.interarrival_s=[]", "workload.batch_jobs=[4, 9, 5]")
+    source = EpisodeSource(small(trace_file, *changes, *workload))
+    assert list(source.groups_of_iteration(0)) == [(0, 1), (0, 2), (0, 0)]
 
 
 def test_neighbours_of_one_setting_are_played_side_by_side(trace_file: Path) -> None:

@@ -143,7 +143,9 @@ class DecimaLearner:
         shared = Playing(self._ground, flat_parameters(self.network), iteration, self._rate.rate)
         found: list[list[Rollouts]] = [[] for _ in range(self._config.episodes.shards)]
         label = f"iteration {iteration}: rollouts"
-        for (shard, _), rollouts in self._crews.players.map(play, shared, groups, label=label):
+        played = dict(self._crews.players.map(play, shared, groups, label=label))
+        for shard, number in sorted(played):
+            rollouts = played[shard, number]
             if rollouts is not None:
                 found[shard].append(rollouts)
         return [_Shard(tuple(one)) for one in found]
