@@ -146,15 +146,15 @@ def _run(
     number, task = item
     kept = {place: Kept(broadcast.value) for place, broadcast in held.items()}
     outcome = attempt(function, with_kept(common.value, kept), task)
-    _settle()
+    settle()
     return number, outcome
 
 
 _settled_modules = 0
-"""how many modules this process had when `_settle` last did something"""
+"""how many modules this process had when `settle` last did something"""
 
 
-def _settle() -> None:
+def settle() -> None:
     """Take what modules hold out of garbage collection: an executor's Python collects after every
     task, and looking through all of torch and numba takes longer than a short task.
     """

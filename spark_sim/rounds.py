@@ -12,7 +12,7 @@ from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import IllegalActionError
 from spark_sim.kernels import session
 from spark_sim.observation import PASS, Action, Observation, observe
-from spark_sim.setup import build_state
+from spark_sim.setup import build_state, typical_work_ms
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import DECIDE, ILLEGAL, State
 from traces.arrays import TraceArrays
@@ -36,6 +36,7 @@ def session_tables(trace: TraceArrays, slots: int, arrival_ms: Float64) -> State
     state.active[:] = jobs
     state.clock["num_active"] = state.clock["next_arrival"] = len(jobs)
     state.clock["last_arrival_ms"] = arrival_ms[-1]
+    state.clock["typical_ms"] = typical_work_ms(state.jobs["work_ms"])
     state.clock["unattached"] = 0  # closing a round must not start anything here
     return state
 

@@ -14,13 +14,14 @@ from spark_sim.tables import (
     EXECUTOR,
     IDLE,
     JOB,
+    LEAST_WORK_MS,
     NONE,
     STAGE,
     TASK,
     State,
     Table,
 )
-from traces.arrays import TraceArrays
+from traces.arrays import REST, TraceArrays
 from traces.numbers import Float64, Int32
 
 
@@ -101,7 +102,7 @@ def build_state(
     tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
     count = cluster.num_executors
     return State(
-        clock=_clock(cluster, len(job), duration_key),
+        clock=_clock(cluster, len(job), duration_key, inflation_of(trace, count)),
         jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
         stages=stages,
         executors=_executor_table(count),
@@ -114,7 +115,29 @@ def build_state(
     )
 
 
-def _clock(cluster: Cluster, num_jobs: int, duration_key: int) -> Table:
+def inflation_of(trace: TraceArrays, executors: int) -> float:
+    """Log of how much longer a task takes in a job that holds so many executors than at the
+    lowest recorded level: mean over the trace's tasks (work inflation, Decima 3).
+    """
+    lowest, end = trace.first_level[:-1], trace.first_level[1:]
+    # Levels ascend in each stage, and between two the expected duration is linear.
+    known = np.concatenate([[0], np.cumsum(trace.level_executors <= executors)])
+    below = np.maximum(lowest, lowest + (known[end] - known[lowest]) - 1)
+    above = np.minimum(below + 1, end - 1)
+    level = trace.level_executors.astype(np.float64)
+    span = np.maximum(level[above] - level[below], 1.0)
+    part = np.clip((executors - level[below]) / span, 0.0, 1.0)
+    rest_ms = np.maximum(trace.wave_mean_ms[:, REST], LEAST_WORK_MS)
+    there_ms = (1 - part) * rest_ms[below] + part * rest_ms[above]
+    return float(np.average(np.log(there_ms / rest_ms[lowest]), weights=trace.num_tasks))
+
+
+def typical_work_ms(work_ms: Float64) -> float:
+    """Geometric mean of the work of jobs."""
+    return float(np.exp(np.log(np.maximum(work_ms, LEAST_WORK_MS)).mean()))
+
+
+def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float) -> Table:
     clock = np.zeros(1, CLOCK)
     clock["time_limit_ms"] = np.inf if cluster.time_limit_ms is None else cluster.time_limit_ms
     moves = cluster.protocol is not Protocol.SESSION
@@ -124,6 +147,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int) -> Table:
     clock["protocol"] = int(cluster.protocol)
     clock["num_executors"] = cluster.num_executors
     clock["num_jobs"] = num_jobs
+    clock["inflation"] = inflation
     clock["idle_tail"] = cluster.num_executors - 1
     clock["unattached"] = cluster.num_executors
     for absent in (

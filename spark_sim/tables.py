@@ -21,6 +21,9 @@ Table = NDArray[np.void]
 NONE = -1
 """no row: no job, no stage, no executor, no list element"""
 
+LEAST_WORK_MS = 1.0
+"""work below counts as this where a logarithm is taken"""
+
 # Executor states:  IDLE -> RUNNING -> IDLE, with MOVING and WAITING (for a stage whose parents
 # are not complete) between a decision and the task that it leads to.
 IDLE, RUNNING, MOVING, WAITING = range(4)
@@ -134,6 +137,9 @@ CLOCK = np.dtype(
         ("num_active", "i8"),
         ("next_arrival", "i8"),  # row of the next job to arrive
         ("last_arrival_ms", "f8"),  # when a job last arrived
+        ("arrived_log", "f8"),  # sum over the jobs that have arrived of log(work_ms)
+        ("typical_ms", "f8"),  # work of a job: its geometric mean over those
+        ("inflation", "f8"),  # see `spark_sim.setup.inflation_of`
         # event queue
         ("taken", "i8"),  # executor whose event was taken and has not been replaced
         ("sequence", "i8"),  # events pushed so far

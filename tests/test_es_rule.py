@@ -28,7 +28,7 @@ from spark_sim.tables import NONE
 from tests.commands import Command
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
-from traces import to_arrays
+from traces import LevelDurations, Stage, to_arrays
 
 ROOT = Path(__file__).parents[1]
 
@@ -190,6 +190,8 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
             moving=0.5 * np.log(2_000 / 500),
             executors=0.5 * np.log(8 / 50),
             quiet=0.25 * np.log(0.01),  # both have arrived just now: the least that counts
+            giant=0.25 * np.log(4_000 / 8_000),  # the geometric mean of 16 s and 4 s
+            inflation=0.0,
         )
     )
     assert describe(seen, 0, around, 0).rank == pytest.approx(2 * 1 / 2 - 1)
@@ -225,6 +227,38 @@ def test_quiet_is_the_time_since_the_last_arrival() -> None:
 
     assert around.mean_ms == pytest.approx(20_000)
     assert around.quiet == pytest.approx(0.25 * np.log(2_500 * 2 / 20_000))
+
+
+def test_a_giant_is_known_when_it_is_alone() -> None:
+    """Two small jobs are over when a job of 400 s comes: what is typical is told by all three."""
+    jobs = [job(name, stage("x", 1, 1000)) for name in "ab"] + [job("c", stage("x", 400, 1000))]
+    simulator = build(jobs, Cluster(num_executors=2), arrival_ms=[0, 0, 60_000])
+    policy = rule(**OPEN)
+    while simulator.time_ms < 60_000:
+        simulator.step(policy.decide(simulator.observation()))
+    seen = simulator.observation()
+
+    assert seen.active.tolist() == [2]
+    assert seen.typical_ms == pytest.approx(400_000 ** (1 / 3) * 1_000 ** (2 / 3))
+    found = describe(seen, 2, surroundings(seen), 0)
+    assert found.giant == pytest.approx(0.25 * np.log(400_000 / seen.typical_ms))
+
+
+@pytest.mark.parametrize(
+    ("executors", "longer"), [(1, 1.0), (5, 1.0), (10, 1.2), (15, 1.3), (20, 1.4), (50, 1.4)]
+)
+def test_inflation_by_hand(executors: int, longer: float) -> None:
+    """Three tasks of 1 s with 5 executors, of 1.2 s with 10, of 1.4 s with 20; one always of 2 s."""
+    levels = [
+        LevelDurations.of(level, rest_ms=[task_ms])
+        for level, task_ms in ((5, 1000.0), (10, 1200.0), (20, 1400.0))
+    ]
+    inflating = Stage("x", 3, (), tuple(levels))
+    seen = build(
+        [job("a", inflating, stage("y", 1, 2000))], Cluster(num_executors=executors)
+    ).observation()
+    assert seen.inflation == pytest.approx(3 / 4 * np.log(longer))
+    assert surroundings(seen).inflation == pytest.approx(2 * seen.inflation)
 
 
 def test_a_session_moves_nothing() -> None:
@@ -320,8 +354,8 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
 
 
 def test_parameters_are_named_unit_by_unit() -> None:
-    """205 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 205
+    """229 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 229
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"

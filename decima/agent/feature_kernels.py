@@ -250,6 +250,8 @@ def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Colum
             scene.protocol[decision],
             scene.moving_delay_ms[decision],
             scene.last_arrival_ms[decision],
+            scene.typical_ms[decision],
+            scene.inflation[decision],
             0,
             active,  # type: ignore[arg-type]  # wider numbers, which the kernel takes as well
             scene.jobs,

@@ -13,7 +13,7 @@ from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_folder, training_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import read_settings
-from decima.rule_fit.config import POLICY, REFERENCE, STARTS, RuleFitConfig
+from decima.rule_fit.config import PARTS, POLICY, REFERENCE, STARTS, RuleFitConfig
 from decima.rule_fit.history import History, read_history
 from decima.tuning import write_tuned
 from traces.numbers import S_PER_MINUTE
@@ -38,6 +38,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="NAME",
     help="Weights that the search begins with: tuned_srw, shipped (`es_rule`), or those of "
     "`es_rules` in a world, such as session_stream_few.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(PARTS),
+    metavar="PART",
+    help="Change only what reads this feature, or this part of the rule; repeat it. A few weights "
+    "are found in fewer generations.",
 )
 @click.option("--generations", type=int, help="Stop after so many.")
 @click.option(
@@ -70,6 +78,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def fit_rule(
     settings_file: Path | None,
     start: str,
+    only: tuple[str, ...],
     generations: int | None,
     minutes: float | None,
     population: int,
@@ -93,8 +102,8 @@ def fit_rule(
     from decima.rule_fit.fit import fit_rule as search
 
     config = RuleFitConfig(settings=_settings(settings_file, options), seed=options["seed"],
-                           sequences=options["sequences"], start=start, population=population,
-                           sigma=sigma, validation=validation)  # fmt: skip
+                           sequences=options["sequences"], start=start, only=only,
+                           population=population, sigma=sigma, validation=validation)  # fmt: skip
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from parallel.spark import settle
 from traces.errors import TraceError
 from traces.spark_log.files import LogFiles
 from traces.spark_log.reader import HowToRead, ReadLog, read_log
@@ -63,6 +64,7 @@ def read_partition(how: HowToRead, pieces: Iterable[bytes]) -> Iterator[tuple[st
             yield path, str(error)
         for stream in streams:
             stream.skip()
+    settle()
 
 
 class _RemoteFile:

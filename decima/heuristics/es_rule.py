@@ -1,6 +1,6 @@
 r"""A small scoring rule whose weights `decima fit-rule` fits: the learned baseline.
 
-Fourteen numbers describe what giving one more executor to a job would mean, and in what kind of
+Sixteen numbers describe what giving one more executor to a job would mean, and in what kind of
 cluster. One hidden layer turns them into a *gate* (may the job take it?) and a *score* (which job
 first?):
 
@@ -12,9 +12,10 @@ A job that holds no executor may always take one, so no job starves. The best sc
 inside the job is the one on the critical path. The winner takes executors one by one while its gate
 stays open and its score above that of the second: one decision, not one for each executor.
 
-All numbers are ratios, so a rule does not depend on the unit of time. The last four tell clusters
+All numbers are ratios, so a rule does not depend on the unit of time. The last six tell clusters
 and workloads apart, so that one rule can serve many: a session from executors that move, dear moves
-from cheap ones, few executors from many, a batch from jobs that keep arriving.
+from cheap ones, few executors from many, a batch from jobs that keep arriving, a giant job from its
+like (even while it is alone), and work that inflates with the executors from work that does not.
 
 The policy `es_rules` is the same with weights of its own for each of twelve *worlds*: executors
 that move or slots of a session, jobs that keep coming or that came together, and few, some or many
@@ -30,7 +31,7 @@ from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.stages import on_critical_path
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import LEAST_WORK_MS, NONE
 
 HIDDEN = 12
 """units of the hidden layer"""
@@ -57,6 +58,8 @@ class Features(NamedTuple):
     moving: float  # 0.5 log of the moving delay / the stage's mean task duration
     executors: float  # 0.5 log of N / 50
     quiet: float  # 0.25 log of the time since a job last arrived x N / mean remaining work
+    giant: float  # 0.25 log of the job's remaining work / typical work of a job so far
+    inflation: float  # 2 log of how much longer tasks take in a job that holds all executors
 
 
 class Surroundings(NamedTuple):
@@ -70,6 +73,8 @@ class Surroundings(NamedTuple):
     session: float
     executors: float
     quiet: float
+    typical_ms: float  # work of a job, geometric mean over all so far
+    inflation: float  # the feature of this name
     world: int  # index in `WORLDS`
 
 
@@ -247,6 +252,8 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
         _half_log(around.moving_delay_ms, at.mean_ms),
         around.executors,
         around.quiet,
+        0.25 * math.log(max(_LEAST, at.remaining_ms / around.typical_ms)),
+        around.inflation,
     )
 
 
@@ -264,6 +271,8 @@ def surroundings(seen: Observation) -> Surroundings:
         1.0 if seen.protocol == _SESSION else 0.0,
         0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),
         0.5 * _half_log(quiet_ms, mean_ms),
+        max(seen.typical_ms, LEAST_WORK_MS),
+        2.0 * seen.inflation,
         _world(seen, mean_ms),
     )
 

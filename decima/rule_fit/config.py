@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.heuristics.es_rule import WORLDS
+from decima.heuristics.es_rule import WORLDS, Features
 from decima.tuning import FIRST_TRAINING_SEQUENCE
 
 POLICY = "es_rule"
@@ -17,6 +17,9 @@ STARTS = ("tuned_srw", "shipped", *WORLDS)
 """weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` in a
 world
 """
+
+PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias")
+"""of a rule: what reads one feature, in all hidden units, and so on"""
 
 _MAX_SIGMA = 10.0
 
@@ -32,6 +35,8 @@ class RuleFitConfig:
     """of each setting, drawn for each generation"""
     start: str = "tuned_srw"
     """one of `STARTS`: the weights that the search begins with"""
+    only: tuple[str, ...] = ()
+    """parts of the rule that the search may change, of `PARTS`; none named: all"""
     population: int = 24
     """candidates in each generation"""
     sigma: float = 0.3
@@ -46,6 +51,9 @@ class RuleFitConfig:
             raise ConfigError("no setting to fit to")
         if self.start not in STARTS:
             raise ConfigError(f"start {self.start!r}: there are {', '.join(STARTS)}")
+        for part in self.only:
+            if part not in PARTS:
+                raise ConfigError(f"only {part!r:.60}: there are {', '.join(PARTS)}")
         if not 4 <= self.population <= 10_000:
             raise ConfigError(f"population must lie in 4..10,000, got {self.population}")
         if not 0 < self.sigma <= _MAX_SIGMA:

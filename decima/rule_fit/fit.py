@@ -17,7 +17,7 @@ from decima.policies import HEURISTICS, Parameters
 from decima.rule_fit.config import POLICY, REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import CandidateScorer
-from decima.rule_fit.search import Search, start
+from decima.rule_fit.search import Search, free_weights, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
 from parallel.crew import Crew
 from parallel.local import HERE
@@ -160,7 +160,8 @@ class _Fit:
         self._scorer = scorer
         self._history = history
         begin = start(config.start)
-        self._search = Search(begin, config.sigma, config.population, config.seed)
+        free = free_weights(config.only)
+        self._search = Search(begin, config.sigma, config.population, config.seed, free)
         self._best = _Best(begin, history.start_score, 0)
 
     def repeat(self) -> None:

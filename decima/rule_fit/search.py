@@ -2,7 +2,7 @@
 
 CMA-ES (covariance matrix adaptation evolution strategy; Hansen and Ostermeier 2001) samples
 candidates around a mean, and moves and stretches that distribution towards the best of them; here
-along the axes alone (Ros and Hansen 2008), since 205 weights are too many for their covariances.
+along the axes alone (Ros and Hansen 2008), since 229 weights are too many for their covariances.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import cma
 import numpy as np
+from numpy.typing import NDArray
 
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
@@ -45,10 +46,23 @@ def _like_tuned_srw() -> Float64:
     return np.array([weights[name] for name in PARAMETERS])
 
 
+def free_weights(only: Sequence[str]) -> NDArray[np.bool_]:
+    """(P,) which weights belong to these parts, some of `config.PARTS`; all if none is named."""
+    parts = [name if name == "gate_bias" else name.rpartition("_")[0] for name in PARAMETERS]
+    return np.array([not only or part in only for part in parts])
+
+
 class Search:
     """A CMA-ES run: a pure function of its settings and of the scores that it was told."""
 
-    def __init__(self, begin: Float64, sigma: float, population: int, seed: int) -> None:
+    def __init__(
+        self,
+        begin: Float64,
+        sigma: float,
+        population: int,
+        seed: int,
+        free: NDArray[np.bool_],
+    ) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SEARCH,)))
         options = {
             "popsize": population,
@@ -58,13 +72,15 @@ class Search:
             "verbose": -9,
             "verb_log": 0,
         }
-        self._strategy = cma.CMAEvolutionStrategy(begin, sigma, options)
+        self._begin = begin
+        self._free = free
+        self._strategy = cma.CMAEvolutionStrategy(begin[free], sigma, options)
         self._asked: Sequence[Float64] = ()
 
     @property
     def mean(self) -> Float64:
         """(P,) centre of the distribution."""
-        return np.array(self._strategy.mean, np.float64)
+        return self._whole(self._strategy.mean)
 
     @property
     def sigma(self) -> float:
@@ -74,7 +90,12 @@ class Search:
     def ask(self) -> Sequence[Float64]:
         """The candidates of the next generation, (P,) weights each."""
         self._asked = self._strategy.ask()
-        return self._asked
+        return [self._whole(one) for one in self._asked]
+
+    def _whole(self, free: Float64) -> Float64:
+        found = self._begin.copy()
+        found[self._free] = free
+        return found
 
     def tell(self, scores: Sequence[float]) -> None:
         """What the candidates just asked for were worth; less is better."""

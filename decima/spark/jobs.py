@@ -7,6 +7,7 @@ listed again because its output is reused is the stage that ran: both have the s
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -21,6 +22,7 @@ from decima.spark.reports import (
     execution_of,
     job_of,
 )
+from spark_sim.tables import LEAST_WORK_MS
 from traces.spark_log.events import JobStart, StageInfo
 from traces.spark_log.names import NEXT_RUN_MS, queries_of
 
@@ -43,6 +45,10 @@ class LiveJobs:
         self.time_ms = 0
         self.last_arrival_ms = 0
         """of any job, those that are over included"""
+        self.past_jobs = 0
+        """that are over"""
+        self.past_work_log = 0.0
+        """sum over them of log(work in ms)"""
         self.forgotten: list[LiveJob] = []
         """jobs that the last `update` found to be over"""
         self._next_forgotten: list[LiveJob] = []
@@ -305,6 +311,9 @@ class LiveJobs:
 
     def _drop(self, key: str) -> LiveJob:
         job = self._jobs.pop(key)
+        work_ms = sum(stage.num_tasks * self.mean_ms(job, stage) for stage in job.stages)
+        self.past_jobs += 1
+        self.past_work_log += math.log(max(work_ms, LEAST_WORK_MS))
         for stage in job.spark_stages:
             self._place.pop(stage, None)
         for number in job.unfinished:

@@ -158,6 +158,8 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
     out.protocol[index] = clock["protocol"]
     out.moving_delay_ms[index] = clock["moving_delay_ms"]
     out.last_arrival_ms[index] = clock["last_arrival_ms"]
+    out.typical_ms[index] = clock["typical_ms"]
+    out.inflation[index] = clock["inflation"]
     stage_row = out.stage_ptr[index]
     for row in range(out.job_ptr[index], out.job_ptr[index + 1]):
         number = state.active[row - out.job_ptr[index]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from spark_sim.compile import inlined_kernel, kernel
@@ -12,7 +14,7 @@ from spark_sim.kernels.durations import (
     task_hash,
 )
 from spark_sim.kernels.queue import push
-from spark_sim.tables import MOVING, NONE, RUNNING, TASK_DONE, State
+from spark_sim.tables import LEAST_WORK_MS, MOVING, NONE, RUNNING, TASK_DONE, State
 
 _DECIMA_SIM = 2
 """`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
@@ -42,6 +44,8 @@ def admit_next(state: State) -> int:
     job: int = clock["next_arrival"]
     clock["next_arrival"] += 1
     clock["last_arrival_ms"] = state.jobs[job]["arrival_ms"]
+    clock["arrived_log"] += math.log(max(state.jobs[job]["work_ms"], LEAST_WORK_MS))
+    clock["typical_ms"] = math.exp(clock["arrived_log"] / clock["next_arrival"])
     state.active[clock["num_active"]] = job
     clock["num_active"] += 1
     row = state.jobs[job]

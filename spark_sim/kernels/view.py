@@ -19,6 +19,8 @@ def observed(state: State) -> Observation:
         clock["protocol"],
         clock["moving_delay_ms"],
         clock["last_arrival_ms"],
+        clock["typical_ms"],
+        clock["inflation"],
         clock["rounds"],
         state.active[: clock["num_active"]],
         state.jobs,
