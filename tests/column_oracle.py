@@ -145,6 +145,8 @@ class Oracle:
             0.5 * log_ratio(self.seen.moving_delay_ms, stage.duration_ms),
             0.5 * math.log(self.size / 50),
             0.25 * log_ratio(quiet_ms, mean_ms),
+            0.25 * log_ratio(job.remaining_ms, self.seen.typical_ms),
+            2 * self.seen.inflation,
         ]
         units = self.weights[:-1].reshape(-1, len(inputs) + 3)
         sums = np.clip(units[:, :-3] @ inputs + units[:, -3], -3.0, 3.0)
@@ -226,6 +228,7 @@ class Oracle:
             "gate": squashed(gate) if self.open[row] else 0.0,
             "score": squashed(score - best) if self.open[row] else 0.0,
             "given": self.plan.given[row] / self.size,
+            "giant": log2_share(left_ms / self.seen.typical_ms),
         }
 
     def first_judgement(self, row: int) -> tuple[float, float]:
@@ -279,6 +282,7 @@ class Oracle:
             "age": sum(ages) / max(1, count),
             "ages": spread(ages),
             "durations": spread(durations),
+            "inflation": self.seen.inflation,
         }
 
     def limits(self, row: int) -> dict[int, dict[str, float]]:

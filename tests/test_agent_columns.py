@@ -210,13 +210,13 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
         "held": 5 / 8, "share": np.log2(5.5 / 4) / 4, "idle": 0, "local": 0, "source": 0,
         "remaining": 1 / 4, "relative": np.log2(16 / 10) / 4, "shorter": 1, "undone": 1,
         "age": np.log(1 + 8 / 8) / 4, "wanted": np.log(1 + 3 / 8),
-        "gate": 1 / 2, "score": 0, "given": 1 / 8,
+        "gate": 1 / 2, "score": 0, "given": 1 / 8, "giant": 1 / 4,  # 16 s, typical are 8 s
     })  # fmt: skip
     assert_row(b, columns.JOB, {
         "held": 0, "share": np.log2(0.5 / 4) / 4, "idle": 1, "local": 0, "source": 0,
         "remaining": -1 / 4, "relative": np.log2(4 / 10) / 4, "shorter": 0, "undone": 1,
         "age": 0, "wanted": np.log(1 + 4 / 8),
-        "gate": 1 / 2, "score": 0, "given": 2 / 8,
+        "gate": 1 / 2, "score": 0, "given": 2 / 8, "giant": -1 / 4,
     })  # fmt: skip
     a, b = found.stage_x
     assert_row(a, columns.STAGE, {
@@ -234,6 +234,7 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
         "load": np.log2(1 / 16 + 20 / 8) / 4, "working": 5 / 8, "planned": np.log(1 + 2) / 4,
         "session": 0, "executors": np.log2(8 / 50) / 4, "moving": np.log(1 + 2) / 4, "quiet": 0,
         "age": np.log(2) / 8, "ages": np.log(2) / 8, "durations": 1 / 4,
+        "inflation": 0,
     })  # fmt: skip
     assert legal.limit.tolist() == [6, 7, 8, 1, 2, 3]
     assert_row(found.limit_x[1], columns.LIMIT, {
@@ -284,6 +285,7 @@ def test_a_slower_clock_changes_no_column() -> None:
         time_ms=2 * seen.time_ms,
         moving_delay_ms=2 * seen.moving_delay_ms,
         last_arrival_ms=2 * seen.last_arrival_ms,
+        typical_ms=2 * seen.typical_ms,
         jobs=jobs,
         stages=stages,
     )

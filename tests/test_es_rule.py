@@ -397,10 +397,10 @@ def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> No
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
-    """A missing weight is refused; so is one that the rule does not have, without a list of 205."""
-    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 205 parameters"):
+    """A missing weight is refused; so is one that the rule does not have, without a list of 229."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 229 parameters"):
         Heuristic("es_rule", {"work_0": 1.0})
-    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 205, from 'work_0' to "):
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 229, from 'work_0' to "):
         Heuristic("es_rule", {"x": 1.0})
 
 

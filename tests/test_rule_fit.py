@@ -20,7 +20,7 @@ from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
 from decima.rule_fit.scores import CandidateScorer
-from decima.rule_fit.search import Search, start
+from decima.rule_fit.search import Search, free_weights, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from parallel.local import HERE, LocalCrew
 from tests.commands import Command, refused, small_config
@@ -136,10 +136,23 @@ def test_a_search_finds_a_hidden_point() -> None:
     """A bowl in the first three weights: the mean moves to its bottom."""
     begin = start("tuned_srw")
     goal = begin[:3] + np.array([0.5, -0.5, 0.3])
-    search = Search(begin, 0.3, population=12, seed=0)
-    for _ in range(40):
+    search = Search(begin, 0.3, 12, 0, free_weights(()))
+    for _ in range(60):
         search.tell([float(np.square(point[:3] - goal).sum()) for point in search.ask()])
     assert search.mean[:3] == pytest.approx(goal, abs=0.1)
+
+
+def test_a_search_leaves_other_parts_alone() -> None:
+    """Of 229 weights it may change those of one feature, 12 units, and the bias of the gate."""
+    begin = start("tuned_srw")
+    free = free_weights(("giant", "gate_bias"))
+    assert free.sum() == 13
+    search = Search(begin, 0.3, 8, 0, free)
+    for _ in range(3):
+        points = search.ask()
+        search.tell([float(np.square(point[free]).sum()) for point in points])
+        assert all((point[~free] == begin[~free]).all() for point in (*points, search.mean))
+        assert all((point[free] != begin[free]).all() for point in points)
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -159,7 +172,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]
     policy, parameters = read_tuned(out)
     assert policy == "es_rule"
-    assert len(parameters) == 205
+    assert len(parameters) == 229
     assert run("--policies", "strict_fair,es_rule", "--tuned", out).exit_code == 0
     state = tmp_path / "rule.state.json"
     refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")

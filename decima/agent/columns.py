@@ -40,6 +40,7 @@ JOB = (
     "gate",  # the rule's gate of the first executor, g / (1 + |g|); 0 without an open stage
     "score",  # its score above the best one's, s / (1 + |s|), at most 0; 0 likewise
     "given",  # executors that the rule would give it / N
+    "giant",  # log2(work not launched / typical work of a job so far) / 4
 )
 """of each job, at the heads"""
 
@@ -70,6 +71,7 @@ CLUSTER = (
     "age",  # mean over jobs of their "age"
     "ages",  # standard deviation of it: 0 if all came at once
     "durations",  # that of "duration" over the open stages: 0 if nothing is known of durations
+    "inflation",  # log of how much longer tasks take in a job that holds all executors
 )
 """of the cluster, at the heads"""
 

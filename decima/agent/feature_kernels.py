@@ -17,7 +17,7 @@ from decima.heuristics.es_plan import Choosing, plan
 from decima.heuristics.es_rule import surroundings
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import LEAST_WORK_MS, NONE
 from traces.numbers import Float32, Float64, Int64
 
 
@@ -309,6 +309,7 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
     row[8] = math.log1p(scene.moving_delay_ms[decision] / units.task_ms) / 4
     quiet_ms = max(scene.time_ms[decision] - scene.last_arrival_ms[decision], 0.0)
     row[9] = math.log1p(quiet_ms * executors / units.work_ms) / 4
+    row[13] = scene.inflation[decision]
     return total_ms
 
 
@@ -335,6 +336,7 @@ def _describe_job(
     row[9] = math.log1p(age_ms * executors / units.work_ms) / 4
     row[11] = _squashed(out.scratch[0, index])
     row[13] = out.taken[index] / executors
+    row[14] = log2_column(remaining_ms / max(scene.typical_ms[decision], LEAST_WORK_MS))
 
 
 @inlined_kernel

@@ -80,7 +80,8 @@ class RuleFitConfig:
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
-        return {**asdict(self), "settings": [_described(one) for one in self.settings]}
+        settings = [_described(one) for one in self.settings]
+        return {**asdict(self), "settings": settings, "only": list(self.only)}
 
 
 def _described(setting: EvaluationConfig) -> dict[str, Any]:
