@@ -145,7 +145,7 @@ class Oracle:
             0.5 * log_ratio(self.seen.moving_delay_ms, stage.duration_ms),
             0.5 * math.log(self.size / 50),
             0.25 * log_ratio(quiet_ms, mean_ms),
-            0.25 * log_ratio(job.remaining_ms, self.seen.typical_ms),
+            0.25 * log_ratio(stage.duration_ms * self.size, self.seen.typical_ms),
             2 * self.seen.inflation,
         ]
         units = self.weights[:-1].reshape(-1, len(inputs) + 3)

@@ -190,7 +190,7 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
             moving=0.5 * np.log(2_000 / 500),
             executors=0.5 * np.log(8 / 50),
             quiet=0.25 * np.log(0.01),  # both have arrived just now: the least that counts
-            giant=0.25 * np.log(4_000 / 8_000),  # the geometric mean of 16 s and 4 s
+            blocking=0.25 * np.log(500 * 8 / 8_000),  # the geometric mean of 16 s and 4 s
             inflation=0.0,
         )
     )
@@ -229,9 +229,9 @@ def test_quiet_is_the_time_since_the_last_arrival() -> None:
     assert around.quiet == pytest.approx(0.25 * np.log(2_500 * 2 / 20_000))
 
 
-def test_a_giant_is_known_when_it_is_alone() -> None:
-    """Two small jobs are over when a job of 400 s comes: what is typical is told by all three."""
-    jobs = [job(name, stage("x", 1, 1000)) for name in "ab"] + [job("c", stage("x", 400, 1000))]
+def test_long_tasks_are_known_when_their_job_is_alone() -> None:
+    """Two small jobs are over when one of 400 s comes: what is typical is told by all three."""
+    jobs = [job(name, stage("x", 1, 1000)) for name in "ab"] + [job("c", stage("x", 40, 10_000))]
     simulator = build(jobs, Cluster(num_executors=2), arrival_ms=[0, 0, 60_000])
     policy = rule(**OPEN)
     while simulator.time_ms < 60_000:
@@ -241,7 +241,7 @@ def test_a_giant_is_known_when_it_is_alone() -> None:
     assert seen.active.tolist() == [2]
     assert seen.typical_ms == pytest.approx(400_000 ** (1 / 3) * 1_000 ** (2 / 3))
     found = describe(seen, 2, surroundings(seen), 0)
-    assert found.giant == pytest.approx(0.25 * np.log(400_000 / seen.typical_ms))
+    assert found.blocking == pytest.approx(0.25 * np.log(10_000 * 2 / seen.typical_ms))
 
 
 @pytest.mark.parametrize(
@@ -354,8 +354,8 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
 
 
 def test_parameters_are_named_unit_by_unit() -> None:
-    """229 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 229
+    """248 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 248
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"
@@ -397,10 +397,10 @@ def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> No
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
-    """A missing weight is refused; so is one that the rule does not have, without a list of 229."""
-    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 229 parameters"):
+    """A missing weight is refused; so is one that the rule does not have, without a list of 248."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 248 parameters"):
         Heuristic("es_rule", {"work_0": 1.0})
-    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 229, from 'work_0' to "):
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 248, from 'work_0' to "):
         Heuristic("es_rule", {"x": 1.0})
 
 

@@ -143,10 +143,11 @@ def test_a_search_finds_a_hidden_point() -> None:
 
 
 def test_a_search_leaves_other_parts_alone() -> None:
-    """Of 229 weights it may change those of one feature, 12 units, and the bias of the gate."""
+    """Of 248 weights it may change those of one feature, 13 units, and the bias of the gate."""
     begin = start("tuned_srw")
-    free = free_weights(("giant", "gate_bias"))
-    assert free.sum() == 13
+    assert free_weights(("unit_12",)).sum() == 19
+    free = free_weights(("blocking", "gate_bias"))
+    assert free.sum() == 14
     search = Search(begin, 0.3, 8, 0, free)
     for _ in range(3):
         points = search.ask()
@@ -172,7 +173,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]
     policy, parameters = read_tuned(out)
     assert policy == "es_rule"
-    assert len(parameters) == 229
+    assert len(parameters) == 248
     assert run("--policies", "strict_fair,es_rule", "--tuned", out).exit_code == 0
     state = tmp_path / "rule.state.json"
     refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")

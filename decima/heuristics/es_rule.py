@@ -14,8 +14,9 @@ stays open and its score above that of the second: one decision, not one for eac
 
 All numbers are ratios, so a rule does not depend on the unit of time. The last six tell clusters
 and workloads apart, so that one rule can serve many: a session from executors that move, dear moves
-from cheap ones, few executors from many, a batch from jobs that keep arriving, a giant job from its
-like (even while it is alone), and work that inflates with the executors from work that does not.
+from cheap ones, few executors from many, a batch from jobs that keep arriving, tasks for whose end
+a typical job would wait long from others, and work that inflates with the executors from work that
+does not.
 
 The policy `es_rules` is the same with weights of its own for each of twelve *worlds*: executors
 that move or slots of a session, jobs that keep coming or that came together, and few, some or many
@@ -33,7 +34,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE
 
-HIDDEN = 12
+HIDDEN = 13
 """units of the hidden layer"""
 
 
@@ -58,7 +59,7 @@ class Features(NamedTuple):
     moving: float  # 0.5 log of the moving delay / the stage's mean task duration
     executors: float  # 0.5 log of N / 50
     quiet: float  # 0.25 log of the time since a job last arrived x N / mean remaining work
-    giant: float  # 0.25 log of the job's remaining work / typical work of a job so far
+    blocking: float  # 0.25 log of the stage's mean task duration x N / typical work of a job so far
     inflation: float  # 2 log of how much longer tasks take in a job that holds all executors
 
 
@@ -252,7 +253,7 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
         _half_log(around.moving_delay_ms, at.mean_ms),
         around.executors,
         around.quiet,
-        0.25 * math.log(max(_LEAST, at.remaining_ms / around.typical_ms)),
+        0.5 * _half_log(at.mean_ms * around.num_executors, around.typical_ms),
         around.inflation,
     )
 

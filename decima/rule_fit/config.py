@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.heuristics.es_rule import WORLDS, Features
+from decima.heuristics.es_rule import HIDDEN, WORLDS, Features
 from decima.tuning import FIRST_TRAINING_SEQUENCE
 
 POLICY = "es_rule"
@@ -18,8 +18,9 @@ STARTS = ("tuned_srw", "shipped", *WORLDS)
 world
 """
 
-PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias")
-"""of a rule: what reads one feature, in all hidden units, and so on"""
+UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
+PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
+"""of a rule: what reads one feature, in all hidden units, and so on; or all of one unit"""
 
 _MAX_SIGMA = 10.0
 

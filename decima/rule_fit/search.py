@@ -2,7 +2,7 @@
 
 CMA-ES (covariance matrix adaptation evolution strategy; Hansen and Ostermeier 2001) samples
 candidates around a mean, and moves and stretches that distribution towards the best of them; here
-along the axes alone (Ros and Hansen 2008), since 229 weights are too many for their covariances.
+along the axes alone (Ros and Hansen 2008), since 248 weights are too many for their covariances.
 """
 
 from __future__ import annotations
@@ -48,8 +48,12 @@ def _like_tuned_srw() -> Float64:
 
 def free_weights(only: Sequence[str]) -> NDArray[np.bool_]:
     """(P,) which weights belong to these parts, some of `config.PARTS`; all if none is named."""
-    parts = [name if name == "gate_bias" else name.rpartition("_")[0] for name in PARAMETERS]
-    return np.array([not only or part in only for part in parts])
+    return np.array([not only or bool(_parts(name) & set(only)) for name in PARAMETERS])
+
+
+def _parts(name: str) -> set[str]:
+    part, _, unit = name.rpartition("_")
+    return {name} if name == "gate_bias" else {part, f"unit_{unit}"}
 
 
 class Search:
