@@ -34,7 +34,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE
 
-HIDDEN = 13
+HIDDEN = 14
 """units of the hidden layer"""
 
 
@@ -129,6 +129,8 @@ _TOGETHER = 0.1
 # executors could do meanwhile: no cluster is loaded like that for long.
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
+_MOST = 8.0
+# Tasks that block for longer are limited no further, or a giant job would be starved.
 
 
 @kernel
@@ -253,7 +255,9 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
         _half_log(around.moving_delay_ms, at.mean_ms),
         around.executors,
         around.quiet,
-        0.5 * _half_log(at.mean_ms * around.num_executors, around.typical_ms),
+        0.25 * math.log(
+            max(_LEAST, min(_MOST, at.mean_ms * around.num_executors / around.typical_ms))
+        ),
         around.inflation,
     )
 
