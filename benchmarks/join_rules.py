@@ -9,10 +9,10 @@ A world such as session_stream_few without a file of its own gets the weights in
 session_stream.json, for any number of slots, and if that is not there either, those of `es_rule`.
 The output says to which settings and for how long each was fitted.
 
-Units 12 and 13 are set here where a fit has left them at zero. They hold what the fits to `tpch` can
-not show, since its work inflates and its tasks are short (docs/es-rule.md says what they do and how
-they were found); there they change next to nothing. `decima fit-rule --only unit_12` goes on from
-them.
+Units 12 and 13 are set here where a fit has left them at zero. They hold what fits to `tpch` cannot
+show, since its work inflates and its tasks are short; there they change next to nothing.
+docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12` goes on
+from them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from decima.tuning import parameters_json, read_tuned
 from files.reading import read_json
 from files.writing import write_json
 
-
 _SHORTEST_FIRST = {"rank_13": -2.0, "inflation_13": -12.0, "score_13": 10.0}
 """where nothing inflates, jobs with less work left come first; else the unit is the same for all"""
 
@@ -38,7 +37,7 @@ _KEEP_SOME_FREE = {
     "gate_12": -4.0,
     "gate_bias": -4.0,
 }
-"""a job gets no more than 0.8 N executors for tasks that block for as long as `blocking` can tell"""
+"""a job gets no more than 0.8 N executors for tasks that block as long as `blocking` can tell"""
 
 _GIVE_ALL_TO_LONG_TASKS = {
     "inflation_12": -6.0,
@@ -47,7 +46,7 @@ _GIVE_ALL_TO_LONG_TASKS = {
     "gate_12": 4.0,
     "gate_bias": 4.0,
 }
-"""where nothing inflates and moving costs little beside the tasks, the first job gets all it can use"""
+"""where nothing inflates, and moving takes little beside the tasks, jobs get all they can use"""
 
 _GIVE_ALL = {
     "inflation_12": -16.0,

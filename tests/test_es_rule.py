@@ -248,7 +248,7 @@ def test_long_tasks_are_known_when_their_job_is_alone() -> None:
     ("executors", "longer"), [(1, 1.0), (5, 1.0), (10, 1.2), (15, 1.3), (20, 1.4), (50, 1.4)]
 )
 def test_inflation_by_hand(executors: int, longer: float) -> None:
-    """Three tasks of 1 s with 5 executors, of 1.2 s with 10, of 1.4 s with 20; one always of 2 s."""
+    """Three tasks of 1 s with 5 executors, 1.2 s with 10, 1.4 s with 20; one of 2 s always."""
     levels = [
         LevelDurations.of(level, rest_ms=[task_ms])
         for level, task_ms in ((5, 1000.0), (10, 1200.0), (20, 1400.0))
@@ -354,8 +354,8 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
 
 
 def test_parameters_are_named_unit_by_unit() -> None:
-    """248 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 248
+    """267 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 267
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"
@@ -397,10 +397,10 @@ def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> No
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
-    """A missing weight is refused; so is one that the rule does not have, without a list of 248."""
-    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 248 parameters"):
+    """A missing weight is refused; so is one that the rule does not have, without a list of 267."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 267 parameters"):
         Heuristic("es_rule", {"work_0": 1.0})
-    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 248, from 'work_0' to "):
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 267, from 'work_0' to "):
         Heuristic("es_rule", {"x": 1.0})
 
 

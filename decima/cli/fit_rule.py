@@ -45,7 +45,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(PARTS),
     metavar="PART",
     help="Change only what reads this feature, this part of the rule (bias, gate, score, "
-    "gate_bias) or one hidden unit (unit_0, ...); repeat it. Few weights take fewer generations."
+    "gate_bias) or one hidden unit (unit_0, ...); repeat it. Few weights take fewer generations.",
 )
 @click.option("--generations", type=int, help="Stop after so many.")
 @click.option(

@@ -255,9 +255,8 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
         _half_log(around.moving_delay_ms, at.mean_ms),
         around.executors,
         around.quiet,
-        0.25 * math.log(
-            max(_LEAST, min(_MOST, at.mean_ms * around.num_executors / around.typical_ms))
-        ),
+        0.25
+        * math.log(max(_LEAST, min(_MOST, at.mean_ms * around.num_executors / around.typical_ms))),
         around.inflation,
     )
 
