@@ -127,6 +127,8 @@ _TYPICAL_EXECUTORS = 50.0
 _TOGETHER = 0.1
 # Jobs came together if ten times as much work arrived from the first to the last of them as the
 # executors could do meanwhile: no cluster is loaded like that for long.
+_USUAL = 4.0
+# A job's work, over the typical one, that counts for this: the mean of `tpch` is three times it.
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
 _MOST = 8.0
@@ -290,7 +292,9 @@ def _world(seen: Observation, mean_ms: float) -> int:
         last_ms = max(last_ms, seen.jobs[job]["arrival_ms"])
     kind = 2 if seen.protocol == _SESSION else 0
     gaps = len(seen.active) - 1
-    if gaps > 0 and (last_ms - first_ms) * seen.num_executors <= _TOGETHER * gaps * mean_ms:
+    # A giant must not make a batch of whatever comes while it runs.
+    work_ms = min(mean_ms, _USUAL * max(seen.typical_ms, LEAST_WORK_MS))
+    if gaps > 0 and (last_ms - first_ms) * seen.num_executors <= _TOGETHER * gaps * work_ms:
         kind += 1
     size = 0 if seen.num_executors <= FEW else 1 if seen.num_executors <= SOME else 2
     return 3 * kind + size
