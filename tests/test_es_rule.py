@@ -28,7 +28,7 @@ from spark_sim.tables import NONE
 from tests.commands import Command
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
-from traces import LevelDurations, Stage, to_arrays
+from traces import Job, LevelDurations, Stage, to_arrays
 
 ROOT = Path(__file__).parents[1]
 
@@ -303,6 +303,23 @@ def test_a_single_job_is_a_stream() -> None:
             assert WORLDS[surroundings(seen).world] == f"{kind}_{size}"
 
 
+def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
+    """Ten jobs of 1 s are over when one of 100,000 s comes, and 100 s later another small one.
+
+    Beside the mean of their work, 50,000 s, the gap is nothing; beside the typical work it is long.
+    """
+    small = [job(str(n), stage("x", 1, 1000)) for n in range(10)]
+    giant, last = job("giant", stage("x", 1000, 100_000)), job("last", stage("x", 1, 1000))
+    arrival_ms = [*[0.0] * 10, 60_000.0, 160_000.0]
+    simulator = build([*small, giant, last], Cluster(num_executors=2), arrival_ms=arrival_ms)
+    policy = rule(**OPEN)
+    while simulator.time_ms < 160_000:
+        simulator.step(policy.decide(simulator.observation()))
+    seen = simulator.observation()
+    assert seen.active.tolist() == [10, 11]
+    assert WORLDS[surroundings(seen).world] == "stream_few"
+
+
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_world_has_its_own_weights(world: str) -> None:
     """With a gate that is open in one world alone, jobs get more than one executor there alone."""
@@ -359,6 +376,48 @@ def test_parameters_are_named_unit_by_unit() -> None:
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"
+
+
+# --- the weights that ship ------------------------------------------------------------------------
+
+
+def test_tasks_that_block_leave_a_fifth_of_the_executors_free() -> None:
+    """After twenty jobs of 1 s, a job of 200 tasks gets 8 of 10 executors if each lasts 1,000 s,
+    and all of them if it lasts 0.1 s.
+    """
+    for task_ms, most in ((1_000_000.0, 8), (100.0, 10)):
+        small = [job(str(n), stage("x", 1, 1000)) for n in range(20)]
+        large = job("large", stage("x", 200, task_ms))
+        simulator = build(
+            [*small, large],
+            Cluster(num_executors=10, moving_delay_ms=50),
+            arrival_ms=[*(1000.0 * n for n in range(20)), 60_000.0],
+        )
+        policy = Heuristic("es_rules")
+        limits = [0]
+        while simulator.status is Status.DECIDE:
+            seen = simulator.observation()
+            action = policy.decide(seen)
+            if action != PASS and seen.stages["job"][action.stage] == 20:
+                limits.append(action.limit)
+            simulator.step(action)
+        assert max(limits) == most, task_ms
+
+
+@pytest.mark.parametrize(("longer", "gets_all"), [(1.0, True), (2.5, False)])
+def test_where_nothing_inflates_the_shortest_job_gets_all_it_can_use(
+    longer: float, gets_all: bool
+) -> None:
+    """Of 16 slots in a session with three jobs; where tasks take 2.5 times as long, not all."""
+    levels = [
+        LevelDurations.of(level, rest_ms=[task_ms])
+        for level, task_ms in ((1, 1000.0), (16, 1000.0 * longer))
+    ]
+    jobs = [Job(str(n), (Stage("x", 40 + 20 * n, (), tuple(levels)),)) for n in range(3)]
+    simulator = build(jobs, Cluster(num_executors=16, protocol=Protocol.SESSION))
+    action = Heuristic("es_rules").decide(simulator.observation())
+    assert action.stage == 0
+    assert (action.limit == 16) == gets_all
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -200,3 +201,25 @@ def test_a_module_that_is_missing_there_asks_for_an_archive() -> None:
     fault = RuntimeError("ModuleNotFoundError: No module named 'decima'")
     with pytest.raises(ClusterError, match="decima cluster pack"):
         check_executors(Executors(fault=fault), same)
+
+
+def test_what_modules_hold_is_looked_through_once() -> None:
+    """In a process of its own: garbage is collected, the rest frozen; again after an import."""
+    code = """
+import gc
+from parallel.spark import settle
+counts = [gc.get_freeze_count()]
+settle()
+counts.append(gc.get_freeze_count())
+kept = [[number] for number in range(1000)]
+settle()
+counts.append(gc.get_freeze_count())
+import decimal
+settle()
+counts.append(gc.get_freeze_count())
+print(counts[0] == 0, counts[1] > 1000, counts[2] == counts[1], counts[3] > counts[2] + 1000)
+"""
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.split() == ["True"] * 4
