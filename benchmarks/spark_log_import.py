@@ -4,9 +4,9 @@
 
 The logs are copies of one: a real log whose queries are repeated until it has the size asked for
 (`benchmarks.spark_log_throughput`), zstd as Spark writes it. Each count of executors, of one core
-each, is measured in a process of its own, with a tenth of the logs before all of them. CPU seconds
-are those of the processes that read (Python) and of the executors (Java); memory is the largest
-that any reading process ever had.
+each, is measured in a process of its own that runs on as many cores of the machine, with a tenth of
+the logs before all of them. CPU seconds are those of the processes that read (Python) and of the
+executors (Java); memory is the largest that any reading process ever had.
 """
 
 from __future__ import annotations
@@ -89,6 +89,10 @@ class Watch:
 
 def measure(executors: int, folder: Path, few: Path) -> None:
     """Import both folders on a fresh cluster and print a line for each."""
+    if executors > len(os.sched_getaffinity(0)):
+        sys.exit(f"{executors} executors need as many cores")
+    # An executor brings its core, as further hosts would: else one alone has all of the machine's.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:executors])
     context = open_session(f"local-cluster[{executors},1,1024]", name="import benchmark")
     try:
         read_logs_on_cluster(context, [str(next(few.iterdir()))], how=HowToRead())  # warm
