@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, fit_rule
 from decima.training.learner import Crews, DecimaLearner
 from decima.tuning import tune
+from decima.whatif import what_if
+from decima.whatif.report import to_json
 from parallel.local import HERE, LocalCrew
 from parallel.session import open_session
 from parallel.spark import SparkCrew
@@ -28,6 +31,7 @@ from tests.commands import small_config
 from tests.spark_work import until
 from tests.test_spark_cluster import executors
 from tests.test_training import assert_equal, final_weights, small
+from tests.test_whatif import FAST, short_behind_long
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -113,3 +117,11 @@ def test_a_fit_is_the_same(cluster: SparkCrew, trace_file: Path) -> None:
         for crew in (cluster, HERE)
     ]
     assert tuned[0].to_json() == tuned[1].to_json()
+
+
+def test_a_what_if_is_the_same(cluster: SparkCrew) -> None:
+    """The grid of policies, sizes and resampled sequences, tuning included."""
+    settings = replace(FAST, policies=("fifo", "tuned_weighted_fair", "decima"), sequences=2)
+    recorded = short_behind_long(8)
+    found = to_json(what_if(recorded, settings, crew=cluster))
+    assert found == to_json(what_if(recorded, settings))
