@@ -1,5 +1,7 @@
 """The same bytes from a Spark of two executors as from this machine, also when one is killed.
 
+The test of a standalone master comes first: a process can have one session at a time.
+
 Slow (minutes, most of them Spark's start): `pytest -m slow tests/test_cluster_runs.py`.
 """
 
@@ -18,24 +20,43 @@ import pytest
 import torch
 
 from decima import evaluate
+from decima.fingerprint import fingerprint
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, fit_rule
 from decima.training.learner import Crews, DecimaLearner
 from decima.tuning import tune
 from decima.whatif import what_if
 from decima.whatif.report import to_json
+from parallel.greeting import check_executors
 from parallel.local import HERE, LocalCrew
 from parallel.session import open_session
 from parallel.spark import SparkCrew
 from tests.commands import small_config
 from tests.spark_work import until
-from tests.test_spark_cluster import executors
+from tests.test_spark_cluster import executors, standalone
 from tests.test_training import assert_equal, final_weights, small
 from tests.test_whatif import FAST, short_behind_long
+
+__all__ = ["standalone"]  # a fixture that a test here asks for
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 FIVE = ("iterations=5", "validation.every=5", "episodes.growth_iterations=5")
+
+
+def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -> None:
+    """One executor of four cores, started by a worker of its own."""
+    config = small_config(trace_file, policies=("strict_fair", "decima"))
+    context = open_session(standalone, name="standalone")
+    try:
+        with SparkCrew(context) as crew:
+            check_executors(context, fingerprint)
+            found = evaluate(config, crew=crew)
+    finally:
+        context.stop()
+    for name, own in evaluate(config).policies.items():
+        for one, other in zip(found.policies[name].runs, own.runs, strict=True):
+            np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
 
 
 @pytest.fixture(scope="module")
