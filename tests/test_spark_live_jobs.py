@@ -128,6 +128,7 @@ def assert_same(live: Observation, simulated: Observation) -> None:
     """All that a policy may read of the jobs in the system, but for where rows are."""
     assert live.num_executors == simulated.num_executors
     assert live.on_offer == simulated.on_offer
+    assert live.typical_ms == pytest.approx(simulated.typical_ms)
     assert len(live.active) == len(simulated.active)
     own, other = live.jobs[live.active], simulated.jobs[simulated.active]
     np.testing.assert_allclose(np.diff(own["arrival_ms"]), np.diff(other["arrival_ms"]), atol=1.0)
@@ -337,6 +338,22 @@ def test_finished_jobs_are_forgotten() -> None:
     assert live.version > version
     assert not live._jobs
     assert not live._place
+
+
+def test_what_is_typical_is_told_by_all_jobs_so_far() -> None:
+    """Of 2, 8 and 32 tasks of a second each: while they run, when two are over, when two are
+    forgotten.
+    """
+    live = LiveJobs()
+    for number, tasks in enumerate((2, 8, 32)):
+        live.update(report(started(number, info(number, tasks)), time_ms=number))
+    assert live.typical_ms() == pytest.approx(8 * DEFAULT_TASK_MS)
+    live.update(report(*(JobDone(number, EPOCH_MS) for number in range(2))))
+    assert len(live.active()) == 1
+    assert live.typical_ms() == pytest.approx(8 * DEFAULT_TASK_MS)
+    live.update(report(time_ms=FORGET_MS + 10))
+    assert len(live._jobs) == 1
+    assert live.typical_ms() == pytest.approx(8 * DEFAULT_TASK_MS)
 
 
 def test_a_job_whose_end_was_never_told_is_forgotten() -> None:

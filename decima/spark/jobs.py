@@ -45,10 +45,6 @@ class LiveJobs:
         self.time_ms = 0
         self.last_arrival_ms = 0
         """of any job, those that are over included"""
-        self.past_jobs = 0
-        """that are over"""
-        self.past_work_log = 0.0
-        """sum over them of log(work in ms)"""
         self.forgotten: list[LiveJob] = []
         """jobs that the last `update` found to be over"""
         self._next_forgotten: list[LiveJob] = []
@@ -58,6 +54,9 @@ class LiveJobs:
         self._job_of_spark_job: dict[int, LiveJob] = {}
         self.lost_slots: dict[str, int] = {}
         """by job: slots of tasks that run on though nobody needs them any more"""
+        self._forgotten_jobs = 0
+        self._forgotten_work_log = 0.0
+        """sum over them of log(work in ms)"""
         self._measured = 0
         self._measured_ms = 0.0
         self._submitted: list[tuple[LiveJob, LiveStage]] = []
@@ -103,6 +102,16 @@ class LiveJobs:
         if job.measured:
             return max(1.0, job.measured_ms / job.measured)
         return max(1.0, self._measured_ms / self._measured) if self._measured else DEFAULT_TASK_MS
+
+    def typical_ms(self) -> float:
+        """Work of a job: geometric mean over all so far, those that are over included."""
+        count = self._forgotten_jobs + len(self._jobs)
+        total = self._forgotten_work_log + sum(map(self._work_log, self._jobs.values()))
+        return math.exp(total / max(1, count))
+
+    def _work_log(self, job: LiveJob) -> float:
+        work_ms = sum(stage.num_tasks * self.mean_ms(job, stage) for stage in job.stages)
+        return math.log(max(work_ms, LEAST_WORK_MS))
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -311,9 +320,8 @@ class LiveJobs:
 
     def _drop(self, key: str) -> LiveJob:
         job = self._jobs.pop(key)
-        work_ms = sum(stage.num_tasks * self.mean_ms(job, stage) for stage in job.stages)
-        self.past_jobs += 1
-        self.past_work_log += math.log(max(work_ms, LEAST_WORK_MS))
+        self._forgotten_jobs += 1
+        self._forgotten_work_log += self._work_log(job)
         for stage in job.spark_stages:
             self._place.pop(stage, None)
         for number in job.unfinished:

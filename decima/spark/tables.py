@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from decima.spark.jobs import LiveJobs
 from decima.spark.live_job import LiveJob
 from spark_sim.rounds import Round, session_tables
-from spark_sim.tables import LEAST_WORK_MS, State
+from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.paths import longest_paths
 
 _INFLATION_A_SLOT, _MOST_INFLATION = 0.01, 0.94
+"""near that of `tpch`: 0.14 on 16 slots, 0.52 on 50, 0.94 on 100 and more"""
 
 
 class Shown:
@@ -71,7 +70,7 @@ def _offsets(lengths: list[int]) -> np.ndarray:
 
 
 def usual_inflation(slots: int) -> float:
-    """`inflation` of an observation, which nobody has measured: that of `tpch` on so many."""
+    """`inflation` of an observation, which nobody has measured: about that of `tpch`."""
     return min(_INFLATION_A_SLOT * slots, _MOST_INFLATION)
 
 
@@ -148,9 +147,7 @@ class LiveTables:
         origin_ms = self.jobs[0].arrival_ms
         state.clock["time_ms"] = live.time_ms - origin_ms
         state.clock["last_arrival_ms"] = live.last_arrival_ms - origin_ms
-        present_log = float(np.log(np.maximum(jobs["work_ms"], LEAST_WORK_MS)).sum())
-        seen = live.past_jobs + len(jobs)
-        state.clock["typical_ms"] = math.exp((live.past_work_log + present_log) / seen)
+        state.clock["typical_ms"] = live.typical_ms()
         state.clock["inflation"] = usual_inflation(int(state.clock["num_executors"][0]))
 
     def limits(self) -> dict[str, int]:
