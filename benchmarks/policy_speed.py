@@ -51,6 +51,8 @@ WARM_DECISIONS, TIMED_DECISIONS = 300, 400
 CONCURRENT = (10, 100, 1000)
 PLAN_JOBS, PLAN_SLOTS, PLANS = 500, 1_000, 40
 SESSION_JOBS, SESSION_SLOTS, SESSION_LOAD = 150, 96, 0.9
+SESSION_SEQUENCES = 10
+"""as many as `decima evaluate` plays side by side"""
 
 ROLLOUT_TARGET, UPDATE_TARGET = 5_000, 8_000
 """decisions per CPU second"""
@@ -229,20 +231,25 @@ def plan_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Non
 
 
 def session_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> None:
-    """Print what evaluating one sequence in a session takes."""
+    """Print what evaluating a sequence in a session takes, alone and beside others."""
     cluster = Cluster(num_executors=SESSION_SLOTS, protocol=Protocol.SESSION)
     gap_ms = 1000 * gap_at("tpch", SESSION_SLOTS, SESSION_LOAD)
-    for jobs in (1, SESSION_JOBS):  # the first is to warm up
-        streams = Streams(0, 0)
-        drawn = poisson(trace, jobs, gap_ms, streams.arrivals())
-        run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
-        played = play_out(network, Scales.of(arrays), Lanes(arrays, cluster, [run], None))
-    spent_s = played.policy_cpu_s + played.environment_cpu_s
-    made = int(played.states[0].clock[0]["decisions"])
-    print(
-        f"session      {spent_s:.1f} CPU s for {SESSION_JOBS} jobs on {SESSION_SLOTS} slots, "
-        f"{made:,} decisions  (target {SESSION_TARGET_S:.0f} s)"
-    )
+    for jobs, sequences in ((1, 1), (SESSION_JOBS, 1), (SESSION_JOBS, SESSION_SEQUENCES)):
+        runs: list[Run] = []
+        for number in range(sequences):
+            streams = Streams(0, number)
+            drawn = poisson(trace, jobs, gap_ms, streams.arrivals())
+            runs.append(Run(drawn.arrival_ms, drawn.job, streams.duration_key()))
+        played = play_out(network, Scales.of(arrays), Lanes(arrays, cluster, runs, None))
+        if jobs == 1:  # to warm up
+            continue
+        spent_s = (played.policy_cpu_s + played.environment_cpu_s) / sequences
+        made = sum(int(state.clock[0]["decisions"]) for state in played.states) / sequences
+        print(
+            f"session      {spent_s:.1f} CPU s a sequence of {SESSION_JOBS} jobs on "
+            f"{SESSION_SLOTS} slots, {made:,.0f} decisions, {sequences} in lockstep  "
+            f"(target {SESSION_TARGET_S:.0f} s)"
+        )
 
 
 def _against(rate: float, target: int) -> str:

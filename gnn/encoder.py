@@ -170,7 +170,9 @@ class Encoder(nn.Module):
         first = self.lift.weight
         place = (first.data_ptr(), first.dtype)
         if self._few is None or self._few[0] != place:
-            transforms = (self.f_node, self.g_node, self.f_job, self.g_job, self.f_cluster)
+            transforms = (
+                self.f_node, self.g_node, self.f_job, self.g_job, self.f_cluster, self.g_cluster,
+            )  # fmt: skip
             layers = (one.layers if isinstance(one, Transform) else None for one in transforms)
             self._few = place, FewNodes(self.lift, layers)
         return self._few[1]
@@ -255,6 +257,9 @@ class Encoder(nn.Module):
         """
         _check_rows("added", added, self.config.embedding, len(added))
         _check_index("observation", observation, len(added))
+        if len(added) <= FEW_NODES and not torch.is_grad_enabled():
+            few = self._few_nodes()
+            return few.cluster(added, observation, num_observations, slope=NEGATIVE_SLOPE)
         mean = scatter(added, observation, dim_size=num_observations, reduce="mean")
         z: Tensor = self.g_cluster(mean)
         return z

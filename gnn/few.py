@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gnn.few_kernels import Few, Layer, Layers, Weights, embed
+from gnn.few_kernels import Few, Weights, embed, summarise
+from gnn.layer_kernels import Layer, Layers
 from gnn.levels import Levels
 
 
@@ -27,18 +28,19 @@ class FewNodes:
     def __init__(self, lift: nn.Linear, transforms: Iterable[nn.ModuleList | None]) -> None:
         """Args:
         lift: A.
-        transforms: layers of f, g, f2, g2 and f3; None where g and g2 are left out.
+        transforms: layers of f, g, f2, g2, f3 and g3; None where g, g2 and g3 are left out.
         """
-        f, g, f2, g2, f3 = transforms
+        f, g, f2, g2, f3, g3 = transforms
         self._has_second = g is not None
-        first, second = _layers(f), _layers(f2)
+        first, second, third = _layers(f), _layers(f2), _layers(f3)
         self._weights = Weights(
-            _layer(lift),
+            layer_of(lift),
             first,
             first if g is None else _layers(g),
             second,
             second if g2 is None else _layers(g2),
-            _layers(f3),
+            third,
+            third if g3 is None else _layers(g3),
         )
 
     def embed(
@@ -75,14 +77,27 @@ class FewNodes:
         )
         return Embedded(torch.from_numpy(e), torch.from_numpy(y), torch.from_numpy(added))
 
+    def cluster(
+        self, added: Tensor, observation: Tensor, num_observations: int, *, slope: float
+    ) -> Tensor:
+        """As `Encoder.cluster`, but for rounding."""
+        values = added.numpy()
+        z = np.zeros((num_observations, values.shape[1]), values.dtype)
+        jobs = np.zeros(num_observations, np.int64)
+        layers = self._weights.g_cluster
+        summarise(values, observation.numpy(), jobs, z, layers, self._has_second, slope)
+        return torch.from_numpy(z)
+
 
 def _layers(transform: nn.ModuleList | None) -> Layers:
     if transform is None:
         raise ValueError("a first transform cannot be left out")
-    return tuple(_layer(layer) for layer in transform if isinstance(layer, nn.Linear))
+    return tuple(layer_of(layer) for layer in transform if isinstance(layer, nn.Linear))
 
 
-def _layer(layer: nn.Linear) -> Layer:
+def layer_of(layer: nn.Linear) -> Layer:
+    """The layer's weights, where they are; a layer without a bias has zeros."""
     weight = layer.weight.detach().numpy()
-    bias = layer.bias.detach().numpy()
-    return Layer(weight, bias, np.empty(weight.shape[::-1], weight.dtype), np.empty_like(bias))
+    zeros = np.zeros(len(weight), weight.dtype)
+    bias = zeros if layer.bias is None else layer.bias.detach().numpy()
+    return Layer(weight, bias, np.empty(weight.shape[::-1], weight.dtype), np.empty_like(zeros))

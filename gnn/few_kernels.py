@@ -7,27 +7,15 @@ matrix products are the faster ones (benchmark `encoder_speed`, which pays for t
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gnn.kernels import inlined_kernel, kernel
+from gnn.layer_kernels import Layer, Layers, add, apply, copy, transform, turn, turn_all
 
-Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 Rows = NDArray[np.int64]
-
-
-class Layer(NamedTuple):
-    """One layer of a transform."""
-
-    weight: NDArray[np.float32]  # (outputs, inputs)
-    bias: NDArray[np.float32]  # (outputs,)
-    turned: NDArray[np.float32]  # (inputs, outputs) scratch: the weight transposed
-    out: NDArray[np.float32]  # (outputs,) scratch: what it makes of one row
-
-
-Layers = tuple[Layer, ...]
 
 
 class Weights(NamedTuple):
@@ -39,6 +27,7 @@ class Weights(NamedTuple):
     f_job: Layers
     g_job: Layers
     f_cluster: Layers
+    g_cluster: Layers
 
 
 class Few(NamedTuple):
@@ -70,27 +59,26 @@ def embed(at: Few, weights: Weights, has_messages: bool, has_second: bool, slope
         has_second: False where the ablation leaves out the second transforms.
         slope: of LeakyReLU below zero.
     """
-    _turn(weights.lift)
+    turn(weights.lift)
     for layers in (
         weights.f_node, weights.g_node, weights.f_job, weights.g_job, weights.f_cluster,
     ):  # fmt: skip
-        for layer in layers:
-            _turn(layer)
+        turn_all(layers)
     _climb(at, weights, has_messages, has_second, slope)
     features = at.x.shape[1]
     for node in range(len(at.x)):
-        _copy(at.x[node], at.joined)
-        _copy(at.e[node], at.joined[features:])
-        _transform(weights.f_job, at.joined, slope)
-        _add(weights.f_job[-1].out, at.job_sums[at.job[node]])
+        copy(at.x[node], at.joined)
+        copy(at.e[node], at.joined[features:])
+        transform(weights.f_job, at.joined, slope)
+        add(weights.f_job[-1].out, at.job_sums[at.job[node]])
     for job in range(len(at.y)):
         if has_second:
-            _transform(weights.g_job, at.job_sums[job], slope)
-            _copy(weights.g_job[-1].out, at.y[job])
+            transform(weights.g_job, at.job_sums[job], slope)
+            copy(weights.g_job[-1].out, at.y[job])
         else:
-            _copy(at.job_sums[job], at.y[job])
-        _transform(weights.f_cluster, at.y[job], slope)
-        _copy(weights.f_cluster[-1].out, at.added[job])
+            copy(at.job_sums[job], at.y[job])
+        transform(weights.f_cluster, at.y[job], slope)
+        copy(weights.f_cluster[-1].out, at.added[job])
 
 
 @inlined_kernel
@@ -99,58 +87,50 @@ def _climb(at: Few, weights: Weights, has_messages: bool, has_second: bool, slop
     levels = len(at.node_ptr) - 1
     for level in range(levels):
         for node in range(at.node_ptr[level], at.node_ptr[level + 1]):
-            _apply(weights.lift, at.x[node])
-            _copy(weights.lift.out, at.e[node])
+            apply(weights.lift, at.x[node])
+            copy(weights.lift.out, at.e[node])
             if level > 0 and has_messages:
                 if has_second:
-                    _transform(weights.g_node, at.sums[node], slope)
-                    _add(weights.g_node[-1].out, at.e[node])
+                    transform(weights.g_node, at.sums[node], slope)
+                    add(weights.g_node[-1].out, at.e[node])
                 else:
-                    _add(at.sums[node], at.e[node])
+                    add(at.sums[node], at.e[node])
             if level < levels - 1 and has_messages:
-                _transform(weights.f_node, at.e[node], slope)
-                _copy(weights.f_node[-1].out, at.sent[node])
+                transform(weights.f_node, at.e[node], slope)
+                copy(weights.f_node[-1].out, at.sent[node])
         if level < levels - 1 and has_messages:
             for edge in range(at.edge_ptr[level], at.edge_ptr[level + 1]):
-                _add(at.sent[at.child[edge]], at.sums[at.parent[edge]])
+                add(at.sent[at.child[edge]], at.sums[at.parent[edge]])
 
 
-@inlined_kernel
-def _transform(layers: Layers, values: Real, slope: float) -> None:
-    """A multilayer perceptron of one row; the result is `out` of its last layer."""
-    _apply(layers[0], values)
-    for number in range(1, len(layers)):
-        hidden = layers[number - 1].out
-        for column in range(len(hidden)):
-            if hidden[column] < 0.0:
-                hidden[column] *= slope
-        _apply(layers[number], hidden)
+@kernel
+def summarise(
+    added: NDArray[np.float32],
+    observation: Rows,
+    jobs: Rows,
+    z: NDArray[np.float32],
+    layers: Layers,
+    has_second: bool,
+    slope: float,
+) -> None:
+    """Fill z: g3 of the mean of f3(y_i).
 
-
-@inlined_kernel
-def _apply(layer: Layer, values: Real) -> None:
-    """One layer of one row. Inputs outside, so that the inner loop is over neighbours."""
-    _copy(layer.bias, layer.out)
-    for row in range(len(values)):
-        factor = values[row]
-        for column in range(len(layer.out)):
-            layer.out[column] += factor * layer.turned[row, column]
-
-
-@inlined_kernel
-def _turn(layer: Layer) -> None:
-    for column in range(layer.weight.shape[0]):
-        for row in range(layer.weight.shape[1]):
-            layer.turned[row, column] = layer.weight[column, row]
-
-
-@inlined_kernel
-def _copy(source: Real, target: Real) -> None:
-    for column in range(len(source)):
-        target[column] = source[column]
-
-
-@inlined_kernel
-def _add(source: Real, target: Real) -> None:
-    for column in range(len(source)):
-        target[column] += source[column]
+    Args:
+        added: (J, D) f3(y_i).
+        observation: (J,) which of the B observations each is of.
+        jobs: (B,) zeros, scratch: how many jobs each has.
+        z: (B, D) zeros.
+        layers: of g3.
+        has_second: False where the ablation leaves it out.
+        slope: of LeakyReLU below zero.
+    """
+    for job in range(len(added)):
+        add(added[job], z[observation[job]])
+        jobs[observation[job]] += 1
+    turn_all(layers)
+    for number in range(len(z)):
+        for column in range(z.shape[1]):
+            z[number, column] /= max(1, jobs[number])
+        if has_second:
+            transform(layers, z[number], slope)
+            copy(layers[-1].out, z[number])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn.encoder import Encoder, EncoderConfig
+from gnn.heads import FEW_ROWS, Head
 from gnn.levels import Levels, levels_of
 from gnn.reference import ReferenceEncoder
 
@@ -300,3 +301,37 @@ def test_wrong_shapes_are_named(x: Tensor, message: str) -> None:
         EncoderConfig(embedding=0)
     with pytest.raises(ValueError, match="hidden"):
         EncoderConfig(hidden=(0,))
+
+
+@pytest.mark.parametrize("hidden", [(8,), (16, 8), (12, 10, 8)])
+@pytest.mark.parametrize("rows", [0, 1, FEW_ROWS])
+def test_compiled_code_scores_as_torch_does(hidden: tuple[int, ...], rows: int) -> None:
+    """A head of three tables: row for row, by an index with repeats, and one row for all."""
+    torch.manual_seed(rows)
+    head = Head((3, 5, 2), hidden).double()
+    torch.nn.init.normal_(head.last.weight)
+    index = torch.randint(4, (rows,))
+    tables = (
+        (torch.randn(rows, 3).double(), None),
+        (torch.randn(4, 5).double(), index),
+        (torch.randn(1, 2).double(), torch.zeros(rows, dtype=torch.int64)),
+    )
+    joined = torch.cat([tables[0][0], tables[1][0][index], tables[2][0].expand(rows, 2)], dim=1)
+    layer = torch.cat([part.get_parameter("weight") for part in head.parts], dim=1)
+    value = joined @ layer.T + head.parts[0].get_parameter("bias")
+    for one in (*head.body, head.last):
+        value = one(torch.where(value > 0, value, 0.2 * value))
+    with torch.no_grad():
+        found = head(*tables)
+    torch.testing.assert_close(found, value.squeeze(1).detach(), rtol=1e-9, atol=1e-9)
+    slow = head(*tables)
+    assert slow.requires_grad, "with gradients torch does it"
+    torch.testing.assert_close(slow.detach(), found, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("inputs", "hidden"), [((), (4,)), ((3,), ())])
+def test_a_head_needs_tables_and_a_hidden_layer(
+    inputs: tuple[int, ...], hidden: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match="needs both"):
+        Head(inputs, hidden)

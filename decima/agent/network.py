@@ -13,19 +13,19 @@ chosen, M limits, D size of an embedding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, linear
 
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
 from decima.heuristics.es_rule import PARAMETERS, WORLD_PARAMETERS, WORLDS
 from decima.weights import shipped_weights
-from gnn.encoder import NEGATIVE_SLOPE, Encoder, EncoderConfig
+from gnn.encoder import Encoder, EncoderConfig
+from gnn.heads import Head
 
 SHARPNESS = 2.0
 """kappa: the odds of two neighbours in the rule's order are e to this"""
@@ -79,55 +79,6 @@ class Scores(NamedTuple):
     end: Tensor  # (B,) of leaving idle what is left
     limit: Tensor  # (M,) w_i(l), among the limits of one job
     value: Tensor  # (B,)
-
-
-class Head(nn.Module):
-    """A multilayer perceptron on the concatenation of rows of several tables.
-
-    The first layer is applied to each table before its rows are repeated, which is the same and
-    costs less: a job has one row for all its stages.
-    """
-
-    def __init__(self, inputs: tuple[int, ...], hidden: tuple[int, ...]) -> None:
-        super().__init__()
-        first, *rest = hidden
-        self.parts = nn.ModuleList(
-            nn.Linear(size, first, bias=index == 0) for index, size in enumerate(inputs)
-        )
-        self.body = nn.ModuleList(
-            nn.Linear(before, after) for before, after in zip(hidden, rest, strict=False)
-        )
-        self.last = nn.Linear(hidden[-1], 1)
-        total = sum(inputs)
-        for part in self.parts:
-            nn.init.normal_(part.get_parameter("weight"), std=(2 / total) ** 0.5)
-        nn.init.zeros_(self.last.weight)  # all choices start as the rule has them
-        nn.init.zeros_(self.last.bias)
-
-    def forward(self, *tables: tuple[Tensor, Tensor | None]) -> Tensor:
-        """(rows,) one score for each row.
-
-        Args:
-            tables: (values, index) pairs: row r of the result uses values[index[r]], or values[r]
-                where the index is None.
-        """
-        # Layers serve for their weights: a call of a module costs more than its arithmetic where
-        # there are few rows, as in a live decision (benchmark `policy_speed`).
-        total: Tensor | None = None
-        for part, (values, index) in zip(_layers(self.parts), tables, strict=True):
-            mapped = linear(values, part.weight, part.bias)
-            if index is not None:
-                mapped = mapped.index_select(0, index)
-            total = mapped if total is None else total + mapped
-        if total is None:
-            raise ValueError("a head needs at least one table")
-        for layer in (*_layers(self.body), self.last):
-            total = linear(leaky_relu(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
-        return total.squeeze(1)
-
-
-def _layers(modules: Iterable[nn.Module]) -> Iterator[nn.Linear]:
-    return (one for one in modules if isinstance(one, nn.Linear))
 
 
 class PolicyNetwork(nn.Module):
