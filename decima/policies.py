@@ -48,6 +48,7 @@ class HeuristicSpec:
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
 _FACTORS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0)
 _POWERS = tuple(round(0.1 * step, 1) for step in range(-5, 16))
+_WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 HEURISTICS: Mapping[str, HeuristicSpec] = {
     "fifo": HeuristicSpec(
@@ -82,6 +83,12 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "shortest remaining work first, under a tuned limit",
         {"factor": 1.5, "jobs_power": 1.0, "work_power": 0.2},
         {"factor": _FACTORS, "jobs_power": _POWERS, "work_power": _POWERS},
+    ),
+    "tetris": HeuristicSpec(
+        compiled.TETRIS,
+        "packs the largest tasks that fit first, less what their job has left",
+        {"work_weight": 0.1},
+        {"work_weight": _WEIGHTS},
     ),
     "es_rule": HeuristicSpec(
         compiled.ES_RULE,
@@ -230,8 +237,8 @@ class Heuristic:
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
         seen = for_kernels(observation)
-        stage, limit = compiled.decide(self._code, seen, self._numbers, self._scratch)
-        return PASS if stage == NONE else Action(int(stage), int(limit))
+        stage, limit, kind = compiled.decide(self._code, seen, self._numbers, self._scratch)
+        return PASS if stage == NONE else Action(int(stage), int(limit), int(kind))
 
     def play(self, simulator: Simulator, *, timed: bool = False) -> float:
         """Run `simulator` to its end without returning to Python between decisions.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.kernels import batch as kernels
-from spark_sim.tables import JOB, NONE, STAGE, State, Table
+from spark_sim.tables import CLASS, JOB, NONE, STAGE, State, Table
 from traces.arrays import TraceArrays
 from traces.numbers import Int32, Int64
 
@@ -23,6 +23,7 @@ class ObservationBatch(NamedTuple):
     them.
     """
 
+    classes: Table  # (B, C) CLASS, small ones first
     jobs: Table  # (J,) JOB; `first_stage` is a row of `stages` below
     stages: Table  # (V,) STAGE, a job's in one run of rows; `job` is a row of `jobs` above
     job_ptr: NDArray[np.int64]  # (B + 1,)
@@ -81,9 +82,9 @@ class ObservationBatch(NamedTuple):
 class BatchBuilder:
     """Arrays that batches of `num_simulations` are written into; they double when they are full."""
 
-    def __init__(self, num_simulations: int) -> None:
-        self._size = num_simulations
-        self._room = _room(num_simulations, 64, 512)
+    def __init__(self, num_simulations: int, num_classes: int = 1) -> None:
+        self._shape = num_simulations, num_classes
+        self._room = _room(self._shape, 64, 512)
 
     @property
     def room(self) -> ObservationBatch:
@@ -115,7 +116,7 @@ class BatchBuilder:
             have if need <= have else max(2 * have, need)
             for need, have in zip(needed, present, strict=True)
         )
-        self._room = _room(self._size, *grown)._replace(
+        self._room = _room(self._shape, *grown)._replace(
             job_ptr=room.job_ptr, stage_ptr=room.stage_ptr
         )
 
@@ -136,12 +137,14 @@ def batch_of(states: Sequence[State]) -> ObservationBatch:
     Who steps many simulations again and again uses `spark_sim.vector.VectorSimulator`, or keeps a
     `BatchBuilder`.
     """
-    return BatchBuilder(len(states)).of(states)
+    return BatchBuilder(len(states), len(states[0].classes) if states else 1).of(states)
 
 
-def _room(size: int, jobs: int, stages: int) -> ObservationBatch:
-    """Room for `size` simulations with so many rows in all."""
+def _room(shape: tuple[int, int], jobs: int, stages: int) -> ObservationBatch:
+    """Room for (simulations, classes), with so many rows in all."""
+    size, _ = shape
     return ObservationBatch(
+        classes=np.zeros(shape, CLASS),
         jobs=np.zeros(jobs, JOB),
         stages=np.zeros(stages, STAGE),
         job_ptr=np.zeros(size + 1, np.int64),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 
 from spark_sim.errors import SimulationError
+from spark_sim.tables import MAX_CLASSES
 
 MAX_EXECUTORS = 100_000
 
@@ -41,7 +44,7 @@ class ExecutorClass:
 
     count: int
     """executors of this class"""
-    cpu: float = 1.0
+    cpu: float = math.inf
     """cores of each"""
     memory_mb: float = math.inf
     """memory of each"""
@@ -53,6 +56,32 @@ class ExecutorClass:
             raise SimulationError(
                 f"an executor needs cpu > 0 and memory > 0, got {self.cpu} and {self.memory_mb}"
             )
+
+
+def parse_classes(text: str) -> tuple[ExecutorClass, ...]:
+    """Classes as at the command line, small ones first: "4x12,8x6" are 12 executors of 4 GB and 6
+    of 8; "4:1x12" have a core each.
+
+    Raises:
+        SimulationError: not of that form, or a class that is none.
+    """
+    found = []
+    for part in text.split(","):
+        match = _CLASS.fullmatch(part.strip())
+        if match is None:
+            raise SimulationError(
+                f"executor class {part.strip()!r:.40}: write GBxCOUNT or GB:CORESxCOUNT, such as "
+                "0.5x12 or 8:4x10"
+            )
+        memory_gb, cores, count = match["memory"], match["cores"], int(match["count"])
+        cpu = math.inf if cores is None else float(cores)
+        found.append(ExecutorClass(count, cpu, float(memory_gb) * MB_PER_GB))
+    return tuple(sorted(found, key=lambda kind: (kind.memory_mb, kind.cpu)))
+
+
+_NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+_CLASS = re.compile(rf"(?P<memory>{_NUMBER})(?::(?P<cores>{_NUMBER}))?x(?P<count>[0-9]{{1,6}})")
+MB_PER_GB = 1024.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +99,8 @@ class Cluster:
     time_limit_ms: float | None = None
     """truncate the simulation there; None runs until all jobs are complete"""
     classes: tuple[ExecutorClass, ...] | None = None
-    """sizes of executors, counts adding up to `num_executors`; None: every task fits everywhere"""
+    """sizes of executors, small ones first, counts adding up to `num_executors`; an executor runs
+    one task at a time, of a stage whose demands it can hold. None: every task fits everywhere"""
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_executors <= MAX_EXECUTORS:
@@ -83,9 +113,26 @@ class Cluster:
         if self.time_limit_ms is not None and not self.time_limit_ms > 0:
             raise SimulationError(f"time limit must be positive, got {self.time_limit_ms} ms")
         if self.classes is not None:
-            total = sum(kind.count for kind in self.classes)
-            if total != self.num_executors:
+            self._check_classes(self.classes)
+
+    def _check_classes(self, classes: tuple[ExecutorClass, ...]) -> None:
+        if not 1 <= len(classes) <= MAX_CLASSES:
+            raise SimulationError(
+                f"a cluster has 1 to {MAX_CLASSES} executor classes, not {len(classes)}"
+            )
+        total = sum(kind.count for kind in classes)
+        if total != self.num_executors:
+            raise SimulationError(
+                f"executor classes count {total} executors, the cluster has {self.num_executors}"
+            )
+        for before, after in itertools.pairwise(classes):
+            if (before.memory_mb, before.cpu) >= (after.memory_mb, after.cpu):
                 raise SimulationError(
-                    f"executor classes count {total} executors, the cluster has "
-                    f"{self.num_executors}"
+                    f"executor classes of {before.memory_mb:g} and {after.memory_mb:g} MB, "
+                    f"{before.cpu:g} and {after.cpu:g} cores: small ones come first, each once"
                 )
+        if len(classes) > 1 and self.protocol is not Protocol.EXECUTORS:
+            raise SimulationError(
+                f"executor classes are not known to protocol {self.protocol.label!r}, only to "
+                f"{Protocol.EXECUTORS.label!r}"
+            )

@@ -7,17 +7,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.tables import NONE, State, Table
+from spark_sim.tables import ANY, NONE, State, Table
 
 
 class Action(NamedTuple):
     """Give executors to `stage` until its job holds `limit` (Decima section 5.2).
 
     `stage` NONE (see `PASS`) leaves the executors on offer idle until the next scheduling event.
+    `kind` is the class of executors to give (Decima 7.3), a row of `Observation.classes`; ANY
+    gives whichever fit, the smallest first.
     """
 
     stage: int
     limit: int
+    kind: int = ANY
 
 
 PASS = Action(NONE, 0)
@@ -42,6 +45,7 @@ class Observation(NamedTuple):
     inflation: float  # log of how much longer tasks take in a job that holds all executors
     round_number: int  # scheduling events so far that led to a decision; one may take several
     active: NDArray[np.int32]  # (J,) rows of `jobs`, in the order of arrival
+    classes: Table  # (C,) CLASS, small ones first
     jobs: Table  # JOB
     stages: Table  # STAGE; the stages of job j are first_stage .. first_stage + num_stages - 1
 
@@ -60,6 +64,13 @@ class Observation(NamedTuple):
         """Tasks of `stage` that no executor runs, moves to, waits for or is promised to."""
         row = self.stages[stage]
         return max(0, int(row["num_tasks"] - row["covered"]))
+
+    def legal_kinds(self, stage: int) -> list[int]:
+        """The classes on offer that can hold a task of `stage`; ANY is legal besides."""
+        fits = int(self.stages[stage]["fits"])
+        if len(self.classes) == 1:
+            return [0]
+        return [k for k, row in enumerate(self.classes) if fits >> k & 1 and row["on_offer"] > 0]
 
     def legal_limits(self, stage: int) -> range:
         """The limits that `Action` accepts for `stage`: more than its job holds, at most all."""
@@ -82,6 +93,7 @@ def observe(state: State) -> Observation:
         inflation=float(clock["inflation"]),
         round_number=int(clock["rounds"]),
         active=state.active[: clock["num_active"]],
+        classes=state.classes,
         jobs=state.jobs,
         stages=state.stages,
     )

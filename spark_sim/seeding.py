@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_ARRIVALS, _DURATIONS, _ACTIONS = range(3)
+_ARRIVALS, _DURATIONS, _ACTIONS, _DEMANDS = range(4)
 
 
 @dataclass(frozen=True)
 class Streams:
-    """The three causes of randomness of one run.
+    """The causes of randomness of one run.
 
     Runs of one `sequence` share their arrivals. With equal `rollout` they share task durations too:
     a task's duration depends on its job, stage and index and on nothing that a policy does (except
@@ -40,6 +40,10 @@ class Streams:
     def actions(self) -> np.random.Generator:
         """A fresh generator for the choices of a randomised policy."""
         return np.random.default_rng(self._entropy(_ACTIONS, self.rollout))
+
+    def demands(self) -> np.random.Generator:
+        """A fresh generator for what tasks need of an executor, where that is drawn."""
+        return np.random.default_rng(self._entropy(_DEMANDS))
 
     def _entropy(self, *cause: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(self.sequence, *cause))

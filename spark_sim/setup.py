@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.cluster import Cluster, Protocol
+from spark_sim.cluster import Cluster, ExecutorClass, Protocol
 from spark_sim.errors import SimulationError
 from spark_sim.tables import (
+    CLASS,
     CLOCK,
     COMMIT,
     EVENT,
@@ -60,26 +61,38 @@ def check_arrivals(arrival_ms: Float64, job: Int32, num_templates: int) -> None:
         )
 
 
-def check_demands(trace: TraceArrays, cluster: Cluster) -> None:
-    """Refuse stages whose tasks some executor could not hold.
+def fits_of(trace: TraceArrays, cluster: Cluster) -> Int32:
+    """(S,) for each stage of the trace a bit for each executor class that can hold its tasks.
 
-    The simulator does not match stages to executor classes yet, so every class must hold every
-    task; what a trace does not say fits everywhere.
+    A demand that the trace does not state fits everywhere.
 
     Raises:
-        SimulationError: a class is smaller than the largest demand.
+        SimulationError: no class holds a stage's tasks, or there are several classes and the trace
+            does not say what memory a stage needs.
     """
-    for kind in cluster.classes or ():
-        for label, demand, size in (
-            ("cpu", trace.cpu, kind.cpu),
-            ("memory_mb", trace.memory_mb, kind.memory_mb),
-        ):
-            largest = float(np.nanmax(demand, initial=0.0))
-            if largest > size:
-                raise SimulationError(
-                    f"a stage needs {label} {largest:g}, an executor class has {size:g}; "
-                    "every class must hold every task"
-                )
+    found = np.zeros(len(trace.num_tasks), np.int32)
+    classes = classes_of(cluster)
+    for index, kind in enumerate(classes):
+        holds = ~(trace.memory_mb > kind.memory_mb) & ~(trace.cpu > kind.cpu)
+        found[holds] |= 1 << index
+    for bad, why in (
+        (found == 0, "fits no executor class"),
+        (np.isnan(trace.memory_mb) & (len(classes) > 1), "does not say what memory a task needs"),
+    ):
+        if bad.any():
+            stage = int(np.flatnonzero(bad)[0])
+            job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
+            raise SimulationError(
+                f"job {job} of the trace, its stage {stage - trace.first_stage[job]} {why}: memory "
+                f"{trace.memory_mb[stage]:g} MB, cpu {trace.cpu[stage]:g}; the largest class has "
+                f"{classes[-1].memory_mb:g} MB and {classes[-1].cpu:g} cores"
+            )
+    return found
+
+
+def classes_of(cluster: Cluster) -> tuple[ExecutorClass, ...]:
+    """The cluster's classes; without any there is one, which holds everything."""
+    return cluster.classes or (ExecutorClass(cluster.num_executors),)
 
 
 def build_state(
@@ -93,19 +106,22 @@ def build_state(
 ) -> State:
     """Tables at time zero, before the first event."""
     check_arrivals(arrival_ms, job, trace.num_jobs)
-    check_demands(trace, cluster)
+    fits = fits_of(trace, cluster)
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
     template = np.repeat(trace.first_stage[job] - first_stage, sizes) + np.arange(sizes.sum())
     stages = _stage_table(trace, template, np.repeat(np.arange(len(job)), sizes))
+    stages["fits"] = fits[template]
     tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
     count = cluster.num_executors
     return State(
         clock=_clock(cluster, len(job), duration_key, inflation_of(trace, count)),
         jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
         stages=stages,
-        executors=_executor_table(count),
+        executors=_executor_table(cluster),
+        classes=_class_table(cluster),
+        running=np.zeros((len(stages), len(classes_of(cluster))), np.int32),
         events=_empty_queue(count),
         commits=_commit_table(2 * count + 2),
         active=np.zeros(len(job), np.int32),
@@ -187,6 +203,8 @@ def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[n
     stages["num_tasks"] = trace.num_tasks[template]
     stages["mean_ms"] = trace.mean_ms[template]
     stages["critical_path_ms"] = trace.critical_path_ms[template]
+    stages["memory_mb"] = trace.memory_mb[template]
+    stages["cpu"] = trace.cpu[template]
     stages["parents_running"] = trace.num_parents[template]
     stages["parents_uncovered"] = trace.num_parents[template]
     for absent in ("wait_head", "wait_tail", "commit_head", "commit_tail"):
@@ -194,9 +212,21 @@ def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[n
     return stages
 
 
-def _executor_table(count: int) -> Table:
+def _class_table(cluster: Cluster) -> Table:
+    classes = classes_of(cluster)
+    table = np.zeros(len(classes), CLASS)
+    for label in ("memory_mb", "cpu", "count"):
+        table[label] = [getattr(kind, label) for kind in classes]
+    table["idle"] = table["count"]
+    return table
+
+
+def _executor_table(cluster: Cluster) -> Table:
+    count = cluster.num_executors
     executors = np.zeros(count, EXECUTOR)
     executors["state"] = IDLE
+    sizes = [kind.count for kind in classes_of(cluster)]
+    executors["kind"] = np.repeat(np.arange(len(sizes)), sizes)
     for absent in ("job", "stage", "last_stage", "task"):
         executors[absent] = NONE
     # All start in the idle list of no job, by number.

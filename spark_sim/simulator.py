@@ -12,7 +12,7 @@ from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import dispatch
 from spark_sim.observation import Action, Observation, observe
 from spark_sim.setup import build_state
-from spark_sim.tables import NONE, State
+from spark_sim.tables import ANY, NONE, State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64, Int32
 
@@ -90,7 +90,7 @@ class Simulator:
             IllegalActionError: the action breaks a rule; the run stands where it stood.
         """
         self._require_decision()
-        status = dispatch.step(self._state, action.stage, action.limit)
+        status = dispatch.step(self._state, *action)
         if status == tables.ILLEGAL:
             raise IllegalActionError(explain_illegal(self.observation(), action))
         self._status = Status(status)
@@ -140,13 +140,18 @@ class Simulator:
 
 def explain_illegal(observation: Observation, action: Action) -> str:
     """Which rule `action` breaks, with the values."""
-    stage, limit = action
+    stage, limit, kind = action
     if not 0 <= stage < len(observation.stages):
         return f"stage {stage} is not one of 0..{len(observation.stages) - 1}"
     if stage not in observation.open_stages():
         return (
             f"stage {stage} may not be chosen now; open stages are "
             f"{observation.open_stages()[:10].tolist()}"
+        )
+    if kind != ANY and kind not in observation.legal_kinds(stage):
+        return (
+            f"stage {stage}: executor class {kind} is not on offer or cannot hold its tasks; "
+            f"legal classes are {observation.legal_kinds(stage)}"
         )
     legal = observation.legal_limits(stage)
     return f"stage {stage}: limit {limit} must lie in {legal.start}..{legal.stop - 1}"

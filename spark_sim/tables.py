@@ -21,6 +21,12 @@ Table = NDArray[np.void]
 NONE = -1
 """no row: no job, no stage, no executor, no list element"""
 
+ANY = -1
+"""in place of an executor class: any that fits, the smallest first"""
+
+MAX_CLASSES = 16
+"""classes of executors: a stage's `fits` has a bit for each"""
+
 LEAST_WORK_MS = 1.0
 """work below counts as this where a logarithm is taken"""
 
@@ -78,6 +84,9 @@ STAGE = np.dtype(
         ("order", "i8"),  # rank by the time of becoming runnable
         ("mean_ms", "f8"),
         ("critical_path_ms", "f8"),
+        ("memory_mb", "f8"),  # that each task needs; NaN where the trace does not say
+        ("cpu", "f8"),  # cores, likewise
+        ("fits", "i4"),  # bit c: an executor of class c can hold a task
         # the simulator's own
         ("parents_running", "i4"),  # parents not complete
         ("parents_uncovered", "i4"),  # parents that still want executors
@@ -94,6 +103,7 @@ STAGE = np.dtype(
 EXECUTOR = np.dtype(
     [
         ("state", "i1"),
+        ("kind", "i1"),  # row of CLASS
         ("job", "i4"),  # the job it is in
         ("stage", "i4"),  # the stage it runs, moves to or waits for
         ("last_stage", "i4"),  # stage of its last task in this job; NONE: the next is fresh
@@ -109,8 +119,25 @@ EXECUTOR = np.dtype(
 EVENT = np.dtype([("time_ms", "f8"), ("executor", "i4")], align=True)
 """a node of the queue: the executor whose event is the next below it"""
 
-COMMIT = np.dtype([("stage", "i4"), ("count", "i4"), ("next", "i4")], align=True)
-"""`count` executors of the list's owner are promised to `stage` (NONE: to stay idle)"""
+COMMIT = np.dtype([("stage", "i4"), ("kind", "i4"), ("count", "i4"), ("next", "i4")], align=True)
+"""`count` executors of a class of the list's owner are promised to `stage` (NONE: to stay idle)"""
+
+CLASS = np.dtype(
+    [
+        # what a policy may read
+        ("memory_mb", "f8"),  # of each executor
+        ("cpu", "f8"),  # cores of each
+        ("count", "i4"),  # executors
+        ("on_offer", "i4"),  # part of the clock's; only the default protocol splits it
+        # the simulator's own
+        ("idle", "i4"),  # in a job or in none
+        ("releasing", "i4"),  # part of the clock's
+        ("busy_ms", "f8"),  # part of the clock's
+        ("idle_mb_ms", "f8"),  # memory that the tasks under way did not need, times their time
+    ],
+    align=True,
+)
+"""a class of executors; without classes there is one row, which holds every task"""
 
 TASK = np.dtype(
     [
@@ -181,12 +208,14 @@ CLOCK = np.dtype(
 
 
 class State(NamedTuple):
-    """One simulation of J jobs with S stages in all, on N executors."""
+    """One simulation of J jobs with S stages in all, on N executors of C classes."""
 
     clock: Table  # (1,) CLOCK
     jobs: Table  # (J,) JOB, by arrival
     stages: Table  # (S,) STAGE, each job's in one run of rows
     executors: Table  # (N,) EXECUTOR
+    classes: Table  # (C,) CLASS, small ones first
+    running: NDArray[np.int32]  # (S, C) executors that run tasks of a stage; default protocol only
     events: Table  # (2M,) EVENT, a winner tree; M is N rounded up to a power of two
     commits: Table  # (2N + 2,) COMMIT
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival

@@ -84,7 +84,7 @@ class VectorSimulator:
             charged_ms=np.zeros(len(runs)),
             reward_s=np.zeros(len(runs)),
         )
-        self._builder = BatchBuilder(len(runs))
+        self._builder = BatchBuilder(len(runs), self._stacked.classes.shape[1])
         self._seen: ObservationBatch | None = None
         for index, state in enumerate(states):
             self._start(index, state)
@@ -112,6 +112,7 @@ class VectorSimulator:
         return padded._replace(
             jobs=padded.jobs[:jobs],
             stages=padded.stages[:stages],
+            running=padded.running[:stages],
             active=padded.active[:jobs],
             chosen=padded.chosen[:stages],
         )
@@ -127,22 +128,25 @@ class VectorSimulator:
             self._seen = self._builder.of_stacked(self._stacked)
         return self._seen
 
-    def step(self, stages: Int32, limits: Int32) -> StepResult:
+    def step(self, stages: Int32, limits: Int32, kinds: Int32 | None = None) -> StepResult:
         """Apply an action to each simulation and run each to its next decision or its end.
 
         Args:
             stages: (B,) rows of the batch that `observation` returned, NONE to pass; NONE for the
                 simulations that are over.
             limits: (B,) the limits of the stages' jobs; no matter where the stage is NONE.
+            kinds: (B,) the classes of the executors to give, or ANY; None is ANY for all.
 
         Raises:
             IllegalActionError: an action breaks a rule; no simulation has moved.
         """
-        actions = Actions(np.asarray(stages, np.int64), np.asarray(limits, np.int64))
-        if actions.stage.shape != (len(self),) or actions.limit.shape != (len(self),):
+        every = np.full(len(self), tables.ANY) if kinds is None else kinds
+        actions = Actions(*(np.asarray(part, np.int64) for part in (stages, limits, every)))
+        if any(part.shape != (len(self),) for part in actions):
             raise SimulationError(
-                f"stages of shape {actions.stage.shape} and limits of shape "
-                f"{actions.limit.shape}: both must be ({len(self)},), one for each simulation"
+                f"stages of shape {actions.stage.shape}, limits of shape {actions.limit.shape} "
+                f"and kinds of shape {actions.kind.shape}: all must be ({len(self)},), one for "
+                "each simulation"
             )
         self.observation()
         bad = kernels.step_all(self._stacked, self._builder.room, actions, self._progress)
@@ -226,14 +230,14 @@ class VectorSimulator:
     def _explain(self, index: int, actions: Actions) -> str:
         """Which rule the action of simulation `index` breaks, with the values."""
         seen = self.observation()
-        row, limit = int(actions.stage[index]), int(actions.limit[index])
+        row, limit, kind = (int(part[index]) for part in actions)
         where = f"simulation {index}, batch row {row}, limit {limit}"
         first, last = int(seen.stage_ptr[index]), int(seen.stage_ptr[index + 1])
         if first == last:
             return f"{where}: no stage is in its system, so only {NONE} is legal"
         if not first <= row < last:
             return f"{where}: its rows of the batch are {first}..{last - 1}"
-        own = Action(int(seen.stage_row[row]), limit)
+        own = Action(int(seen.stage_row[row]), limit, kind)
         return f"{where}, in its own numbers: {explain_illegal(observe(self.state(index)), own)}"
 
 
@@ -252,7 +256,8 @@ def _room_for(states: Sequence[State]) -> State:
     for name in _TABLES:
         members = [getattr(state, name) for state in states]
         longest = max(len(member) for member in members)
-        rooms.append(np.zeros((len(states), longest), members[0].dtype))
+        shape = (len(states), longest, *members[0].shape[1:])
+        rooms.append(np.zeros(shape, members[0].dtype))
     return State._make([*rooms, states[0].trace])
 
 

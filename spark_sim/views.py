@@ -15,7 +15,10 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 def read_only(seen: Observation) -> Observation:
     """The same view, but that its arrays refuse to be written to."""
     return seen._replace(
-        active=_locked(seen.active), jobs=_locked(seen.jobs), stages=_locked(seen.stages)
+        active=_locked(seen.active),
+        classes=_locked(seen.classes),
+        jobs=_locked(seen.jobs),
+        stages=_locked(seen.stages),
     )
 
 
@@ -32,5 +35,8 @@ def for_kernels(seen: Observation) -> Observation:
     if seen.jobs.flags.writeable:
         return seen
     return seen._replace(
-        active=seen.active.copy(), jobs=seen.jobs.copy(), stages=seen.stages.copy()
+        active=seen.active.copy(),
+        classes=seen.classes.copy(),
+        jobs=seen.jobs.copy(),
+        stages=seen.stages.copy(),
     )

@@ -10,12 +10,12 @@ import numpy as np
 from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, WAITING, State, Table
 
 
-def promises_of(state: State, owner: Table) -> Iterator[tuple[int, int]]:
-    """(stage, executors) that the list of `owner` promises."""
+def promises_of(state: State, owner: Table) -> Iterator[tuple[int, int, int]]:
+    """(stage, class, executors) that the list of `owner` promises."""
     entry = int(owner["commit_head"])
     while entry != NONE:
         row = state.commits[entry]
-        yield int(row["stage"]), int(row["count"])
+        yield int(row["stage"]), int(row["kind"]), int(row["count"])
         entry = int(row["next"])
 
 
@@ -26,14 +26,19 @@ def check_executors_protocol(state: State) -> None:
     promised_to: Counter[int] = Counter()
     promised_by: Counter[int] = Counter()
     for index, stage in enumerate(state.stages):
-        given = list(promises_of(state, stage))
-        assert sum(count for _, count in given) <= where.running[index], "promised beyond its own"
-        for target, count in given:
+        by_class: Counter[int] = Counter()
+        for target, kind, count in promises_of(state, stage):
             promised_to[target] += count
             promised_by[index] += count
+            by_class[kind] += count
+            assert state.stages[target]["fits"] >> kind & 1, "promised to a stage too large"
+        for kind, row in enumerate(state.running[index]):
+            assert row == where.running_of[index, kind]
+            assert by_class[kind] <= row, "promised beyond its own"
     active = set(state.active[: clock["num_active"]].tolist())
     chosen = set(state.chosen[: clock["num_chosen"]].tolist())
     assert clock["on_offer"] == where.unattached + where.idle_in_jobs.total() + clock["releasing"]
+    _check_classes(state, where)
     for number, job in enumerate(state.jobs):
         rows = range(job["first_stage"], job["first_stage"] + job["num_stages"])
         for stage in rows:
@@ -49,6 +54,16 @@ def check_executors_protocol(state: State) -> None:
     assert clock["open_stages"] == sum(int(state.jobs[j]["open_stages"]) for j in active)
 
 
+def _check_classes(state: State, where: _Executors) -> None:
+    clock, classes = state.clock[0], state.classes
+    assert classes["on_offer"].sum() == clock["on_offer"]
+    assert classes["releasing"].sum() == clock["releasing"]
+    assert classes["idle"].tolist() == [where.idle_of[kind] for kind in range(len(classes))]
+    offered = {kind for kind, row in enumerate(classes) if row["on_offer"] > 0}
+    for row in state.stages[state.stages["open"] == 1]:
+        assert any(row["fits"] >> kind & 1 for kind in offered), "nothing on offer can hold it"
+
+
 class _Executors:
     """Executors by state and place; the two add up to N by construction of the loop."""
 
@@ -57,6 +72,10 @@ class _Executors:
         self.idle_in_jobs: Counter[int] = Counter()
         self.attached: Counter[int] = Counter()
         self.running: Counter[int] = Counter()
+        self.running_of: Counter[tuple[int, int]] = Counter()
+        """by stage and class"""
+        self.idle_of: Counter[int] = Counter()
+        """by class"""
         self.on_the_way_or_at: Counter[int] = Counter()
         """running, moving to or waiting for a stage"""
         self.early: Counter[int] = Counter()
@@ -67,12 +86,14 @@ class _Executors:
                 self.attached[job] += 1
             if doing == IDLE:
                 assert stage == NONE, "an idle executor has no stage"
+                self.idle_of[int(row["kind"])] += 1
                 self.unattached += job == NONE
                 self.idle_in_jobs[job] += job != NONE
                 continue
             assert stage != NONE
             self.on_the_way_or_at[stage] += 1
             self.running[stage] += doing == RUNNING
+            self.running_of[stage, int(row["kind"])] += doing == RUNNING
             self.early[stage] += doing in (MOVING, WAITING)
             assert (job == NONE) == (doing == MOVING), "who moves is in no job"
 

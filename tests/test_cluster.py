@@ -18,6 +18,7 @@ from spark_sim import (
     Status,
     Streams,
 )
+from spark_sim.cluster import parse_classes
 from tests.stories import build, job, stage
 from traces import Trace, to_arrays
 
@@ -66,22 +67,56 @@ def test_executor_classes_have_sizes() -> None:
         ExecutorClass(1, memory_mb=-1.0)
 
 
-def test_a_task_must_fit_every_class() -> None:
-    """The smallest class decides; a stage without demand fits everywhere."""
-    classes = (ExecutorClass(2, memory_mb=1000.0), ExecutorClass(2, cpu=2.0, memory_mb=250.0))
+def test_classes_go_from_small_to_large_in_the_default_protocol() -> None:
+    """Equal ones are one class; other protocols know no classes."""
+    small, large = ExecutorClass(1, memory_mb=250.0), ExecutorClass(1, memory_mb=1000.0)
+    assert Cluster(num_executors=2, classes=(small, large)).classes == (small, large)
+    for wrong in ((large, small), (small, small)):
+        with pytest.raises(SimulationError, match="small ones come first, each once"):
+            Cluster(num_executors=2, classes=wrong)
+    with pytest.raises(SimulationError, match="not known to protocol 'session', only to 'exec"):
+        Cluster(num_executors=2, classes=(small, large), protocol=Protocol.SESSION)
+    many = tuple(ExecutorClass(1, memory_mb=float(size)) for size in range(1, 18))
+    with pytest.raises(SimulationError, match="has 1 to 16 executor classes, not 17"):
+        Cluster(num_executors=17, classes=many)
+
+
+def test_classes_are_written_as_at_the_command_line() -> None:
+    """GBxCOUNT, with cores behind a colon; sorted by size."""
+    assert parse_classes("0.5x3, 8:4x2,0.25x1") == (
+        ExecutorClass(1, memory_mb=256.0),
+        ExecutorClass(3, memory_mb=512.0),
+        ExecutorClass(2, 4.0, 8192.0),
+    )
+    for wrong in ("", "4", "x3", "4x", "-1x3", "4gx3", "nanx3", "4x3,,8x1", "1e9x3"):
+        with pytest.raises(SimulationError, match="write GBxCOUNT or GB:CORESxCOUNT"):
+            parse_classes(wrong)
+    with pytest.raises(SimulationError, match="cpu > 0 and memory > 0"):
+        parse_classes("0x3")
+    with pytest.raises(SimulationError, match="count of 1 or more, got 0"):
+        parse_classes("4x0")
+
+
+def test_a_task_must_fit_some_class() -> None:
+    """Among several classes memory must be known; cores that nobody states fit everywhere."""
+    classes = (ExecutorClass(2, 2.0, 250.0), ExecutorClass(2, 1.0, 1000.0))
 
     def start(cpu: float | None, memory_mb: float | None, *, classed: bool = True) -> Status:
         demanding = replace(stage("x", 1, 1000), cpu=cpu, memory_mb=memory_mb)
+        first = replace(stage("first", 1, 1000), memory_mb=10.0)
         cluster = Cluster(num_executors=4, classes=classes if classed else None)
-        return build([job("a", stage("free", 1, 1000), demanding)], cluster).status
+        return build([job("a", first, demanding)], cluster).status
 
-    assert start(1.0, 250.0) is Status.DECIDE
-    assert start(None, None) is Status.DECIDE
+    assert start(2.0, 250.0) is Status.DECIDE
+    assert start(1.0, 1000.0) is Status.DECIDE
+    assert start(None, 1000.0) is Status.DECIDE
     assert start(64.0, 1e9, classed=False) is Status.DECIDE
-    with pytest.raises(SimulationError, match=r"needs memory_mb 251, an executor class has 250;"):
-        start(None, 251.0)
-    with pytest.raises(SimulationError, match=r"needs cpu 1\.5, an executor class has 1;"):
-        start(1.5, None)
+    assert start(None, None, classed=False) is Status.DECIDE
+    for cpu, memory_mb in ((None, 1001.0), (2.0, 251.0), (3.0, 100.0)):
+        with pytest.raises(SimulationError, match="job 0 of the trace, its stage 1 fits no exec"):
+            start(cpu, memory_mb)
+    with pytest.raises(SimulationError, match="stage 1 does not say what memory a task needs"):
+        start(1.0, None)
 
 
 @pytest.mark.parametrize("protocol", Protocol)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from spark_sim import Protocol, Simulator, Status
+from spark_sim import Observation, Protocol, Simulator, Status
 from spark_sim.kernels import dispatch
 from spark_sim.metrics import measure
-from spark_sim.tables import DECIDE, DONE, NONE, Table
+from spark_sim.tables import ANY, DECIDE, DONE, NONE, Table
 from tests.recount import check_executors_protocol, check_session_protocol
 from tests.workloads import Arbitrary, Workload, workloads
 
@@ -136,6 +136,27 @@ def test_executor_time_adds_up(workload: Workload, seed: int) -> None:
     assert 0 < metrics.utilisation <= 1
 
 
+@given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
+@PROPERTY
+def test_no_task_runs_on_an_executor_too_small(workload: Workload, seed: int) -> None:
+    """And what executors of a class did adds up: time, and memory that their tasks left idle."""
+    simulator = played(workload, seed)
+    record, state = simulator.timeline(), simulator.state
+    stages = [stage for job in workload.trace.jobs for stage in job.stages]
+    demand_mb = np.array([stage.memory_mb for stage in stages])[record["stage"]]
+    kind = state.executors["kind"][record["executor"]]
+    size_mb = state.classes["memory_mb"][kind]
+    assert (size_mb >= demand_mb).all()
+    if workload.cluster.classes is None or len(workload.cluster.classes) == 1:
+        return
+    spent_ms = record["finish_ms"] - record["start_ms"]
+    for index, row in enumerate(state.classes):
+        own = kind == index
+        assert row["count"] == workload.cluster.classes[index].count
+        assert row["busy_ms"] == pytest.approx(spent_ms[own].sum())
+        assert row["idle_mb_ms"] == pytest.approx(((size_mb - demand_mb) * spent_ms)[own].sum())
+
+
 @given(workloads(), st.integers(0, 9))
 @PROPERTY
 def test_the_makespan_is_the_last_completion(workload: Workload, seed: int) -> None:
@@ -186,12 +207,12 @@ def test_what_a_policy_sees_agrees_with_a_recount(
         seen = simulator.observation()
         assert seen.on_offer > 0
         assert len(seen.open_stages()) > 0
-        stage, limit = policy.decide(seen)
+        stage, limit, only = policy.decide(seen)
         job = int(seen.stages["job"][stage])
         before, held = int(seen.stages["covered"][stage]), int(seen.jobs["held"][job])
-        given_now = min(seen.demand(stage), limit - held, seen.on_offer)
+        given_now = min(seen.demand(stage), limit - held, fitting(seen, stage, only))
         left = seen.on_offer - given_now
-        status = dispatch.assign(state, stage, limit)
+        status = dispatch.assign(state, stage, limit, only)
         if stage != NONE:
             assert given_now >= 1
             assert state.stages[stage]["covered"] == before + given_now
@@ -204,6 +225,14 @@ def test_what_a_policy_sees_agrees_with_a_recount(
         if protocol is Protocol.EXECUTORS:
             check_executors_protocol_closed(state.clock)
         status = dispatch.advance(state)
+
+
+def fitting(seen: Observation, stage: int, only: int) -> int:
+    """Executors on offer that the stage may be given, of the class `only` or of ANY."""
+    if len(seen.classes) == 1:
+        return seen.on_offer
+    kinds = seen.legal_kinds(stage) if only == ANY else [only]
+    return int(seen.classes["on_offer"][kinds].sum())
 
 
 def check_executors_protocol_closed(clock: Table) -> None:
@@ -221,9 +250,9 @@ def test_a_plan_never_starts_tasks_beyond_its_limits(workload: Workload, seed: i
     policy = Arbitrary(seed)
     state, status = simulator.state, int(simulator.status)
     while status == DECIDE:
-        stage, limit = policy.decide(simulator.observation())
+        stage, limit, only = policy.decide(simulator.observation())
         before = state.jobs["attached"].copy()
-        status = dispatch.assign(state, stage, limit)
+        status = dispatch.assign(state, stage, limit, only)
         if status == DECIDE:
             assert (state.jobs["attached"] == before).all(), "a plan is followed when it is whole"
             continue

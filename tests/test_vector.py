@@ -410,5 +410,5 @@ def test_a_time_limit_is_positive(limit_ms: float) -> None:
 def test_actions_come_one_for_each_simulation() -> None:
     """Fewer or more are refused before anything moves."""
     simulators = VectorSimulator(ARRAYS, Cluster(), [run_of(1), run_of(2)])
-    with pytest.raises(SimulationError, match=r"both must be \(2,\)"):
+    with pytest.raises(SimulationError, match=r"all must be \(2,\)"):
         simulators.step(np.array([NONE]), np.array([0, 0]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
 
-from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator
+from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation, Protocol, Simulator
+from spark_sim.tables import ANY
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
 
@@ -47,12 +49,26 @@ class Arbitrary:
             return PASS
         stage = int(self._rng.choice(open_stages))
         limits = observation.legal_limits(stage)
-        return Action(stage, int(self._rng.integers(limits.start, limits.stop)))
+        limit = int(self._rng.integers(limits.start, limits.stop))
+        return Action(stage, limit, int(self._rng.choice([ANY, *observation.legal_kinds(stage)])))
 
 
 # Few distinct values, all multiples of one another: events often coincide, which is where order
 # matters and where faults hide.
 DURATIONS_MS = st.sampled_from([250.0, 500.0, 1000.0, 2000.0])
+
+MEMORY_MB = (250.0, 500.0, 750.0, 1000.0)
+"""demands of tasks, and sizes of executors"""
+
+
+@st.composite
+def classes(draw: st.DrawFn, num_executors: int) -> tuple[ExecutorClass, ...] | None:
+    """None, or up to four classes, of which the largest holds every task."""
+    if draw(st.booleans()):
+        return None
+    sizes = [draw(st.sampled_from(MEMORY_MB)) for _ in range(num_executors - 1)]
+    counts = Counter([*sizes, MEMORY_MB[-1]])
+    return tuple(ExecutorClass(counts[size], memory_mb=size) for size in sorted(counts))
 
 
 @st.composite
@@ -67,7 +83,8 @@ def stages(draw: st.DrawFn, index: int, count: int) -> Stage:
         levels.append(LevelDurations.of(level, fresh_ms=fresh, first_ms=first, rest_ms=rest))
     # Parents come later in the list: the order of stages is not a topological one.
     parents = [later for later in range(index + 1, count) if draw(st.booleans())]
-    return Stage(f"s{index}", draw(st.integers(1, 5)), tuple(parents), tuple(levels))
+    tasks, memory_mb = draw(st.integers(1, 5)), draw(st.sampled_from(MEMORY_MB))
+    return Stage(f"s{index}", tasks, tuple(parents), tuple(levels), memory_mb=memory_mb)
 
 
 @st.composite
@@ -82,10 +99,13 @@ def workloads(draw: st.DrawFn, protocol: Protocol | None = None) -> Workload:
     count = draw(st.integers(1, 4))
     trace = Trace("random", tuple(draw(jobs(f"j{index}")) for index in range(count)))
     gaps = draw(st.lists(st.sampled_from([0.0, 250.0, 2000.0]), min_size=count, max_size=count))
+    protocol = draw(st.sampled_from(list(Protocol))) if protocol is None else protocol
+    num_executors = draw(st.integers(1, 6))
     cluster = Cluster(
-        num_executors=draw(st.integers(1, 6)),
+        num_executors=num_executors,
         moving_delay_ms=draw(st.sampled_from([0.0, 500.0, 2000.0])),
         warmup_delay_ms=draw(st.sampled_from([0.0, 1000.0])),
-        protocol=draw(st.sampled_from(list(Protocol))) if protocol is None else protocol,
+        protocol=protocol,
+        classes=draw(classes(num_executors)) if protocol is Protocol.EXECUTORS else None,
     )
     return Workload(trace, tuple(np.cumsum(gaps).tolist()), cluster, draw(st.integers(0, 2**32)))

@@ -254,6 +254,7 @@ def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Colum
             scene.inflation[decision],
             0,
             active,  # type: ignore[arg-type]  # wider numbers, which the kernel takes as well
+            scene.classes[decision],
             scene.jobs,
             scene.stages,
         )

@@ -20,6 +20,7 @@ class Scene(NamedTuple):
     decision to the next (`decima.agent.memory`).
     """
 
+    classes: Table  # (B, C) CLASS
     jobs: Table  # JOB
     stages: Table  # STAGE
     rows: Int64  # (J,) rows of `jobs`, by decision, then by arrival
@@ -41,6 +42,7 @@ def scene_of(seen: Observation) -> Scene:
     """The scene of one decision; remembered by the rows of the simulator's own tables."""
     rows = seen.active.astype(np.int64)
     return Scene(
+        classes=seen.classes[None],
         jobs=seen.jobs,
         stages=seen.stages,
         rows=rows,
@@ -64,6 +66,7 @@ def scene_of_batch(seen: ObservationBatch, jobs_each: int, stages_each: int) -> 
     simulation = np.repeat(np.arange(len(seen.alive)), np.diff(seen.job_ptr))
     first = seen.jobs["first_stage"]
     return Scene(
+        classes=seen.classes,
         jobs=seen.jobs,
         stages=seen.stages,
         rows=np.arange(len(seen.jobs)),

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
 from spark_sim import Protocol
+from spark_sim.cluster import parse_classes
+from traces.demands import DEMANDS
 from traces.estimates import KINDS
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
@@ -68,6 +71,18 @@ _CLUSTER = (
         default=_DEFAULT.warmup_delay_s,
         show_default=True,
         help="Seconds added to an unmeasured first task.",
+    ),
+    click.option(
+        "--classes",
+        help="Executors of several sizes, GBxCOUNT separated by commas: 4x12,8x6; 4:1x12 has a "
+        "core each. Gives --executors.",
+    ),
+    click.option(
+        "--demands",
+        type=click.Choice(DEMANDS),
+        default=_DEFAULT.demands,
+        show_default=True,
+        help="Memory that tasks need, for --classes: as the trace says, or drawn uniformly.",
     ),
     click.option("--time-limit", "time_limit_s", type=float, help="Truncate runs, in seconds."),
     click.option(
@@ -156,6 +171,9 @@ def build_config(
         if settings["arrivals"] not in (_DEFAULT.arrivals, "batch"):
             raise ConfigError(f"--batch contradicts --arrivals {settings['arrivals']}")
         settings["arrivals"] = "batch"
+    source = click.get_current_context().get_parameter_source("executors")
+    if settings["classes"] is not None and source is ParameterSource.DEFAULT:
+        settings["executors"] = sum(kind.count for kind in parse_classes(settings["classes"]))
     return EvaluationConfig(policies=policies, parameters=parameters or {}, **settings)
 
 

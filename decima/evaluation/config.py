@@ -10,7 +10,9 @@ from typing import Any
 
 from decima.policies import Heuristic, is_learned
 from spark_sim import Cluster, Protocol
+from spark_sim.cluster import parse_classes
 from traces.arrivals import ARRIVALS
+from traces.demands import DEMANDS
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
@@ -49,6 +51,10 @@ class EvaluationConfig:
     """truncate each run there; None runs until every job is complete"""
     estimates: Estimates = "exact"
     """what policies are told of task durations (`traces.estimates`)"""
+    classes: str | None = None
+    """executor classes, as `spark_sim.cluster.parse_classes` reads them; None: one size for all"""
+    demands: str = "trace"
+    """one of `traces.demands.DEMANDS`: what the trace says that tasks need, or drawn memory"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
 
@@ -70,8 +76,14 @@ class EvaluationConfig:
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
-        if self.estimates not in KINDS:
-            raise ConfigError(f"estimates {self.estimates!r}: there are {', '.join(KINDS)}")
+        for label, known in (("estimates", KINDS), ("demands", DEMANDS)):
+            if getattr(self, label) not in known:
+                raise ConfigError(f"{label} {getattr(self, label)!r}: there are {', '.join(known)}")
+        self._check_workload()
+
+    def _check_workload(self) -> None:
+        if self.demands == "drawn" and self.classes is None:
+            raise ConfigError("demands are drawn for executor classes, and there are none")
         if self.arrivals not in ARRIVAL_PATTERNS and not Path(self.arrivals).exists():
             known = ", ".join(ARRIVAL_PATTERNS)
             raise ConfigError(f"arrivals {self.arrivals!r}: no such file, and none of {known}")
@@ -92,6 +104,7 @@ class EvaluationConfig:
             warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
             protocol=Protocol.parse(self.protocol),
             time_limit_ms=None if limit_s is None else limit_s * MS_PER_S,
+            classes=None if self.classes is None else parse_classes(self.classes),
         )
 
     def to_json(self) -> dict[str, Any]:

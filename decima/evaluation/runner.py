@@ -22,6 +22,7 @@ from spark_sim.tables import Table
 from spark_sim.vector import Run
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
+from traces.demands import drawn_demands
 from traces.estimates import with_estimates
 from traces.numbers import MS_PER_S
 
@@ -64,9 +65,29 @@ class Workload:
     @classmethod
     def of(cls, config: EvaluationConfig) -> Workload:
         """The trace of `config`, with the durations that policies are told."""
-        exact = cls.load(config.trace)
+        exact = cls._demanding(config)
         rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
         return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
+
+    @classmethod
+    def _demanding(cls, config: EvaluationConfig) -> Workload:
+        """The trace with what its tasks need, which some executor of `config` must have."""
+        classes = config.cluster().classes
+        if classes is None:
+            return cls.load(config.trace)
+        trace, largest_mb = load_trace(config.trace), classes[-1].memory_mb
+        if config.demands == "drawn":
+            trace = drawn_demands(trace, largest_mb, Streams(config.seed, 0).demands())
+        for job in trace.jobs:
+            for stage in job.stages:
+                if stage.memory_mb is None or not 0 < stage.memory_mb <= largest_mb:
+                    need = "nothing" if stage.memory_mb is None else f"{stage.memory_mb:g} MB"
+                    raise ConfigError(
+                        f"job {job.name!r:.60}, stage {stage.name!r:.60}: the trace says {need} of "
+                        f"the memory of its tasks; classes need more than 0 and at most "
+                        f"{largest_mb:g} MB (--demands drawn draws them)"
+                    )
+        return cls(trace, to_arrays(trace))
 
 
 EvaluationProgress = Callable[[int, int], None]

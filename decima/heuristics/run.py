@@ -14,6 +14,7 @@ from decima.heuristics import (
     spark_fair,
     sticky_fair,
     strict_fair,
+    tetris,
     tuned_srw,
     weighted_fair,
 )
@@ -23,11 +24,12 @@ from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
-from spark_sim.tables import DECIDE, State
+from spark_sim.tables import ANY, DECIDE, State
 
-FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, ES_RULE, RANDOM = (
-    range(9)
-)
+(
+    FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, ES_RULE, RANDOM,
+    TETRIS,
+) = range(10)  # fmt: skip
 """codes of the heuristics; a function table would not survive in the compiler's cache"""
 
 _fifo = fifo.decide
@@ -39,14 +41,26 @@ _weighted_fair = weighted_fair.decide
 _tuned_srw = tuned_srw.decide
 _es_rule = es_rule.decide
 _random = random_choice.decide
+_tetris = tetris.decide
 
 # C's clock(): processor time in microseconds, the same call that time.process_time makes.
 _processor_us: Any = types.ExternalFunction("clock", types.int64())
 
 
 @kernel
-def decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
-    """(stage, limit) by the heuristic called `code`; stage NONE passes."""
+def decide(
+    code: int, seen: Observation, parameters: Numbers, scratch: Scratch
+) -> tuple[int, int, int]:
+    """(stage, limit, class of executors) by the heuristic called `code`; stage NONE passes."""
+    if code == TETRIS:
+        return _tetris(seen, parameters, scratch)
+    stage, limit = _decide(code, seen, parameters, scratch)
+    return stage, limit, ANY
+
+
+@kernel
+def _decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+    """Those that leave the class to the simulator: small executors that fit first."""
     if code == FIFO:
         return _fifo(seen, parameters, scratch)
     if code == SJF_CP:
@@ -79,10 +93,10 @@ def run(
     while status == DECIDE:
         began_us = _processor_us() if timed else 0
         seen = observed(state)
-        stage, limit = decide(code, seen, parameters, scratch)
+        stage, limit, kind = decide(code, seen, parameters, scratch)
         if timed:
             spent_us += _processor_us() - began_us
-        status = step(state, stage, limit)
+        status = step(state, stage, limit, kind)
     return status, spent_us
 
 

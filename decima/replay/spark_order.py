@@ -19,7 +19,7 @@ from spark_sim import Simulator, Status
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
-from spark_sim.tables import DECIDE, NONE, State
+from spark_sim.tables import ANY, DECIDE, NONE, State
 from traces.numbers import Bool, Int64
 
 FIFO, FAIR = "fifo", "spark_fair"
@@ -84,7 +84,7 @@ def _run(state: State, fair: bool, spark_job: Int64, is_wait: Bool, submitted: I
             limit = _fair_limit(seen, job)
         elif stage == NONE:
             stage = _first(seen, spark_job, submitted)
-        status = step(state, stage, limit)
+        status = step(state, stage, limit, ANY)
     return status
 
 

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
-from spark_sim.tables import DECIDE, NONE, State
+from spark_sim.tables import ANY, DECIDE, NONE, State
 from traces.numbers import Int64
 
 if TYPE_CHECKING:
     from spark_sim.batch import ObservationBatch
 
+_EXECUTORS = 0
 _DECIMA_SIM = 2
-"""`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
+# `Protocol` members as plain numbers for the compiler.
 
 
 class Actions(NamedTuple):
@@ -29,6 +30,7 @@ class Actions(NamedTuple):
 
     stage: NDArray[np.int64]  # (B,) row of the batch, NONE to pass
     limit: NDArray[np.int64]  # (B,)
+    kind: NDArray[np.int64]  # (B,) row of the simulation's classes, or ANY
 
 
 class LaneProgress(NamedTuple):
@@ -47,6 +49,8 @@ def member(stacked: State, index: int) -> State:
         stacked.jobs[index],
         stacked.stages[index],
         stacked.executors[index],
+        stacked.classes[index],
+        stacked.running[index],
         stacked.events[index],
         stacked.commits[index],
         stacked.active[index],
@@ -76,7 +80,7 @@ def step_all(
             state = member(stacked, index)
             row = actions.stage[index]
             stage = NONE if row == NONE else seen.stage_row[row]
-            progress.status[index] = step(state, stage, actions.limit[index])
+            progress.status[index] = step(state, stage, actions.limit[index], actions.kind[index])
             job_time_ms = state.clock[0]["job_time_ms"]
             progress.reward_s[index] = (progress.charged_ms[index] - job_time_ms) / 1000.0
             progress.charged_ms[index] = job_time_ms
@@ -115,6 +119,12 @@ def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int
     stage = state.stages[seen.stage_row[row]]
     limit = actions.limit[index]
     held = state.jobs[stage["job"]]["held"]
+    kind = actions.kind[index]
+    if kind != ANY and state.clock[0]["protocol"] == _EXECUTORS:
+        if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
+            return False
+        if not stage["fits"] & (1 << kind):
+            return False
     return bool(stage["open"] == 1 and held < limit <= state.clock[0]["num_executors"])
 
 
@@ -160,6 +170,8 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
     out.last_arrival_ms[index] = clock["last_arrival_ms"]
     out.typical_ms[index] = clock["typical_ms"]
     out.inflation[index] = clock["inflation"]
+    for kind in range(out.classes.shape[1]):
+        out.classes[index, kind] = state.classes[kind]
     stage_row = out.stage_ptr[index]
     for row in range(out.job_ptr[index], out.job_ptr[index + 1]):
         number = state.active[row - out.job_ptr[index]]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from spark_sim.compile import kernel
 from spark_sim.kernels.dispatch import advance, assign
-from spark_sim.tables import DECIDE, DONE, NONE, State
+from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces.numbers import Int64
 
 
@@ -35,13 +35,13 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
         stage = wanted.stage[entry]
         used = entry - first + 1
         if stage == NONE:
-            assign(state, NONE, 0)
+            assign(state, NONE, 0, ANY)
             return advance(state), used
         row = state.stages[stage]
         if row["open"] == 0 or state.jobs[row["job"]]["held"] >= wanted.limit[entry]:
             continue
         others = state.clock[0]["open_stages"] - 1
-        status = assign(state, stage, wanted.limit[entry])
+        status = assign(state, stage, wanted.limit[entry], ANY)
         if status == DONE:
             return advance(state), used
         if status != DECIDE or state.clock[0]["open_stages"] > others:

@@ -161,7 +161,22 @@ def count_finished(state: State, executor: int) -> None:
     worker = state.executors[executor]
     state.stages[worker["stage"]]["finished"] += 1
     clock["task_events"] += 1
-    clock["busy_ms"] += clock["time_ms"] - worker["since_ms"]
+    _charge(state, executor)
+
+
+@inlined_kernel
+def _charge(state: State, executor: int) -> None:
+    """The time since the executor's task began; with classes, also the memory left idle by it."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    spent_ms = clock["time_ms"] - worker["since_ms"]
+    clock["busy_ms"] += spent_ms
+    if len(state.classes) > 1:
+        size = state.classes[worker["kind"]]
+        size["busy_ms"] += spent_ms
+        size["idle_mb_ms"] += spent_ms * (
+            size["memory_mb"] - state.stages[worker["stage"]]["memory_mb"]
+        )
 
 
 @kernel
@@ -177,8 +192,7 @@ def close_accounts(state: State) -> None:
     clock = state.clock[0]
     for executor in range(clock["num_executors"]):
         worker = state.executors[executor]
-        spent_ms = clock["time_ms"] - worker["since_ms"]
         if worker["state"] == RUNNING:
-            clock["busy_ms"] += spent_ms
+            _charge(state, executor)
         elif worker["state"] == MOVING:
-            clock["moving_ms"] += spent_ms
+            clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]

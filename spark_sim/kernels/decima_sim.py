@@ -359,11 +359,11 @@ def commit(state: State, stage: int, count: int) -> int:
         state.chosen[clock["num_chosen"]] = stage
         clock["num_chosen"] += 1
     if clock["source_stage"] != NONE:
-        add_promise(state, state.stages[clock["source_stage"]], stage, count)
+        add_promise(state, state.stages[clock["source_stage"]], stage, 0, count)
     elif clock["source_job"] != NONE and state.jobs[clock["source_job"]]["active"] == 1:
-        add_promise(state, state.jobs[clock["source_job"]], stage, count)
+        add_promise(state, state.jobs[clock["source_job"]], stage, 0, count)
     else:
-        add_promise(state, clock, stage, count)
+        add_promise(state, clock, stage, 0, count)
     clock["decisions"] += 1
     clock["on_offer"] -= count
     if clock["on_offer"] > 0:

@@ -31,20 +31,23 @@ def advance(state: State) -> int:
 
 
 @kernel
-def assign(state: State, stage: int, limit: int) -> int:
-    """Apply one decision: DECIDE while its round is open, DONE when it closed, or ILLEGAL."""
+def assign(state: State, stage: int, limit: int, only: int) -> int:
+    """Apply one decision: DECIDE while its round is open, DONE when it closed, or ILLEGAL.
+
+    `only` is the class of the executors to give, or ANY; only the default protocol knows classes.
+    """
     protocol = state.clock[0]["protocol"]
     if protocol == _SESSION:
         return _session_assign(state, stage, limit)
     if protocol == _DECIMA_SIM:
         return _decima_sim_assign(state, stage, limit)
-    return _executors_assign(state, stage, limit)
+    return _executors_assign(state, stage, limit, only)
 
 
 @kernel
-def step(state: State, stage: int, limit: int) -> int:
+def step(state: State, stage: int, limit: int, only: int) -> int:
     """Apply one decision and run to the next: DECIDE, ILLEGAL, or how the run ended."""
-    status = assign(state, stage, limit)
+    status = assign(state, stage, limit, only)
     if status == DONE:
         return advance(state)
     return status

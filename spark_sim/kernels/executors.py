@@ -8,6 +8,10 @@ its job's new limit; the stage gets as many executors as it has tasks for, the l
 on offer: first those idle in the job, then those about to be free in it, then those in no job, then
 those idle in other jobs, last those about to be free in another job.
 
+Executors may be of several classes. A decision may name one; it gives of that class alone, or of
+all that can hold the stage's tasks, small ones first. A stage that no class on offer can hold
+may not be chosen.
+
 An executor given to a stage whose parents are not complete goes to the job and waits there; it
 starts when they are. What a decision has given is not on offer again. `docs/simulator.md` has the
 whole story and the reasons.
@@ -34,13 +38,14 @@ from spark_sim.kernels.common import (
 from spark_sim.kernels.lists import (
     add_promise,
     append_waiting,
-    has_promise,
+    has_promise_for,
     take_promise,
     take_waiting,
 )
 from spark_sim.kernels.placement import become_idle, become_unattached, leave_idle, move
 from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import (
+    ANY,
     DECIDE,
     DONE,
     ILLEGAL,
@@ -49,6 +54,7 @@ from spark_sim.tables import (
     TRUNCATED,
     WAITING,
     State,
+    Table,
 )
 
 
@@ -128,13 +134,15 @@ def _task_done(state: State, executor: int) -> int:
     stage = state.executors[executor]["stage"]
     row = state.stages[stage]
     count_finished(state, executor)
+    kind = state.executors[executor]["kind"]
+    state.running[stage, kind] -= 1
     source = _NO_EVENT
     if row["finished"] == row["num_tasks"] and _unlock_children(state, stage):
         source = NONE
     if row["released"] == 0:
         row["released"] = 1
         source = stage
-    if has_promise(state, row):
+    if has_promise_for(state, row, kind):
         if _deliver(state, executor, take_promise(state, row)):
             source = max(source, NONE)
     else:
@@ -171,12 +179,19 @@ def _arrived(state: State, executor: int) -> int:
 def _start_or_wait(state: State, executor: int, stage: int) -> None:
     """`executor` is in the job of `stage`, which has tasks for it."""
     if state.stages[stage]["runnable"] == 1:
-        start_task(state, executor, stage)
+        _start_first(state, executor, stage)
         return
     worker = state.executors[executor]
     worker["state"] = WAITING
     worker["stage"] = stage
     append_waiting(state, stage, executor)
+
+
+@inlined_kernel
+def _start_first(state: State, executor: int, stage: int) -> None:
+    """`executor` begins to work for `stage`."""
+    state.running[stage, state.executors[executor]["kind"]] += 1
+    start_task(state, executor, stage)
 
 
 @kernel
@@ -194,7 +209,7 @@ def _unlock_children(state: State, stage: int) -> bool:
             mark_runnable(state, child)
             executor = take_waiting(state, child)
             while executor != NONE:
-                start_task(state, executor, child)
+                _start_first(state, executor, child)
                 executor = take_waiting(state, child)
     return unlocked
 
@@ -279,11 +294,45 @@ def _open_round(state: State, source_stage: int) -> bool:
         job["held"] -= clock["releasing"]
         job["local"] += clock["releasing"]
     clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"] + clock["releasing"]
+    for kind in range(len(state.classes)):
+        size = state.classes[kind]
+        if source_stage != NONE:
+            size["releasing"] = state.running[source_stage, kind]
+        size["on_offer"] = size["idle"] + size["releasing"]
+    _set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         clock["rounds"] += 1
         return True
     close_round(state)
     return False
+
+
+@kernel
+def _set_misfits_aside(state: State) -> None:
+    """Until the round ends, stages that no executor left on offer can hold may not be chosen."""
+    if len(state.classes) == 1:
+        return
+    offered = 0
+    for kind in range(len(state.classes)):
+        if state.classes[kind]["on_offer"] > 0:
+            offered |= 1 << kind
+    clock = state.clock[0]
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        if job["open_stages"] == 0:
+            continue
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            if state.stages[stage]["open"] == 1 and state.stages[stage]["fits"] & offered == 0:
+                _set_aside(state, stage)
+
+
+@inlined_kernel
+def _set_aside(state: State, stage: int) -> None:
+    """`stage` may not be chosen again in this round."""
+    clock = state.clock[0]
+    _clear_open(state, stage)
+    state.chosen[clock["num_chosen"]] = stage
+    clock["num_chosen"] += 1
 
 
 @kernel
@@ -302,13 +351,19 @@ def close_round(state: State) -> None:
         job["local"] -= clock["releasing"]
     clock["releasing"] = 0
     clock["on_offer"] = 0
+    for kind in range(len(state.classes)):
+        state.classes[kind]["releasing"] = 0
+        state.classes[kind]["on_offer"] = 0
     clock["source_job"] = NONE
     clock["source_stage"] = NONE
 
 
 @kernel
-def assign(state: State, stage: int, limit: int) -> int:
+def assign(state: State, stage: int, limit: int, only: int) -> int:
     """Give executors to `stage` until its job holds `limit`; stage NONE ends the round.
+
+    Those of the class `only`, or of ANY that fits. While some class that fits is left on offer and
+    the limit is not reached, the stage may be chosen again.
 
     Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the
     rules forbid (nothing has changed then).
@@ -324,65 +379,86 @@ def assign(state: State, stage: int, limit: int) -> int:
     job = state.jobs[row["job"]]
     if limit <= job["held"] or limit > clock["num_executors"]:
         return ILLEGAL
+    if only != ANY and not _is_on_offer(state, stage, only):
+        return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
-    count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
-    clock["on_offer"] -= count
-    job["held"] += count
-    row["covered"] += count
-    _give(state, stage, count)
+    wanted = min(row["num_tasks"] - row["covered"], limit - job["held"])
+    for kind in range(len(state.classes)):
+        if wanted > 0 and only in (ANY, kind) and _is_on_offer(state, stage, kind):
+            count = min(wanted, state.classes[kind]["on_offer"])
+            wanted -= count
+            state.classes[kind]["on_offer"] -= count
+            clock["on_offer"] -= count
+            job["held"] += count
+            row["covered"] += count
+            _give(state, stage, kind, count)
     if row["covered"] == row["num_tasks"]:
         _cover(state, stage)
-    else:
-        _clear_open(state, stage)
-        state.chosen[clock["num_chosen"]] = stage
-        clock["num_chosen"] += 1
+    elif job["held"] == limit:
+        _set_aside(state, stage)
+    _set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     close_round(state)
     return DONE
 
 
+@inlined_kernel
+def _is_on_offer(state: State, stage: int, kind: int) -> bool:
+    """Whether there is an executor of the class, which can hold a task of `stage`."""
+    if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
+        return False
+    return bool(state.stages[stage]["fits"] & (1 << kind))
+
+
 @kernel
-def _give(state: State, stage: int, count: int) -> None:
-    """Choose `count` executors on offer for `stage`, the nearest first."""
+def _give(state: State, stage: int, kind: int, count: int) -> None:
+    """Choose `count` executors on offer of a class for `stage`, the nearest first."""
     clock = state.clock[0]
     home = state.stages[stage]["job"]
-    job = state.jobs[home]
-    while count > 0 and job["idle_head"] != NONE:
-        executor = job["idle_head"]
-        leave_idle(state, executor)
-        _start_or_wait(state, executor, stage)
-        count -= 1
+    count -= _take_idle(state, state.jobs[home], stage, kind, count)
     if clock["source_job"] == home:
-        count -= _promise(state, stage, count)
-    while count > 0 and clock["idle_head"] != NONE:
-        executor = clock["idle_head"]
-        leave_idle(state, executor)
-        move(state, executor, stage)
-        count -= 1
+        count -= _promise(state, stage, kind, count)
+    count -= _take_idle(state, clock, stage, kind, count)
     index = 0
     while count > 0 and clock["idle_in_jobs"] > 0 and index < clock["num_active"]:
-        other = state.jobs[state.active[index]]
-        while count > 0 and other["idle_head"] != NONE:
-            executor = other["idle_head"]
-            leave_idle(state, executor)
-            move(state, executor, stage)
-            count -= 1
+        count -= _take_idle(state, state.jobs[state.active[index]], stage, kind, count)
         index += 1
     if count > 0:
-        _promise(state, stage, count)
+        _promise(state, stage, kind, count)
+
+
+@inlined_kernel
+def _take_idle(state: State, owner: Table, stage: int, kind: int, count: int) -> int:
+    """Send up to `count` of a class from the idle list of `owner` to `stage`; returns how many."""
+    home = state.stages[stage]["job"]
+    taken = 0
+    executor = int(owner["idle_head"])
+    while taken < count and executor != NONE:
+        worker = state.executors[executor]
+        following = int(worker["next"])
+        if worker["kind"] == kind:
+            leave_idle(state, executor)
+            if worker["job"] == home:
+                _start_or_wait(state, executor, stage)
+            else:
+                move(state, executor, stage)
+            taken += 1
+        executor = following
+    return taken
 
 
 @kernel
-def _promise(state: State, stage: int, count: int) -> int:
-    """Promise up to `count` of the executors that the source stage will free; returns how many."""
+def _promise(state: State, stage: int, kind: int, count: int) -> int:
+    """Promise up to `count` of a class that the source stage will free; returns how many."""
     clock = state.clock[0]
-    promised = min(count, clock["releasing"])
+    promised = min(count, state.classes[kind]["releasing"])
     if promised > 0:
         clock["releasing"] -= promised
+        state.classes[kind]["releasing"] -= promised
         state.jobs[clock["source_job"]]["local"] -= promised
-        add_promise(state, state.stages[clock["source_stage"]], stage, promised)
+        add_promise(state, state.stages[clock["source_stage"]], stage, kind, promised)
     return int(promised)
 
 
@@ -399,5 +475,5 @@ def _force_progress(state: State) -> None:
     held = state.jobs[state.stages[stage]["job"]]["held"]
     clock["forced"] += 1
     clock["decisions"] -= 1
-    if assign(state, stage, held + 1) == DECIDE:
+    if assign(state, stage, held + 1, ANY) == DECIDE:
         close_round(state)

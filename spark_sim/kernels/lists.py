@@ -74,19 +74,21 @@ def take_waiting(state: State, stage: int) -> int:
 
 
 @kernel
-def add_promise(state: State, owner: Table, stage: int, count: int) -> None:
-    """Promise `count` executors of `owner` (a STAGE, JOB or CLOCK row) to `stage`."""
+def add_promise(state: State, owner: Table, stage: int, kind: int, count: int) -> None:
+    """Promise `count` executors of a class of `owner` (a STAGE, JOB or CLOCK row) to `stage`."""
     entry = owner["commit_head"]
     while entry != NONE:
-        if state.commits[entry]["stage"] == stage and state.commits[entry]["count"] > 0:
-            state.commits[entry]["count"] += count
+        row = state.commits[entry]
+        if row["stage"] == stage and row["kind"] == kind and row["count"] > 0:
+            row["count"] += count
             return
-        entry = state.commits[entry]["next"]
+        entry = row["next"]
     clock = state.clock[0]
     entry = clock["free_commit"]
     clock["free_commit"] = state.commits[entry]["next"]
     row = state.commits[entry]
     row["stage"] = stage
+    row["kind"] = kind
     row["count"] = count
     row["next"] = NONE
     if owner["commit_tail"] == NONE:
@@ -117,6 +119,26 @@ def take_promise(state: State, owner: Table) -> int:
     if row["count"] == 0:
         _drop_first(state, owner)
     return stage
+
+
+@inlined_kernel
+def has_promise_for(state: State, owner: Table, kind: int) -> bool:
+    """Whether an executor of this class is promised; if so, the first such promise goes first."""
+    before = NONE
+    entry = int(owner["commit_head"])
+    while entry != NONE:
+        row = state.commits[entry]
+        if row["kind"] == kind and row["count"] > 0:
+            if before != NONE:
+                state.commits[before]["next"] = row["next"]
+                if row["next"] == NONE:
+                    owner["commit_tail"] = before
+                row["next"] = owner["commit_head"]
+                owner["commit_head"] = entry
+            return True
+        before = entry
+        entry = row["next"]
+    return False
 
 
 @inlined_kernel

@@ -16,6 +16,7 @@ def become_idle(state: State, executor: int) -> None:
     worker["state"] = IDLE
     worker["stage"] = NONE
     append_idle(state, job, executor)
+    state.classes[worker["kind"]]["idle"] += 1
     job["local"] += 1
     state.clock[0]["idle_in_jobs"] += 1
 
@@ -25,6 +26,7 @@ def leave_idle(state: State, executor: int) -> None:
     """Take `executor` from the idle ones of its job, or from those of no job."""
     clock = state.clock[0]
     worker = state.executors[executor]
+    state.classes[worker["kind"]]["idle"] -= 1
     if worker["job"] == NONE:
         remove_idle(state, clock, executor)
         clock["unattached"] -= 1
@@ -46,6 +48,7 @@ def become_unattached(state: State, executor: int) -> None:
     worker["stage"] = NONE
     worker["last_stage"] = NONE
     append_idle(state, clock, executor)
+    state.classes[worker["kind"]]["idle"] += 1
     clock["unattached"] += 1
 
 

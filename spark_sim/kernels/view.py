@@ -23,6 +23,7 @@ def observed(state: State) -> Observation:
         clock["inflation"],
         clock["rounds"],
         state.active[: clock["num_active"]],
+        state.classes,
         state.jobs,
         state.stages,
     )

@@ -1,0 +1,66 @@
+r"""Tetris: packing by alignment, with a preference for jobs with little work left.
+
+.. math:: s = d_v \cdot r_c - w \, R_i / \bar R
+
+Of the tasks that an executor on offer can hold the one with the largest score s goes first: d_v is
+what a task of stage v needs and r_c what an executor of class c has, memory and cores, each over
+the largest class; R_i is the work left in job i, \bar R its mean over the jobs in the system.
+(Grandl et al., SIGCOMM 2014, section 3: alignment by the dot product, and the combined score with
+the remaining work. Decima 7.3, baseline 6.) There is no limit but the number of executors.
+"""
+
+from __future__ import annotations
+
+import math
+
+from decima.heuristics.compiled import Numbers, Scratch
+from decima.kernels import kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import LEAST_WORK_MS, NONE
+
+WORK_WEIGHT = 0
+"""position in the parameters: w"""
+
+
+@kernel
+def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+    """The stage and the class of executors with the largest score."""
+    mean_ms = LEAST_WORK_MS
+    for job in seen.active:
+        mean_ms += max(0.0, seen.jobs[job]["remaining_ms"]) / len(seen.active)
+    best = best_kind = NONE
+    best_score = -math.inf
+    for job in seen.active:
+        row = seen.jobs[job]
+        if row["open_stages"] == 0 or row["held"] >= seen.num_executors:
+            continue
+        penalty = parameters[WORK_WEIGHT] * max(0.0, row["remaining_ms"]) / mean_ms
+        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+            if seen.stages[stage]["open"] == 0:
+                continue
+            for kind in range(len(seen.classes)):
+                if not _is_on_offer(seen, stage, kind):
+                    continue
+                score = _alignment(seen, stage, kind) - penalty
+                if score > best_score:
+                    best, best_kind, best_score = stage, kind, score
+    return best, seen.num_executors, best_kind
+
+
+@kernel
+def _is_on_offer(seen: Observation, stage: int, kind: int) -> bool:
+    if len(seen.classes) == 1:
+        return True
+    return bool(seen.classes[kind]["on_offer"] > 0 and seen.stages[stage]["fits"] & (1 << kind))
+
+
+@kernel
+def _alignment(seen: Observation, stage: int, kind: int) -> float:
+    """The dot product; a resource of which the trace or the cluster says nothing adds nothing."""
+    row, size, largest = seen.stages[stage], seen.classes[kind], seen.classes[-1]
+    total = 0.0
+    if row["memory_mb"] > 0 and largest["memory_mb"] < math.inf:
+        total += row["memory_mb"] * size["memory_mb"] / largest["memory_mb"] ** 2
+    if row["cpu"] > 0 and largest["cpu"] < math.inf:
+        total += row["cpu"] * size["cpu"] / largest["cpu"] ** 2
+    return total

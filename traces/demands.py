@@ -1,0 +1,32 @@
+"""What tasks need of an executor, where a trace does not say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from traces.model import Trace
+
+DEMANDS = ("trace", "drawn")
+"""where demands come from: the trace itself, or `drawn_demands`"""
+
+
+def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:
+    """The same jobs, each stage's tasks with a memory demand uniform in (0, `largest_mb`].
+
+    As for the TPC-H jobs of Decima, section 7.3. What the trace says of memory is replaced.
+    """
+    return replace(
+        trace,
+        jobs=tuple(
+            replace(
+                job,
+                stages=tuple(
+                    replace(stage, memory_mb=float(largest_mb * (1.0 - rng.random())))
+                    for stage in job.stages
+                ),
+            )
+            for job in trace.jobs
+        ),
+    )
