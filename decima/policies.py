@@ -11,13 +11,14 @@ import numpy as np
 
 from decima.heuristics import es_rule
 from decima.heuristics import run as compiled
+from decima.heuristics.graphene_plan import planned_places
 from decima.policy import Policy
 from decima.weights import shipped_weights
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
-from spark_sim.tables import ILLEGAL, NONE, State
+from spark_sim.tables import ILLEGAL, NONE, State, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
@@ -43,6 +44,8 @@ class HeuristicSpec:
     """the values that `decima tune` tries; empty if there is nothing to tune"""
     inseparable: bool = False
     """the parameters were fitted together: who gives one gives all"""
+    plans_ahead: bool = False
+    """it needs the trace, to work out an order of each job's stages before the run"""
 
 
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
@@ -89,6 +92,18 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "packs the largest tasks that fit first, less what their job has left",
         {"work_weight": 0.1},
         {"work_weight": _WEIGHTS},
+    ),
+    "graphene": HeuristicSpec(
+        compiled.GRAPHENE,
+        "shortest remaining work first under a tuned limit, packed around troublesome stages",
+        {"factor": 1.5, "jobs_power": 1.0, "work_power": 0.2, "packing": 0.1},
+        {
+            "factor": _FACTORS,
+            "jobs_power": _POWERS,
+            "work_power": _POWERS,
+            "packing": _WEIGHTS,
+        },
+        plans_ahead=True,
     ),
     "es_rule": HeuristicSpec(
         compiled.ES_RULE,
@@ -170,7 +185,7 @@ def policy_named(
         from decima.learned import learned_policy
 
         return learned_policy(name, trace, key, networks)
-    return Heuristic(name, parameters, key)
+    return Heuristic(name, parameters, key, trace)
 
 
 def networks_of(names: Iterable[str]) -> Networks:
@@ -200,11 +215,18 @@ def check_name(name: str) -> None:
 class Heuristic:
     """A compiled heuristic for one run: decides one by one, or plays the run through at once."""
 
-    def __init__(self, name: str, parameters: Parameters | None = None, key: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        parameters: Parameters | None = None,
+        key: int = 0,
+        trace: TraceArrays | None = None,
+    ) -> None:
         """Args:
             name: a key of `HEURISTICS`.
             parameters: values that replace its defaults.
             key: 64 random bits, for a heuristic that draws.
+            trace: what observations point to; only `decide` of one that plans ahead needs it.
 
         Raises:
             PolicyError: no such heuristic, or it has no such parameter.
@@ -233,10 +255,14 @@ class Heuristic:
         self._code = spec.code
         self._numbers = np.array(list(values.values()), np.float64)
         self._scratch = np.array([key, 0], np.uint64)
+        self._plans_ahead = spec.plans_ahead
+        self._trace = trace
 
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
         seen = for_kernels(observation)
+        if self._plans_ahead:
+            self._plan(self._trace, seen.classes)
         stage, limit, kind = compiled.decide(self._code, seen, self._numbers, self._scratch)
         return PASS if stage == NONE else Action(int(stage), int(limit), int(kind))
 
@@ -248,6 +274,8 @@ class Heuristic:
         """
         if simulator.status is not Status.DECIDE:
             return 0.0
+        if self._plans_ahead:
+            self._plan(simulator.state.trace, simulator.state.classes)
         status, spent_us = compiled.run(
             simulator.state, self._code, self._numbers, self._scratch, timed
         )
@@ -257,6 +285,17 @@ class Heuristic:
             raise IllegalActionError(f"policy {self.name!r}: {explain_illegal(seen, action)}")
         simulator.finish(status)
         return spent_us / 1e6
+
+    def _plan(self, trace: TraceArrays | None, classes: Table) -> None:
+        """Put the plan of the trace's jobs behind the parameters, if it is not there.
+
+        Raises:
+            PolicyError: there is no trace.
+        """
+        if trace is None:
+            raise PolicyError(f"policy {self.name!r} plans jobs ahead and was given no trace")
+        if len(self._numbers) == len(self.parameters):
+            self._numbers = np.concatenate([self._numbers, planned_places(trace, classes)])
 
     def branch(self, state: State, wanted: Preferences, index: int) -> int:
         """Choose once by the preferences `index`, then play `state` to its end.

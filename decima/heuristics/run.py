@@ -9,6 +9,7 @@ from numba import types
 from decima.heuristics import (
     es_rule,
     fifo,
+    graphene,
     random_choice,
     sjf_cp,
     spark_fair,
@@ -28,8 +29,8 @@ from spark_sim.tables import ANY, DECIDE, State
 
 (
     FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, ES_RULE, RANDOM,
-    TETRIS,
-) = range(10)  # fmt: skip
+    TETRIS, GRAPHENE,
+) = range(11)  # fmt: skip
 """codes of the heuristics; a function table would not survive in the compiler's cache"""
 
 _fifo = fifo.decide
@@ -42,6 +43,7 @@ _tuned_srw = tuned_srw.decide
 _es_rule = es_rule.decide
 _random = random_choice.decide
 _tetris = tetris.decide
+_graphene = graphene.decide
 
 # C's clock(): processor time in microseconds, the same call that time.process_time makes.
 _processor_us: Any = types.ExternalFunction("clock", types.int64())
@@ -54,6 +56,8 @@ def decide(
     """(stage, limit, class of executors) by the heuristic called `code`; stage NONE passes."""
     if code == TETRIS:
         return _tetris(seen, parameters, scratch)
+    if code == GRAPHENE:
+        return _graphene(seen, parameters, scratch)
     stage, limit = _decide(code, seen, parameters, scratch)
     return stage, limit, ANY
 

@@ -39,23 +39,23 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
             if seen.stages[stage]["open"] == 0:
                 continue
             for kind in range(len(seen.classes)):
-                if not _is_on_offer(seen, stage, kind):
+                if not is_on_offer(seen, stage, kind):
                     continue
-                score = _alignment(seen, stage, kind) - penalty
+                score = alignment(seen, stage, kind) - penalty
                 if score > best_score:
                     best, best_kind, best_score = stage, kind, score
     return best, seen.num_executors, best_kind
 
 
 @kernel
-def _is_on_offer(seen: Observation, stage: int, kind: int) -> bool:
+def is_on_offer(seen: Observation, stage: int, kind: int) -> bool:
     if len(seen.classes) == 1:
         return True
     return bool(seen.classes[kind]["on_offer"] > 0 and seen.stages[stage]["fits"] & (1 << kind))
 
 
 @kernel
-def _alignment(seen: Observation, stage: int, kind: int) -> float:
+def alignment(seen: Observation, stage: int, kind: int) -> float:
     """The dot product; a resource of which the trace or the cluster says nothing adds nothing."""
     row, size, largest = seen.stages[stage], seen.classes[kind], seen.classes[-1]
     total = 0.0

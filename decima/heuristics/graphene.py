@@ -1,0 +1,73 @@
+r"""Graphene*: jobs packed around their troublesome stages, under a tuned parallelism limit.
+
+.. math:: s = a \, (d_v \cdot r_c) - R_i / \bar R, \qquad
+    l_i = \lceil c \, N \, J^{-q} (R_i / \bar R)^p \rceil
+
+Inside a job the stages go in an order that is worked out before the run
+(`decima.heuristics.graphene_plan`: long stages and stages that few executors can hold come as
+early as the graph allows). Between jobs that are under their limit l_i, the largest score s goes
+first: little work left R_i, and a task that fills the executor (`decima.heuristics.tetris`).
+
+Graphene: Grandl et al., OSDI 2016, sections 4 and 5. Graphene* is its form with executors of
+discrete classes and a parallelism limit (Decima 7.3, baseline 7); `decima tune` fits (c, q, p, a).
+"""
+
+from __future__ import annotations
+
+import math
+
+from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.tetris import alignment, is_on_offer
+from decima.kernels import kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import LEAST_WORK_MS, NONE
+
+FACTOR, JOBS_POWER, WORK_POWER, PACKING, SIZE = range(5)
+"""positions in the parameters: c, q, p, a; from SIZE on the place of each stage of the trace"""
+
+
+@kernel
+def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+    """The stage, its job's limit, and the class of executors with the largest score."""
+    if len(seen.active) == 0:  # decima-sim's rules ask even then
+        return NONE, 0, NONE
+    mean_ms = 0.0
+    for job in seen.active:
+        mean_ms += max(LEAST_WORK_MS, seen.jobs[job]["remaining_ms"]) / len(seen.active)
+    common = parameters[FACTOR] * seen.num_executors / len(seen.active) ** parameters[JOBS_POWER]
+    best = best_kind = NONE
+    best_limit = 0
+    best_score = -math.inf
+    for job in seen.active:
+        row = seen.jobs[job]
+        left = max(LEAST_WORK_MS, row["remaining_ms"]) / mean_ms
+        limit = min(seen.num_executors, max(1, math.ceil(common * left ** parameters[WORK_POWER])))
+        if row["open_stages"] == 0 or row["held"] >= limit:
+            continue
+        stage = _first_planned(seen, job, parameters)
+        if stage == NONE:
+            continue
+        for kind in range(len(seen.classes)):
+            if is_on_offer(seen, stage, kind):
+                score = parameters[PACKING] * alignment(seen, stage, kind) - left
+                if score > best_score:
+                    best, best_kind, best_limit, best_score = stage, kind, limit, score
+    return best, best_limit, best_kind
+
+
+@kernel
+def _first_planned(seen: Observation, job: int, parameters: Numbers) -> int:
+    """The open stage of `job` that comes first in its plan, runnable ones before others."""
+    row = seen.jobs[job]
+    best = NONE
+    best_place = math.inf
+    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        candidate = seen.stages[stage]
+        if candidate["open"] == 0:
+            continue
+        place = parameters[SIZE + candidate["template"]]
+        if candidate["runnable"] == 0:
+            place += row["num_stages"]
+        if place < best_place:
+            best, best_place = stage, place
+    return best
