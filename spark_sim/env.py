@@ -23,7 +23,7 @@ from spark_sim.metrics import measure
 from spark_sim.observation import PASS
 from spark_sim.seeding import Streams
 from spark_sim.simulator import Simulator, Status
-from spark_sim.tables import State
+from spark_sim.tables import ANY, State
 from traces import ARRIVALS, Arrivals, Trace, load_trace, to_arrays
 from traces.numbers import MS_PER_S
 
@@ -78,6 +78,9 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | 0 | max_stages | pass: leave what is on offer idle until the next event |
     | 1 | 0 .. N - 1 | the job's new parallelism limit, less one; no matter in a pass |
 
+    With several executor classes there is a third part: 0 .. C - 1 gives executors of that class
+    alone, C those of any class that fits, small ones first.
+
     Legal are the slots with `action_mask` 1 and limits of at least `lowest_limit[slot]`. An
     illegal action counts as a pass and sets `info["illegal_action"]`, or with `illegal="raise"`
     raises `IllegalActionError` and leaves the episode as it is.
@@ -112,6 +115,16 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | `lowest_limit` | (S,) | 0 .. N | the lowest legal limit; 0 where the mask is 0 |
     | `action_mask` | (S + 1,) | 0, 1 | part 0 of an action may be this; the last is always 1 |
     | `edges` | (2, E) | -1 .. S - 1 | slots of parent and child |
+
+    With C > 1 executor classes also:
+
+    | key | shape | bounds | meaning |
+    |---|---|---|---|
+    | `class_memory_mb` | (C,) | 0 .. | of each executor |
+    | `class_count` | (C,) | 0 .. N | executors |
+    | `class_on_offer` | (C,) | 0 .. N | part of `on_offer` |
+    | `class_mask` | (S, C + 1) | 0, 1 | part 2 of an action for the stage in the slot may be this |
+    | `stage_memory_mb` | (S,) | 0 .. | that a task needs |
 
     Jobs stand in the order of arrival, each with all its stages. If there are more than fit, jobs
     with a stage that may be chosen come before the others, earlier arrivals before later ones; a
@@ -182,9 +195,13 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         self._cluster = cluster
         self._arrivals = arrivals
         self._illegal = illegal
-        self._view = View(self._trace, cluster.num_executors, max_jobs, max_stages)
+        self._view = View(self._trace, cluster, max_jobs, max_stages)
         self.observation_space = self._view.space()
-        self.action_space = spaces.MultiDiscrete([max_stages + 1, cluster.num_executors])
+        parts = [max_stages + 1, cluster.num_executors]
+        self._num_classes = len(cluster.classes or ())
+        if self._num_classes > 1:
+            parts.append(self._num_classes + 1)
+        self.action_space = spaces.MultiDiscrete(parts)
         self._streams: Streams | None = None
         self._simulator: Simulator | None = None
         self._charged_ms = 0.0
@@ -250,8 +267,9 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     def _apply(self, simulator: Simulator, action: NDArray[np.int64]) -> bool:
         """Let the simulator take `action`. Returns whether it was illegal and became a pass."""
         slot, limit = int(action[0]), int(action[1]) + 1
+        kind = int(action[2]) if len(action) > 2 and action[2] < self._num_classes else ANY
         try:
-            simulator.step(self._view.action(slot, limit))
+            simulator.step(self._view.action(slot, limit, kind))
         except IllegalActionError as error:
             if self._illegal == "raise":
                 raise IllegalActionError(f"slot {slot}, limit {limit}: {error}") from error

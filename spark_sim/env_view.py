@@ -13,10 +13,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from spark_sim.cluster import Cluster
 from spark_sim.errors import IllegalActionError
 from spark_sim.observation import PASS, Action
 from spark_sim.simulator import Simulator, Status
-from spark_sim.tables import NONE, State, Table
+from spark_sim.tables import ANY, NONE, State, Table
 from traces.model import MAX_TASKS_PER_STAGE, Job, Trace
 from traces.numbers import MS_PER_S
 
@@ -30,8 +31,9 @@ _STAGE_COUNTS = ("launched", "finished")
 class View:
     """Shows a simulator in M + S slots, and takes actions on what it has shown last."""
 
-    def __init__(self, trace: Trace, num_executors: int, max_jobs: int, max_stages: int) -> None:
-        self._num_executors = num_executors
+    def __init__(self, trace: Trace, cluster: Cluster, max_jobs: int, max_stages: int) -> None:
+        self._num_executors = cluster.num_executors
+        self._num_classes = len(cluster.classes or (None,))
         self._max_jobs = max_jobs
         self._max_stages = max_stages
         self._edges_of = [_edges(job) for job in trace.jobs]
@@ -66,10 +68,22 @@ class View:
                 "lowest_limit": _whole(0, executors, stages),
                 "action_mask": spaces.MultiBinary(stages + 1),
                 "edges": _whole(NONE, stages - 1, 2, self._max_edges),
+                **(self._class_spaces() if self._num_classes > 1 else {}),
             }
         )
 
-    def action(self, slot: int, limit: int) -> Action:
+    def _class_spaces(self) -> dict[str, spaces.Space[Any]]:
+        """What is shown besides where executors are of several classes."""
+        classes, stages = self._num_classes, self._max_stages
+        return {
+            "class_memory_mb": _seconds(classes),
+            "class_count": _whole(0, self._num_executors, classes),
+            "class_on_offer": _whole(0, self._num_executors, classes),
+            "class_mask": spaces.MultiBinary([stages, classes + 1]),
+            "stage_memory_mb": _seconds(stages),
+        }
+
+    def action(self, slot: int, limit: int, kind: int = ANY) -> Action:
         """The simulator's form of an action on what was last shown.
 
         Raises:
@@ -79,7 +93,7 @@ class View:
             return PASS
         if slot >= len(self._stages):
             raise IllegalActionError(f"only slots 0..{len(self._stages) - 1} hold a stage")
-        return Action(int(self._stages[slot]), limit)
+        return Action(int(self._stages[slot]), limit, kind)
 
     def show(self, simulator: Simulator) -> Padded:
         """The observation of where `simulator` stands, in new arrays."""
@@ -95,7 +109,24 @@ class View:
             | self._show_jobs(jobs, float(state.clock[0]["time_ms"]))
             | self._show_stages(jobs, state.stages[self._stages], due)
             | {"edges": self._show_edges(jobs["template"], first_slot)}
+            | (self._show_classes(state, due) if self._num_classes > 1 else {})
         )
+
+    def _show_classes(self, state: State, due: bool) -> Padded:
+        classes, stages = state.classes, state.stages[self._stages]
+        on_offer = classes["on_offer"] * due
+        fits = (stages["fits"][:, None] >> np.arange(len(classes))) & 1
+        mask = np.zeros((self._max_stages, len(classes) + 1), np.int8)
+        mask[: len(stages), :-1] = fits & (on_offer > 0)
+        mask[: len(stages), -1] = mask[: len(stages), :-1].any(axis=1)
+        mask[: len(stages)] *= stages["open"][:, None]
+        return {
+            "class_memory_mb": classes["memory_mb"].astype(np.float32),
+            "class_count": classes["count"].astype(np.int32),
+            "class_on_offer": on_offer.astype(np.int32),
+            "class_mask": mask,
+            "stage_memory_mb": _padded(stages["memory_mb"], self._max_stages, np.float32),
+        }
 
     def _choose(self, state: State) -> NDArray[np.int32]:
         """Rows of the jobs that get a slot, in the order of arrival.

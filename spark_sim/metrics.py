@@ -12,8 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.tables import State
+from spark_sim.tables import State, Table
 from traces.numbers import MS_PER_S, Float64
+
+
+@dataclass(frozen=True)
+class ClassUse:
+    """What the executors of one class did."""
+
+    memory_mb: float
+    """of each"""
+    count: int
+    """executors"""
+    busy_s: float
+    """running tasks"""
+    idle_memory_share: float
+    """fragmentation: memory that their tasks did not need, over all memory, while they ran"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +64,8 @@ class RunMetrics:
     """actions taken by the policy, passes included"""
     forced: int
     """actions that the simulator took because the policy left everything idle for ever"""
+    classes: tuple[ClassUse, ...] = ()
+    """executors by class, small ones first; empty where there is but one"""
 
     @property
     def num_jobs(self) -> int:
@@ -121,6 +137,21 @@ def measure(state: State) -> RunMetrics:
         task_events=int(clock["task_events"]),
         decisions=int(clock["decisions"]),
         forced=int(clock["forced"]),
+        classes=_use_of(state.classes) if len(state.classes) > 1 else (),
+    )
+
+
+def _use_of(classes: Table) -> tuple[ClassUse, ...]:
+    held_mb_ms = classes["memory_mb"] * classes["busy_ms"]
+    idle = np.divide(classes["idle_mb_ms"], held_mb_ms, where=held_mb_ms > 0, out=0 * held_mb_ms)
+    return tuple(
+        ClassUse(
+            memory_mb=float(row["memory_mb"]),
+            count=int(row["count"]),
+            busy_s=float(row["busy_ms"]) / MS_PER_S,
+            idle_memory_share=float(share),
+        )
+        for row, share in zip(classes, idle, strict=True)
     )
 
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from traces import Job, Trace, TraceError, load_trace, read_alibaba
+from tests.conftest import SHARED
+from traces import Job, Trace, TraceError, load_trace, read_alibaba, to_arrays
 from traces.alibaba import ADJUSTED, SKIPPED
 from traces.bounds import Bounds
 
@@ -190,7 +191,82 @@ def test_other_adjustments_are_counted(tmp_path: Path) -> None:
     assert [stage.mean_ms for stage in trace.jobs[0].stages] == [500.0, 40_000.0, 20_000.0, 500.0]
     changes = {"under_a_second": 2, "overlaps_parents": 1, "start_at_parents_end": 1}
     assert trace.metadata["adjusted"] == changes
-    assert set(changes) == set(ADJUSTED)
+    assert set(changes) == set(ADJUSTED) - {"no_instance"}
+
+
+def instance(task: str, job: str, start: object, end: object, status: str = "Terminated") -> str:
+    """One line of batch_instance.csv."""
+    return f"ins_1,{task},{job},1,{status},{start},{end},m_1,1,1,0.5,1,0.1,0.2\n"
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_instances_say_how_long_tasks_take(tmp_path: Path, zipped: bool) -> None:
+    """The mean over a task's instances, streamed; what is damaged or unfinished counts not."""
+    read(tmp_path, row("M1", count=2, end=150), row("R2_1", end=200), row("J3_2", end=200))
+    text = (
+        instance("M1", "j_1", 100, 110)
+        + instance("R2_1", "j_1", 120, 120)
+        + instance("M1", "j_1", 100, 130)
+        + instance("M1", "j_1", 100, 900, "Failed")
+        + instance("M1", "j_1", "x", 900)
+        + instance("M1", "j_1", 900, 100)
+        + instance("M1", "j_2", 100, 900)
+        + "too,short\n"
+    )
+    path = tmp_path / ("i.csv.gz" if zipped else "i.csv")
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    trace = read_alibaba(tmp_path / "batch_task.csv", instances=path)
+    assert [stage.mean_ms for stage in trace.jobs[0].stages] == [20_000.0, 500.0, 500.0]
+    assert trace.metadata["adjusted"] == {"no_instance": 1, "under_a_second": 1}
+    assert trace.metadata["durations"] == f"mean over the instances of a task, from {path.name}"
+    assert "no_instance" in ADJUSTED
+
+
+def test_means_of_instances_come_in_three_columns(tmp_path: Path) -> None:
+    """Job, task, mean seconds, with or without a header; other jobs are none of ours."""
+    read(tmp_path, row("M1"), row("R2_1"))
+    path = tmp_path / "means.csv"
+    path.write_text("job_name,task_name,mean_instance_s\nj_1,M1,7\nj_1,R2_1,2.5\nj_9,M1,1\n")
+    trace = read_alibaba(tmp_path / "batch_task.csv", instances=path)
+    assert [stage.mean_ms for stage in trace.jobs[0].stages] == [7_000.0, 2_500.0]
+    path.write_text("j_9,M1,1\n")
+    with pytest.raises(TraceError, match="no duration of an instance of any of the jobs"):
+        read_alibaba(tmp_path / "batch_task.csv", instances=path)
+
+
+def test_the_largest_jobs_can_be_left_out(tmp_path: Path) -> None:
+    """By their longest task or all their work; how many were is said."""
+    rows = (GOOD, row("M1", "long", end=200), row("M1", "wide", count=50))
+    read(tmp_path, *rows)
+    path = tmp_path / "batch_task.csv"
+    shorter = read_alibaba(path, most_task_s=50.0)
+    assert [job.name for job in shorter.jobs] == ["good", "wide"]
+    assert shorter.metadata["skipped"] == {"task_too_long": 1}
+    lighter = read_alibaba(path, most_work_s=200.0)
+    assert [job.name for job in lighter.jobs] == ["good", "long"]
+    assert lighter.metadata["skipped"] == {"too_much_work": 1}
+    assert {"task_too_long", "too_much_work"} < set(SKIPPED)
+    with pytest.raises(TraceError, match=r"longest task 0\.0 must be positive and finite"):
+        read_alibaba(path, most_task_s=0.0)
+    with pytest.raises(TraceError, match="most work inf must be positive and finite"):
+        read_alibaba(path, most_work_s=math.inf)
+
+
+def test_the_6600_jobs_of_the_real_trace_are_read_whole() -> None:
+    """Counts as its README has them."""
+    folder = SHARED / "data" / "alibaba-2018-dags"
+    if not folder.is_dir():
+        pytest.skip(f"the jobs of Alibaba's trace are not at {folder}")
+    trace = read_alibaba(
+        folder / "batch_task.csv",
+        instances=folder / "mean_instance_s.csv",
+        machine_memory_mb=100_000.0,
+    )
+    assert len(trace.jobs) == 6_535
+    assert trace.metadata["skipped"] == {"not_terminated": 65}
+    assert trace.metadata["adjusted"] == {}
+    memory_mb = to_arrays(trace).memory_mb
+    assert (memory_mb.min(), memory_mb.max()) == pytest.approx((140.0, 2_350.0))
 
 
 def test_gzip_is_read_alike_and_a_truncated_one_is_named(tmp_path: Path) -> None:

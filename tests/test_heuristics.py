@@ -24,7 +24,7 @@ from spark_sim import (
     Simulator,
     Status,
 )
-from spark_sim.tables import ILLEGAL, NONE
+from spark_sim.tables import ANY, ILLEGAL, NONE
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
 from traces import Job
@@ -51,7 +51,7 @@ def contract_run(protocol: Protocol) -> Simulator:
 def test_every_heuristic_keeps_the_contract(name: str, protocol: Protocol) -> None:
     """Legal choices, every job complete, one by one as at once, and the same for the same key."""
     stepped = contract_run(protocol)
-    policy = Heuristic(name, key=5)
+    policy = Heuristic(name, key=5, trace=stepped.state.trace)
     while stepped.status is Status.DECIDE:
         stepped.step(policy.decide(stepped.observation()))  # raises on an illegal choice
     played, again = contract_run(protocol), contract_run(protocol)
@@ -357,7 +357,7 @@ def test_an_illegal_choice_of_a_compiled_heuristic_names_it(
         return ILLEGAL, 0
 
     monkeypatch.setattr(compiled, "run", refuse)
-    monkeypatch.setattr(compiled, "decide", lambda *_arguments: (0, 99))
+    monkeypatch.setattr(compiled, "decide", lambda *_arguments: (0, 99, ANY))
     simulator = build([job("a", stage("x", 1, 1000))], Cluster(num_executors=2))
 
     with pytest.raises(IllegalActionError, match=r"^policy 'fifo': stage 0: limit 99 must lie in"):

@@ -18,12 +18,13 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from files.names import clean
+from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
@@ -38,6 +39,8 @@ SKIPPED = {
     "missing_parent": "a task that names a parent which the job does not have",
     "cycle": "tasks that wait for themselves or for each other",
     "too_many_tasks": "a job with more tasks than `Bounds.stages_per_job`",
+    "task_too_long": "a job with a task whose instances take longer than `most_task_s`",
+    "too_much_work": "a job with more instance-seconds than `most_work_s`",
 }
 """why a job was left out; ``malformed`` also counts rows that name no job"""
 
@@ -45,6 +48,7 @@ ADJUSTED = {
     "under_a_second": "tasks with equal start and end: the clock ticks in seconds, 0.5 s is taken",
     "start_at_parents_end": "tasks registered before their parents ended: they start at that end",
     "overlaps_parents": "tasks that ended before a parent did: their recorded times are kept",
+    "no_instance": "tasks of which the file of instances says nothing: estimated as without it",
 }
 """what was changed in the tasks that were kept"""
 
@@ -75,13 +79,16 @@ def read_alibaba(
     limit: int | None = None,
     machine_memory_mb: float | None = None,
     registered_starts: bool = True,
+    instances: Path | None = None,
+    most_task_s: float | None = None,
+    most_work_s: float | None = None,
     limits: Bounds = DEFAULT,
 ) -> Trace:
     """Read jobs from a batch_task file.
 
-    Stage durations are an estimate: all instances of a task are taken to run at once, for as long
-    as the task did (the true ones are in batch_instance.csv). They hold for every wave and
-    executor level. Arrivals are the earliest start of a job's tasks, relative to the first job.
+    Without `instances` stage durations are an estimate: all instances of a task are taken to run at
+    once, for as long as the task did. They hold for every wave and executor level. Arrivals are the
+    earliest start of a job's tasks, relative to the first job.
 
     Args:
         path: ``batch_task.csv`` or ``batch_task.csv.gz``; read as a stream.
@@ -93,25 +100,49 @@ def read_alibaba(
         registered_starts: start_time is when a task was registered, not when it began (its
             dependants often share it), so a task is taken to begin once its parents have ended.
             False keeps the recorded start.
+        instances: durations of the instances, a file as `traces.alibaba_instances` reads it, plain
+            or ``.gz``; what a task's took on average is the duration of its stage.
+        most_task_s: leave out jobs with a longer task. A handful of them would hold most of the
+            trace's work.
+        most_work_s: leave out jobs whose instances take longer in all.
         limits: how much is taken in; of a job with too many tasks no row is kept.
 
     Raises:
         TraceError: the file cannot be read, exceeds `limits`, or holds no usable job.
     """
-    if limit is not None and limit < 1:
-        raise TraceError(f"limit {limit} must be at least 1")
-    if machine_memory_mb is not None and not 0 < machine_memory_mb < float("inf"):
-        raise TraceError(f"machine memory {machine_memory_mb} MB must be positive and finite")
+    for label, value in (
+        ("limit", limit),
+        ("machine memory", machine_memory_mb),
+        ("longest task", most_task_s),
+        ("most work", most_work_s),
+    ):
+        if value is not None and not 0 < value < float("inf"):
+            raise TraceError(f"{label} {value} must be positive and finite")
     skipped: Counter[str] = Counter(dict.fromkeys(SKIPPED, 0))
     adjusted: Counter[str] = Counter(dict.fromkeys(ADJUSTED, 0))
+    rows_of = _collect(path, limit, limits, skipped)
+    measured_s = None if instances is None else _measured(instances, rows_of, limits)
     jobs: list[Job] = []
-    for name, rows in _collect(path, limit, limits, skipped).items():
+    for name, rows in rows_of.items():
         try:
             if not rows:
                 raise _Skip("too_many_tasks")
-            jobs.append(_job(name, rows, machine_memory_mb, registered_starts, adjusted))
+            job = _job(name, rows, machine_memory_mb, registered_starts, measured_s, adjusted)
+            _check_size(job, most_task_s, most_work_s)
+            jobs.append(job)
         except _Skip as verdict:
             skipped[str(verdict)] += 1
+    return _trace_of(path, jobs, skipped, adjusted, instances)
+
+
+def _trace_of(
+    path: Path,
+    jobs: Sequence[Job],
+    skipped: Mapping[str, int],
+    adjusted: Mapping[str, int],
+    instances: Path | None,
+) -> Trace:
+    """The trace, with all that was left out or changed in its metadata."""
     found = {reason: count for reason, count in skipped.items() if count}
     if not jobs:
         reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
@@ -123,7 +154,9 @@ def read_alibaba(
         "source": clean(path.name),
         "skipped": found,
         "adjusted": {reason: count for reason, count in adjusted.items() if count},
-        "durations": "estimate: instances of a task run at once, for as long as the task",
+        "durations": "estimate: instances of a task run at once, for as long as the task"
+        if instances is None
+        else f"mean over the instances of a task, from {clean(instances.name)}",
     }
     return Trace(clean(path.name.split(".")[0]), tuple(_from_zero(jobs)), metadata)
 
@@ -158,6 +191,22 @@ def _collect(
                     f"them: take fewer jobs with a limit ({TO_READ_MORE})"
                 )
     return rows_of
+
+
+def _measured(instances: Path, jobs: Container[str], limits: Bounds) -> Mapping[TaskKey, float]:
+    with _open(instances, limits.content_bytes) as lines:
+        found = mean_seconds(lines, jobs)
+    if not found:
+        raise TraceError(f"{instances}: no duration of an instance of any of the jobs")
+    return found
+
+
+def _check_size(job: Job, most_task_s: float | None, most_work_s: float | None) -> None:
+    longest_ms = max(stage.mean_ms for stage in job.stages)
+    if most_task_s is not None and longest_ms > most_task_s * MS_PER_S:
+        raise _Skip("task_too_long")
+    if most_work_s is not None and job.work_ms > most_work_s * MS_PER_S:
+        raise _Skip("too_much_work")
 
 
 def _job_name(line: str) -> str:
@@ -197,11 +246,14 @@ def _job(
     rows: Sequence[str],
     machine_memory_mb: float | None,
     registered_starts: bool,
+    measured_s: Mapping[TaskKey, float] | None,
     adjusted: Counter[str],
 ) -> Job:
     tasks = [_task(row.split(",")) for row in rows]
     parents = _parents([task.name for task in tasks])
     duration_ms, changes = _durations_ms(tasks, parents, registered_starts)
+    if measured_s is not None:
+        duration_ms, changes = _measured_ms(name, tasks, measured_s, duration_ms)
     stages = tuple(
         Stage(
             name=clean(task.name, MAX_NAME),
@@ -284,6 +336,20 @@ def _durations_ms(
         if begin == task.end_s:
             changes["under_a_second"] += 1
         durations.append((task.end_s - begin) * MS_PER_S or SUB_SECOND_MS)
+    return durations, changes
+
+
+def _measured_ms(
+    job: str, tasks: Sequence[_Task], measured_s: Mapping[TaskKey, float], estimate_ms: list[float]
+) -> tuple[list[float], Counter[str]]:
+    """What instances took on average, the estimate where nothing is known."""
+    changes = Counter[str]()
+    durations: list[float] = []
+    for task, estimated_ms in zip(tasks, estimate_ms, strict=True):
+        seconds = measured_s.get((job, task.name))
+        changes["no_instance"] += seconds is None
+        changes["under_a_second"] += seconds == 0
+        durations.append(estimated_ms if seconds is None else seconds * MS_PER_S or SUB_SECOND_MS)
     return durations, changes
 
 

@@ -118,6 +118,10 @@ def _print(report: Report) -> None:
     config = report.config
     console = stdout()
     console.print(report.table())
+    by_class = report.class_table()
+    if by_class is not None:
+        console.print()
+        console.print(by_class)
     tasks = report.reference.total("task_events")
     console.print(
         f"\n{config.sequences} sequences of {report.reference.runs[0].metrics.num_jobs} jobs "

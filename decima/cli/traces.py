@@ -117,17 +117,25 @@ def import_decima_sim(folder: Path, output: Path) -> None:
     "a job may lie anywhere.",
 )
 @click.option("--machine-memory-mb", type=float, help="What 100 in plan_mem stands for.")
+@click.option(
+    "--instance-durations",
+    "instances",
+    type=EXISTING,
+    help="Alibaba's batch_instance.csv, or a CSV of job, task, mean seconds; plain or .gz.",
+)
+@click.option("--most-task-s", type=float, help="Leave out jobs with a longer task, in seconds.")
+@click.option("--most-work-s", type=float, help="Leave out jobs with more work, in task seconds.")
 @click.option("--raw-starts", is_flag=True, help="Count waiting for parents as run time.")
 @TRACE_OUTPUT
 def import_alibaba(
-    file: Path, limit: int | None, machine_memory_mb: float | None, raw_starts: bool, output: Path
+    file: Path, machine_memory_mb: float | None, raw_starts: bool, output: Path, **others: Any
 ) -> None:
     """Import Alibaba's batch_task.csv (2018), plain or .gz."""
     imported = read_alibaba(
         file,
-        limit=limit,
         machine_memory_mb=machine_memory_mb,
         registered_starts=not raw_starts,
+        **others,
     )
     save_imported(imported, output)
 

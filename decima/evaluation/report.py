@@ -13,6 +13,7 @@ from rich.table import Table
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
+from spark_sim.cluster import MB_PER_GB
 from traces import Trace
 from traces.numbers import MS_PER_S, Float64
 
@@ -134,6 +135,7 @@ class Report:
             **{label: report.executor_s(label) for label in shares},
             "jobs": sum(len(run.metrics.jct_s) for run in report.runs),
             **{label: report.total(label) for label in counts},
+            **({"classes": _classes_json(report)} if report.runs[0].metrics.classes else {}),
             "jct_s": [_to_ms(run.metrics.jct_s) for run in report.runs],
             "cpu_s": {
                 "policy": sum(run.policy_cpu_s for run in report.runs),
@@ -159,6 +161,24 @@ class Report:
             table.add_column(heading, justify="right", no_wrap=True)
         for name, report in self.policies.items():
             table.add_row(name, *self._cells(name, report))
+        return table
+
+    def class_table(self) -> Table | None:
+        """For each policy how busy the executors of each class were, and the memory left idle."""
+        classes = self.reference.runs[0].metrics.classes
+        if not classes:
+            return None
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("busy, memory idle meanwhile", no_wrap=True)
+        for one in classes:
+            heading = f"{one.count} of {one.memory_mb / MB_PER_GB:g} GB"
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, report in self.policies.items():
+            rows = _classes_json(report)
+            table.add_row(
+                name,
+                *(f"{row['busy_share']:.0%}, {row['idle_memory_share']:.0%}" for row in rows),
+            )
         return table
 
     def _cells(self, name: str, report: PolicyReport) -> list[str]:
@@ -208,3 +228,22 @@ def _interval(estimate: Estimate, form: str) -> str:
 
 def _percent(estimate: Estimate) -> str:
     return f"{estimate.mean:+.1f} %{_interval(estimate, '+.1f')}"
+
+
+def _classes_json(report: PolicyReport) -> list[dict[str, float]]:
+    """Of each class of executors, over all sequences."""
+    whole_s = sum(run.metrics.makespan_s for run in report.runs)
+    found = []
+    for own in zip(*(run.metrics.classes for run in report.runs), strict=True):
+        busy_s = sum(one.busy_s for one in own)
+        idle_s = sum(one.busy_s * one.idle_memory_share for one in own)
+        found.append(
+            {
+                "memory_mb": own[0].memory_mb,
+                "executors": own[0].count,
+                "busy_executor_s": busy_s,
+                "busy_share": busy_s / max(1e-9, own[0].count * whole_s),
+                "idle_memory_share": idle_s / max(1e-9, busy_s),
+            }
+        )
+    return found

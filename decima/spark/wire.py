@@ -22,11 +22,12 @@ from spark_sim.tables import CLOCK, JOB, STAGE, State, Table
 from traces.arrays import TraceArrays
 
 READY, ACTIONS, FAULT, REFUSED = b"R", b"A", b"F", b"X"
-"""replies: it can be asked; (K, 2) actions as int64; the policy's error; no such policy"""
+"""replies: it can be asked; (K, 3) actions as int64; the policy's error; no such policy"""
 MAX_BYTES = 1 << 30
 _LENGTH = struct.Struct(">I")
 _TABLES = {"clock": CLOCK, "jobs": JOB, "stages": STAGE}
 _GRAPH = "graph."
+_WIDTH = len(Action._fields)
 
 
 class PlanRequest(NamedTuple):
@@ -43,7 +44,7 @@ class PlanRequest(NamedTuple):
 def request_bytes(state: State, given: Sequence[Action], *, with_graphs: bool) -> bytes:
     """A `PlanRequest` as it travels."""
     parts = {name: getattr(state, name).view(np.uint8) for name in _TABLES}
-    parts["given"] = np.array([tuple(one) for one in given], np.int64).reshape(-1, 2)
+    parts["given"] = np.array([tuple(one) for one in given], np.int64).reshape(-1, _WIDTH)
     if with_graphs:
         parts |= {_GRAPH + name: value for name, value in state.trace._asdict().items()}
     found: bytes = safetensors.numpy.save(parts)
@@ -69,13 +70,13 @@ def read_actions(data: bytes) -> list[Action]:
     """Actions of a reply without its letter.
 
     Raises:
-        ValueError: not whole pairs of numbers.
+        ValueError: not whole actions.
     """
-    return _actions(np.frombuffer(data, "<i8").reshape(-1, 2))
+    return _actions(np.frombuffer(data, "<i8").reshape(-1, _WIDTH))
 
 
 def _actions(rows: NDArray[np.int64]) -> list[Action]:
-    return [Action(int(stage), int(limit)) for stage, limit in rows]
+    return [Action(*(int(part) for part in row)) for row in rows]
 
 
 def send(end: socket.socket, data: bytes) -> None:

@@ -42,6 +42,12 @@ from spark_sim.kernels.lists import (
     take_promise,
     take_waiting,
 )
+from spark_sim.kernels.opening import (
+    cover,
+    set_aside,
+    set_misfits_aside,
+    set_open,
+)
 from spark_sim.kernels.placement import become_idle, become_unattached, leave_idle, move
 from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import (
@@ -98,7 +104,7 @@ def _admit_all(state: State, time_ms: float) -> int:
         job = state.jobs[admit_next(state)]
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             if state.stages[stage]["parents_uncovered"] == 0:
-                _set_open(state, stage)
+                set_open(state, stage)
     return NONE
 
 
@@ -117,7 +123,7 @@ def _continues(state: State, executor: int) -> bool:
     row["covered"] += 1
     start_task(state, executor, stage)
     if row["covered"] == row["num_tasks"]:
-        _cover(state, stage)
+        cover(state, stage)
     return True
 
 
@@ -243,39 +249,6 @@ def _deliver(state: State, executor: int, stage: int) -> bool:
     return False
 
 
-# --- which stages may be chosen --------------------------------------------------------------
-
-
-@kernel
-def _set_open(state: State, stage: int) -> None:
-    row = state.stages[stage]
-    row["open"] = 1
-    state.jobs[row["job"]]["open_stages"] += 1
-    state.clock[0]["open_stages"] += 1
-
-
-@kernel
-def _clear_open(state: State, stage: int) -> None:
-    row = state.stages[stage]
-    if row["open"] == 1:
-        row["open"] = 0
-        state.jobs[row["job"]]["open_stages"] -= 1
-        state.clock[0]["open_stages"] -= 1
-
-
-@kernel
-def _cover(state: State, stage: int) -> None:
-    """`stage` wants no more executors, so its children may be given some ahead of time."""
-    _clear_open(state, stage)
-    first, last, offset = child_range(state, stage)
-    for index in range(first, last):
-        child = offset + state.trace.children[index]
-        row = state.stages[child]
-        row["parents_uncovered"] -= 1
-        if row["parents_uncovered"] == 0 and row["covered"] < row["num_tasks"]:
-            _set_open(state, child)
-
-
 # --- rounds ----------------------------------------------------------------------------------
 
 
@@ -299,40 +272,12 @@ def _open_round(state: State, source_stage: int) -> bool:
         if source_stage != NONE:
             size["releasing"] = state.running[source_stage, kind]
         size["on_offer"] = size["idle"] + size["releasing"]
-    _set_misfits_aside(state)
+    set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         clock["rounds"] += 1
         return True
     close_round(state)
     return False
-
-
-@kernel
-def _set_misfits_aside(state: State) -> None:
-    """Until the round ends, stages that no executor left on offer can hold may not be chosen."""
-    if len(state.classes) == 1:
-        return
-    offered = 0
-    for kind in range(len(state.classes)):
-        if state.classes[kind]["on_offer"] > 0:
-            offered |= 1 << kind
-    clock = state.clock[0]
-    for index in range(clock["num_active"]):
-        job = state.jobs[state.active[index]]
-        if job["open_stages"] == 0:
-            continue
-        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-            if state.stages[stage]["open"] == 1 and state.stages[stage]["fits"] & offered == 0:
-                _set_aside(state, stage)
-
-
-@inlined_kernel
-def _set_aside(state: State, stage: int) -> None:
-    """`stage` may not be chosen again in this round."""
-    clock = state.clock[0]
-    _clear_open(state, stage)
-    state.chosen[clock["num_chosen"]] = stage
-    clock["num_chosen"] += 1
 
 
 @kernel
@@ -343,7 +288,7 @@ def close_round(state: State) -> None:
         stage = state.chosen[index]
         row = state.stages[stage]
         if row["covered"] < row["num_tasks"]:
-            _set_open(state, stage)
+            set_open(state, stage)
     clock["num_chosen"] = 0
     if clock["source_job"] != NONE:
         job = state.jobs[clock["source_job"]]
@@ -394,10 +339,10 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
             row["covered"] += count
             _give(state, stage, kind, count)
     if row["covered"] == row["num_tasks"]:
-        _cover(state, stage)
+        cover(state, stage)
     elif job["held"] == limit:
-        _set_aside(state, stage)
-    _set_misfits_aside(state)
+        set_aside(state, stage)
+    set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     close_round(state)

@@ -1,0 +1,366 @@
+"""Executors of several sizes: tiny clusters solved on paper, and what every policy keeps to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decima import EvaluationConfig, Heuristic
+from decima.cli.main import main
+from decima.evaluation.runner import Workload as Evaluated
+from decima.heuristics.graphene_plan import planned_places
+from spark_sim import (
+    Action,
+    Cluster,
+    ExecutorClass,
+    IllegalActionError,
+    Protocol,
+    SimulationError,
+    Simulator,
+    Status,
+)
+from spark_sim.env import SparkEnv
+from spark_sim.metrics import measure
+from spark_sim.tables import ANY
+from spark_sim.vector import Run, VectorSimulator
+from tests.commands import Command, refused
+from tests.stories import build, job, stage
+from tests.workloads import Arbitrary, Workload, workloads
+from traces import Job, Stage, Trace, load_trace, to_arrays
+from traces.demands import drawn_demands
+
+SMALL, LARGE = 250.0, 1000.0
+S, L = 0, 1
+"""rows of the classes"""
+
+
+def needing(memory_mb: float, made: Stage) -> Stage:
+    return replace(made, memory_mb=memory_mb)
+
+
+def cluster_of(small: int, large: int) -> Cluster:
+    """Without delays, so that times are sums of durations."""
+    classes = (ExecutorClass(small, memory_mb=SMALL), ExecutorClass(large, memory_mb=LARGE))
+    return Cluster(
+        num_executors=small + large, moving_delay_ms=0.0, warmup_delay_ms=0.0, classes=classes
+    )
+
+
+def jct_s(simulator: Simulator) -> list[float]:
+    assert simulator.status is Status.DONE
+    return [float(jct_s) for jct_s in measure(simulator.state).jct_s]
+
+
+LITTLE = job("little", needing(SMALL, stage("a", 2, 10_000)))
+BIG = job("big", needing(LARGE, stage("a", 1, 10_000)))
+
+
+# --- solved on paper -----------------------------------------------------------------------------
+
+
+def test_small_executors_are_given_first() -> None:
+    """One task each of a little and a big job: both run at once, whoever comes first."""
+    one = job("little", needing(SMALL, stage("a", 1, 10_000)))
+    for order in ([one, BIG], [BIG, one]):
+        simulator = build(order, cluster_of(1, 1))
+        Heuristic("fifo").play(simulator)
+        assert jct_s(simulator) == [10.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "little_s", "big_s"),
+    [
+        ("fifo", 10.0, 20.0),  # both executors go to the first; the big job waits for the large one
+        ("tetris", 20.0, 10.0),  # the big task fills the large executor, so it goes there first
+    ],
+)
+def test_who_gets_the_large_executor_decides(policy: str, little_s: float, big_s: float) -> None:
+    """Two little tasks and a big one on one executor of each class: 30 s to share out."""
+    simulator = build([LITTLE, BIG], cluster_of(1, 1))
+    Heuristic(policy, {"work_weight": 0.0} if policy == "tetris" else None).play(simulator)
+    assert jct_s(simulator) == [little_s, big_s]
+
+
+def test_work_left_outweighs_packing_in_tetris() -> None:
+    """With a heavy weight the job with less left goes first, though its task fills less."""
+    short = job("short", needing(SMALL, stage("a", 2, 1_000)))
+    simulator = build([short, BIG], cluster_of(1, 1))
+    Heuristic("tetris", {"work_weight": 10.0}).play(simulator)
+    assert jct_s(simulator) == [1.0, 11.0]
+
+
+def test_a_policy_may_name_the_class() -> None:
+    """The large one, though the small one would do; then the small one for the rest."""
+    simulator = build([LITTLE], cluster_of(1, 1))
+    seen = simulator.observation()
+    assert seen.classes["on_offer"].tolist() == [1, 1]
+    assert seen.legal_kinds(0) == [S, L]
+    assert simulator.step(Action(0, 2, L)) is Status.DECIDE, "the stage may be chosen again"
+    seen = simulator.observation()
+    assert seen.classes["on_offer"].tolist() == [1, 0]
+    assert seen.legal_kinds(0) == [S]
+    with pytest.raises(IllegalActionError, match=r"class 1 is not on offer .* classes are \[0\]"):
+        simulator.step(Action(0, 2, L))
+    simulator.step(Action(0, 2, S))
+    assert simulator.timeline()["executor"].tolist() == [1, 0]
+
+
+def test_a_stage_that_nothing_on_offer_holds_waits_until_something_does() -> None:
+    """It may not be chosen while the large executor is busy, and is asked about when it is free."""
+    simulator = build([BIG, BIG_TOO, LITTLE], cluster_of(1, 1))
+    simulator.step(Action(0, 1))
+    assert simulator.observation().open_stages().tolist() == [2], "one stage a job: 0, 1, 2"
+    with pytest.raises(IllegalActionError, match=r"stage 1 may not be chosen now"):
+        simulator.step(Action(1, 1))
+    simulator.step(Action(2, 2))
+    assert simulator.time_ms == 10_000.0
+    assert 1 in simulator.observation().open_stages()
+
+
+BIG_TOO = job("big too", needing(LARGE, stage("a", 1, 10_000)))
+
+
+def test_promises_keep_the_class() -> None:
+    """When the first of three tasks ends, the large executor, still busy, is promised to the big
+    job; the second small one ends before it and must not go in its place.
+    """
+    three = job("three", needing(SMALL, stage("a", 3, 10_000)))
+    simulator = build([three, BIG], cluster_of(2, 1), arrival_ms=[0.0, 1_000.0])
+    Heuristic("fifo").play(simulator)
+    assert jct_s(simulator) == [10.0, 19.0]
+    assert simulator.timeline()["executor"].tolist() == [0, 1, 2, 2]
+
+
+def test_what_large_executors_waste_is_counted_by_class() -> None:
+    """A task of 250 MB on an executor of 1,000 leaves 750 idle for its 10 s."""
+    simulator = build([LITTLE], cluster_of(1, 1))
+    Heuristic("fifo").play(simulator)
+    found = measure(simulator.state)
+    assert [one.busy_s for one in found.classes] == [10.0, 10.0]
+    assert [one.idle_memory_share for one in found.classes] == [0.0, 0.75]
+    assert measure(build([LITTLE], Cluster()).state).classes == ()
+
+
+# --- Graphene's plan -----------------------------------------------------------------------------
+
+TROUBLED = job(
+    "troubled",
+    needing(SMALL, stage("wide", 3, 4_000)),
+    needing(SMALL, stage("last", 1, 1_000, [0])),
+    needing(LARGE, stage("hard", 2, 4_000)),
+)
+"""On two small executors and a large one. By critical path: wide takes all three, then hard has
+the large one from 4 to 12 s. Hard first: it is done at 8 s, wide at 8, last at 9."""
+
+
+def test_graphene_packs_around_the_stage_that_few_executors_hold() -> None:
+    """9 s where the critical path first takes 12."""
+    cluster = cluster_of(2, 1)
+    by_path = build([TROUBLED], cluster)
+    Heuristic("fifo").play(by_path)
+    assert jct_s(by_path) == [12.0]
+    planned = build([TROUBLED], cluster)
+    places = planned_places(planned.state.trace, planned.state.classes)
+    assert places[2] < places[0] < places[1]
+    Heuristic("graphene", {"factor": 10.0}).play(planned)
+    assert jct_s(planned) == [9.0]
+
+
+def test_without_trouble_the_plan_is_the_critical_path() -> None:
+    """One class, one chain: nothing to choose."""
+    chain = job("chain", stage("a", 1, 1_000), stage("b", 1, 1_000, [0]), stage("c", 1, 1_000, [1]))
+    simulator = build([chain], Cluster(num_executors=2))
+    places = planned_places(simulator.state.trace, simulator.state.classes)
+    assert places.tolist() == [0, 1, 2]
+
+
+# --- what holds for all --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf_cp", "spark_fair", "tetris"])
+@given(workload=workloads(Protocol.EXECUTORS))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_work_conserving_baselines_leave_no_fitting_executor_idle(
+    policy: str, workload: Workload
+) -> None:
+    """They never pass while a stage may be chosen, and none may be that nothing on offer holds."""
+    simulator = workload.simulator()
+    heuristic = Heuristic(policy)
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        action = heuristic.decide(seen)
+        assert action.stage != ANY
+        assert len(seen.legal_kinds(action.stage)) > 0
+        simulator.step(action)
+
+
+@given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_many_at_once_are_each_as_alone(workload: Workload, seed: int) -> None:
+    """With classes named by the policy, two runs in lockstep."""
+    alone = workload.simulator()
+    arrays = to_arrays(workload.trace)
+    run = Run(
+        np.array(workload.arrival_ms),
+        np.arange(len(workload.arrival_ms), dtype=np.int32),
+        workload.seed,
+    )
+    together = VectorSimulator(arrays, workload.cluster, [run, run])
+    policy = Arbitrary(seed)
+    while alone.status is Status.DECIDE:
+        batch = together.observation()
+        for row in batch.classes:
+            assert row["on_offer"].tolist() == alone.state.classes["on_offer"].tolist()
+        action = policy.decide(alone.observation())
+        rows = np.full(2, action.stage, np.int32)
+        for index in range(2):
+            if action.stage != ANY:
+                first = int(batch.stage_ptr[index])
+                own = batch.stage_row[first : int(batch.stage_ptr[index + 1])]
+                rows[index] = first + int(np.flatnonzero(own == action.stage)[0])
+        limits, kinds = (np.full(2, part, np.int32) for part in (action.limit, action.kind))
+        together.step(rows, limits, kinds)
+        alone.step(action)
+    for index in range(2):
+        state = together.state(index)
+        assert state.jobs["completion_ms"].tolist() == alone.completion_ms().tolist()
+
+
+def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
+    """And nothing has moved."""
+    trace = Trace("t", (BIG,))
+    run = Run(np.zeros(1), np.zeros(1, np.int32))
+    together = VectorSimulator(to_arrays(trace), cluster_of(1, 1), [run])
+    for kind in (S, 2, 7):
+        with pytest.raises(IllegalActionError, match=f"executor class {kind} is not on offer"):
+            together.step(*(np.array([part], np.int32) for part in (0, 1, kind)))
+    together.step(*(np.array([part], np.int32) for part in (0, 1, L)))
+    assert not together.alive.any()
+
+
+# --- the environment -----------------------------------------------------------------------------
+
+
+def test_the_environment_shows_classes_and_takes_one() -> None:
+    """A third part of the action; its mask says which; an illegal one is a pass."""
+    env = SparkEnv(Trace("t", (LITTLE, BIG)), cluster_of(1, 1), max_jobs=4, max_stages=4)
+    shown, _ = env.reset(seed=1)
+    assert env.observation_space.contains(shown)
+    assert env.action_space == spaces.MultiDiscrete([5, 2, 3])
+    assert shown["class_memory_mb"].tolist() == [SMALL, LARGE]
+    assert shown["class_on_offer"].tolist() == shown["class_count"].tolist() == [1, 1]
+    is_big = shown["stage_memory_mb"][0] == LARGE
+    assert shown["class_mask"][0].tolist() == ([0, 1, 1] if is_big else [1, 1, 1])
+    shown, _, _, _, info = env.step(np.array([0, 0, L]))
+    assert not info["illegal_action"]
+    assert env.observation_space.contains(shown)
+
+
+def test_random_play_with_classes_stays_inside_the_spaces() -> None:
+    """And ends."""
+    trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
+    classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
+    env = SparkEnv(trace, Cluster(num_executors=6, classes=classes), max_jobs=8, max_stages=64)
+    env.action_space.seed(1)
+    shown, _ = env.reset(seed=1)
+    for _ in range(300):
+        limits, kinds = np.ones(6, np.int8), np.ones(3, np.int8)
+        action = env.action_space.sample(mask=(shown["action_mask"], limits, kinds))
+        shown, _, terminated, truncated, info = env.step(action)
+        assert env.observation_space.contains(shown)
+        if terminated or truncated:
+            break
+        slot = int(action[0])
+        if slot < 64 and not info["illegal_action"]:
+            assert shown["class_on_offer"].sum() == shown["on_offer"][0]
+
+
+# --- demands and the command line ----------------------------------------------------------------
+
+
+def test_drawn_demands_lie_in_the_unit_interval_and_depend_on_the_seed() -> None:
+    """Uniform in (0, largest]; jobs, tasks and durations stay as they are."""
+    trace = load_trace("tpch")
+    drawn = drawn_demands(trace, 1024.0, np.random.default_rng(3))
+    values = to_arrays(drawn).memory_mb
+    assert 0 < values.min() <= values.max() <= 1024.0
+    assert np.quantile(values, [0.25, 0.5, 0.75]) == pytest.approx([256, 512, 768], rel=0.1)
+    assert [job.name for job in drawn.jobs] == [job.name for job in trace.jobs]
+    config = EvaluationConfig(executors=2, classes="0.5x1,1x1", demands="drawn")
+    one, same = (Evaluated.of(config).arrays.memory_mb for _ in range(2))
+    other = Evaluated.of(replace(config, seed=1)).arrays.memory_mb
+    assert one.tolist() == same.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--classes", "4x0"), "an executor class needs a count of 1 or more, got 0"),
+        (("--classes", "four"), "executor class 'four': write GBxCOUNT or GB:CORESxCOUNT"),
+        (("--classes", "4x3,8x3", "--executors", "7"), "count 6 executors, the cluster has 7"),
+        (("--classes", "4x2,8x2", "--protocol", "session"), "not known to protocol 'session'"),
+        (
+            ("--classes", "4x2,8x2"),
+            "the trace says nothing of the memory of its tasks",
+        ),
+        (("--demands", "drawn"), "demands are drawn for executor classes, and there are none"),
+    ],
+)
+def test_impossible_classes_are_one_line(
+    options: tuple[str, ...], message: str, run: Command
+) -> None:
+    refused(run("--jobs", "2", "--sequences", "1", "--trace", "tpch", *options), message)
+
+
+def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
+    """How busy each was and the memory left idle, for people and in JSON."""
+    path = tmp_path / "r.json"
+    found = run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path)
+    assert found.exit_code == 0, found.output
+    assert "2 of 0.5 GB" in found.output
+    report = json.loads(path.read_text())
+    for policy in report["policies"].values():
+        small, large = policy["classes"]
+        assert (small["memory_mb"], large["executors"]) == (512.0, 2)
+        busy_s = small["busy_executor_s"] + large["busy_executor_s"]
+        assert busy_s == pytest.approx(policy["busy_executor_s"])
+        assert 0 < small["idle_memory_share"] < 1
+
+
+def test_classes_say_how_many_executors_there_are(trace_file: Path) -> None:
+    """Nobody needs to add them up."""
+    words = ["evaluate", "--trace", str(trace_file), "--jobs", "3", "--sequences", "1"]
+    found = CliRunner().invoke(main, [*words, "--classes", "1x2,0.5x5", "--demands", "drawn"])
+    assert found.exit_code == 0, found.output
+    assert "7 executors" in found.output
+
+
+def test_a_demand_beyond_every_class_names_job_and_stage(tmp_path: Path) -> None:
+    """The value too, and what there is."""
+    config = EvaluationConfig(
+        trace=str(written(tmp_path, BIG)), executors=2, classes="0.25x1,0.5x1"
+    )
+    with pytest.raises(ValueError, match=r"job 'big', stage 'a': the trace says 1000 MB .* 512 MB"):
+        Evaluated.of(config)
+
+
+def written(folder: Path, *jobs: Job) -> Path:
+    from traces import write_trace
+
+    path = folder / "t.parquet"
+    write_trace(Trace("t", jobs), path)
+    return path
+
+
+def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:
+    """Who builds a `Simulator` without the command line gets one line too."""
+    with pytest.raises(SimulationError, match="stage 0 fits no executor class: memory 1000 MB"):
+        build([BIG], Cluster(num_executors=1, classes=(ExecutorClass(1, memory_mb=SMALL),)))
