@@ -1,0 +1,155 @@
+"""Executors of four memory classes (Decima, section 7.3): every baseline tuned, and the policies.
+
+    python -m benchmarks.executor_classes [--trace FILE] [--sequences 20] [--workers 2]
+
+A quarter of the executors each have 0.25, 0.5, 0.75 and 1.0 of the memory that the largest task
+needs. Demands are the trace's own, or uniform in (0, 1] where it does not say. Arrivals are
+continuous at two loads: work that arrives over what those executors could do that can hold it, at
+the class where that is most. Heuristics are tuned on training sequences of each setting. A line a
+policy: average JCT; paired differences to strict fair and to Graphene* with 95 % bootstrap
+intervals; the part of the smallest fifth of the jobs' work that the largest class did; and the
+memory that executors left idle under their tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from decima import EvaluationConfig, evaluate
+from decima.evaluation.report import PolicyReport, Report
+from decima.evaluation.runner import PolicyRun, Workload
+from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.statistics import Estimate, difference_percent
+from decima.policies import Parameters
+from decima.tuning import tune
+from parallel.crew import Crew
+from parallel.local import LocalCrew
+from spark_sim.cluster import MB_PER_GB
+from traces import load_trace
+from traces.numbers import MS_PER_S
+
+LOADS = (0.6, 0.8)
+REFERENCE, STRONGEST_OF_THE_PAPER = "strict_fair", "graphene"
+TUNABLE = ("tuned_weighted_fair", "tuned_srw", "tetris", "graphene")
+FIXED = ("es_rules",)
+SHARES = (0.25, 0.5, 0.75, 1.0)
+FIRST_SEED = 8_000
+SMALLEST = 0.2
+"""of the jobs, by work"""
+
+
+class Setting(NamedTuple):
+    """One table."""
+
+    label: str
+    config: EvaluationConfig
+
+
+def settings_of(trace: str, executors: int, jobs: int) -> Iterator[Setting]:
+    """Two loads on four classes."""
+    largest_mb = max(
+        stage.memory_mb or 0.0 for job in load_trace(trace).jobs for stage in job.stages
+    )
+    unit_gb = largest_mb / MB_PER_GB or 1.0
+    counts = [len(part) for part in np.array_split(np.arange(executors), len(SHARES))]
+    base = EvaluationConfig(
+        trace=trace,
+        executors=executors,
+        jobs=jobs,
+        seed=FIRST_SEED,
+        classes=",".join(
+            f"{share * unit_gb:.9f}x{count}" for share, count in zip(SHARES, counts, strict=True)
+        ),
+        demands="trace" if largest_mb > 0 else "drawn",
+    )
+    for load in LOADS:
+        gap_s = full_gap_s(base) / load
+        yield Setting(f"{Path(trace).stem}, load {load:g}", replace(base, interarrival_s=gap_s))
+
+
+def full_gap_s(config: EvaluationConfig) -> float:
+    """The mean gap at which the executors that can hold some tasks could just do their work."""
+    arrays = Workload.of(config).arrays
+    work_ms = arrays.num_tasks * arrays.mean_ms
+    classes = config.cluster().classes or ()
+    gaps = []
+    for index in range(len(classes)):
+        larger = arrays.memory_mb > (classes[index - 1].memory_mb if index > 0 else 0.0)
+        able = sum(kind.count for kind in classes[index:])
+        gaps.append(work_ms[larger].sum() / arrays.num_jobs / able)
+    return float(max(gaps)) / MS_PER_S
+
+
+def compared(config: EvaluationConfig, sequences: int, crew: Crew) -> Report:
+    """All policies, the tunable ones with parameters found on training sequences."""
+    training = replace(config, sequences=4, policies=(REFERENCE,))
+    parameters: Mapping[str, Parameters] = {
+        name: tune(name, training, held_back=8, crew=crew).parameters for name in TUNABLE
+    }
+    names = (REFERENCE, *TUNABLE, *FIXED)
+    own = replace(config, policies=names, parameters=parameters, sequences=sequences)
+    return evaluate(own, crew=crew, timelines=range(sequences))
+
+
+def large_for_small(report: Report, run: PolicyRun) -> float:
+    """Part of the work of the smallest jobs that the largest class did."""
+    if run.timeline is None:
+        raise ValueError("there is no timeline")
+    arrivals = draw_sequence(report.config, report.trace, run.sequence)
+    work_ms = np.array([report.trace.jobs[number].work_ms for number in arrivals.job])
+    small = work_ms <= np.quantile(work_ms, SMALLEST)
+    classes = report.config.cluster().classes or ()
+    first_large = report.config.executors - classes[-1].count
+    spent_ms = run.timeline["finish_ms"] - run.timeline["start_ms"]
+    own = small[run.timeline["job"]]
+    large = run.timeline["executor"] >= first_large
+    return float(spent_ms[own & large].sum() / spent_ms[own].sum())
+
+
+def idle_memory(report: PolicyReport) -> float:
+    """Memory that tasks did not need over all memory of their executors."""
+    every = [use for run in report.runs for use in run.metrics.classes]
+    held = sum(use.memory_mb * use.busy_s for use in every)
+    return sum(use.memory_mb * use.busy_s * use.idle_memory_share for use in every) / held
+
+
+def percent(found: Estimate) -> str:
+    low, high = found.ci95 or (found.mean, found.mean)
+    return f"{found.mean:+6.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trace", action="append", help="may be repeated; default: tpch")
+    parser.add_argument("--executors", type=int, default=50)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--sequences", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=1)
+    arguments = parser.parse_args()
+    with LocalCrew(arguments.workers) as crew:
+        for trace in arguments.trace or ["tpch"]:
+            for label, config in settings_of(trace, arguments.executors, arguments.jobs):
+                report = compared(config, arguments.sequences, crew)
+                print(
+                    f"{label}: gap {config.interarrival_s:.1f} s, {arguments.sequences} sequences"
+                )
+                for name, own in report.policies.items():
+                    other = report.policies[STRONGEST_OF_THE_PAPER]
+                    parts = [large_for_small(report, run) for run in own.runs]
+                    print(
+                        f"  {name:20} {own.avg_jct_s.mean():9.1f} s  {percent(report.difference(name))}"
+                        f"  {percent(difference_percent(own.avg_jct_s, other.avg_jct_s))}  "
+                        f"{np.mean(parts):4.0%}  {idle_memory(own):4.0%}  "
+                        f"{dict(report.config.parameters.get(name, {}))}",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()
