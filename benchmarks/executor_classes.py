@@ -142,9 +142,10 @@ def main() -> None:
                 for name, own in report.policies.items():
                     other = report.policies[STRONGEST_OF_THE_PAPER]
                     parts = [large_for_small(report, run) for run in own.runs]
+                    against = difference_percent(own.avg_jct_s, other.avg_jct_s)
                     print(
-                        f"  {name:20} {own.avg_jct_s.mean():9.1f} s  {percent(report.difference(name))}"
-                        f"  {percent(difference_percent(own.avg_jct_s, other.avg_jct_s))}  "
+                        f"  {name:20} {own.avg_jct_s.mean():9.1f} s  "
+                        f"{percent(report.difference(name))}  {percent(against)}  "
                         f"{np.mean(parts):4.0%}  {idle_memory(own):4.0%}  "
                         f"{dict(report.config.parameters.get(name, {}))}",
                         flush=True,

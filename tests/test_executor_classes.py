@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from decima import EvaluationConfig, Heuristic
 from decima.cli.main import main
 from decima.evaluation.runner import Workload as Evaluated
+from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
 from spark_sim import (
     Action,
@@ -34,7 +35,7 @@ from spark_sim.vector import Run, VectorSimulator
 from tests.commands import Command, refused
 from tests.stories import build, job, stage
 from tests.workloads import Arbitrary, Workload, workloads
-from traces import Job, Stage, Trace, load_trace, to_arrays
+from traces import Job, Stage, Trace, load_trace, to_arrays, write_trace
 from traces.demands import drawn_demands
 
 SMALL, LARGE = 250.0, 1000.0
@@ -335,6 +336,29 @@ def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
         assert 0 < small["idle_memory_share"] < 1
 
 
+def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -> None:
+    """By its class; without classes there is no such column."""
+    path = tmp_path / "t.parquet"
+    found = run("--classes", "0.5x1,1x3", "--demands", "drawn", "--timeline", path)
+    assert found.exit_code == 0, found.output
+    rows = read_timeline(path)
+    executor, memory_mb = (rows[name].to_pylist() for name in ("executor", "executor_memory_mb"))
+    pairs = set(zip(executor, memory_mb, strict=True))
+    assert pairs == {(0, 512.0), (1, 1024.0), (2, 1024.0), (3, 1024.0)}
+    assert run("--timeline", path).exit_code == 0
+    assert "executor_memory_mb" not in read_timeline(path).column_names
+
+
+def test_a_job_is_shown_with_what_its_tasks_need(tmp_path: Path) -> None:
+    """Where the trace says."""
+    path = written(tmp_path, BIG, job("free", stage("a", 1, 1_000)))
+    shown = CliRunner().invoke(main, ["traces", "show", str(path), "big"])
+    assert "memory MB" in shown.output
+    assert "1,000" in shown.output
+    assert "cores" not in shown.output
+    assert "memory" not in CliRunner().invoke(main, ["traces", "show", str(path), "free"]).output
+
+
 def test_classes_say_how_many_executors_there_are(trace_file: Path) -> None:
     """Nobody needs to add them up."""
     words = ["evaluate", "--trace", str(trace_file), "--jobs", "3", "--sequences", "1"]
@@ -353,8 +377,6 @@ def test_a_demand_beyond_every_class_names_job_and_stage(tmp_path: Path) -> None
 
 
 def written(folder: Path, *jobs: Job) -> Path:
-    from traces import write_trace
-
     path = folder / "t.parquet"
     write_trace(Trace("t", jobs), path)
     return path

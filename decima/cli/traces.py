@@ -235,6 +235,9 @@ def _print_job(job: Job) -> None:
     table.add_column("stage")
     for column in ("tasks", "mean task s", "work executor-s", "to the end s"):
         table.add_column(column, justify="right")
+    demands = [name for name in ("memory_mb", "cpu") if _is_stated(job, name)]
+    for name in demands:
+        table.add_column({"memory_mb": "memory MB", "cpu": "cores"}[name], justify="right")
     table.add_column("parents")
     for stage, remaining_ms in zip(job.stages, job.critical_path_ms, strict=True):
         table.add_row(
@@ -243,9 +246,18 @@ def _print_job(job: Job) -> None:
             f"{stage.mean_ms / MS_PER_S:,.3f}",
             f"{stage.work_ms / MS_PER_S:,.1f}",
             f"{remaining_ms / MS_PER_S:,.1f}",
+            *(_stated(getattr(stage, name)) for name in demands),
             ", ".join(job.stages[parent].name for parent in stage.parents),
         )
     _print(table)
+
+
+def _is_stated(job: Job, name: str) -> bool:
+    return any(getattr(stage, name) is not None for stage in job.stages)
+
+
+def _stated(demand: float | None) -> str:
+    return "" if demand is None else f"{demand:,g}"
 
 
 def _print(table: Table) -> None:

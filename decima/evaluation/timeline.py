@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from decima.evaluation.config import ConfigError
+from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.report import Report
 from decima.evaluation.runner import PolicyRun
 from decima.evaluation.sequences import draw_sequence
@@ -18,6 +18,7 @@ from files.errors import FileError
 from files.reading import read_bytes
 from files.writing import written_whole
 from spark_sim.tables import Table
+from traces.numbers import Float64
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
 
@@ -32,6 +33,8 @@ def check_timeline_path(path: Path) -> None:
 
 def write_timeline(report: Report, path: Path) -> None:
     """Write one row for each task: policy, sequence, job, stage, task, executor, start, finish.
+
+    With executor classes also the memory of the executor, `executor_memory_mb`.
 
     Args:
         report: an evaluation that kept the timelines of all its sequences.
@@ -98,5 +101,14 @@ def _rows(report: Report, run: PolicyRun, record: Table) -> pa.Table:
             "executor": record["executor"],
             "start_ms": record["start_ms"],
             "finish_ms": record["finish_ms"],
+            **_memory_mb(report.config, record),
         }
     )
+
+
+def _memory_mb(config: EvaluationConfig, record: Table) -> dict[str, Float64]:
+    classes = config.cluster().classes
+    if classes is None:
+        return {}
+    each = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
+    return {"executor_memory_mb": each[record["executor"]]}
