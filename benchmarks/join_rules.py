@@ -60,6 +60,9 @@ _GIVE_ALL = {
 }
 """the same for slots, which do not move"""
 
+BY_HAND = "units 12 and 13 of every world, and what they add to gate_bias (docs/es-rule.md)"
+"""what no fit has found"""
+
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "stream": {**_SHORTEST_FIRST, **_KEEP_SOME_FREE},
     "batch": {**_SHORTEST_FIRST, **_GIVE_ALL_TO_LONG_TASKS},
@@ -102,7 +105,9 @@ def main() -> None:
         content = read_json(path)
         training[world] = {**content["training"], "settings": content["config"]["settings"]}
     write_json(
-        arguments.output, {**parameters_json("es_rules", joined), "training": training}, indent=1
+        arguments.output,
+        {**parameters_json("es_rules", joined), "training": training, "by_hand": BY_HAND},
+        indent=1,
     )
 
 

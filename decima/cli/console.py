@@ -50,7 +50,7 @@ def stdout(*, markup: bool = True) -> Console:
 def announce_compilation() -> None:
     """Say why the first run on a machine starts late."""
     if not POLICIES.is_compiled():
-        click.echo("compiling the simulator, once for this machine: about a minute", err=True)
+        click.echo("compiling the simulator, once for this machine: one to three minutes", err=True)
 
 
 @contextmanager

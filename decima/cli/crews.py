@@ -101,7 +101,7 @@ def open_cluster(where: Where, name: str) -> Iterator[Crew]:
 
     context = open_session(str(where.cluster), name=name, archive=where.archive)
     try:
-        click.echo("asking the executors; a new host compiles first, about a minute", err=True)
+        click.echo("asking the executors; a new host compiles first (1 to 3 minutes)", err=True)
         check_executors(context, fingerprint)
         with SparkCrew(context) as crew:
             yield crew

@@ -140,7 +140,7 @@ class _Preparation:
     def __init__(self) -> None:
         self._began_s = time.monotonic()
         if not POLICIES.is_compiled(_COMPILED_LAST):
-            click.echo("compiling, once for this machine: about a minute", err=True)
+            click.echo("compiling, once for this machine: one to three minutes", err=True)
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
         """Everything is compiled and every process is there."""
