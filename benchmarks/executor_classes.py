@@ -36,7 +36,7 @@ from traces.numbers import MS_PER_S
 
 LOADS = (0.6, 0.8)
 REFERENCE, STRONGEST_OF_THE_PAPER = "strict_fair", "graphene"
-TUNABLE = ("tuned_weighted_fair", "tuned_srw", "tetris", "graphene")
+TUNABLE = ("tuned_weighted_fair", "tuned_srw", "tetris", "graphene", "es_classes")
 FIXED = ("es_rules",)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 FIRST_SEED = 8_000

@@ -119,6 +119,21 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {},
         inseparable=True,
     ),
+    "es_classes": HeuristicSpec(
+        compiled.ES_CLASSES,
+        "es_rules that also chooses among classes of executors, by three tuned numbers",
+        {
+            "trouble": 2.0,
+            "packing": 0.5,
+            "hold": 0.2,
+            **shipped_weights("es_rules", es_rule.WORLD_PARAMETERS),
+        },
+        {
+            "trouble": (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+            "packing": (-1.0, -0.3, -0.1, 0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
+            "hold": (-1.0, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
+        },
+    ),
     "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),
 }
 """every baseline, in the order of lists"""

@@ -18,6 +18,7 @@ from decima.cli.main import main
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
+from decima.policies import HEURISTICS
 from spark_sim import (
     Action,
     Cluster,
@@ -149,6 +150,33 @@ def test_what_large_executors_waste_is_counted_by_class() -> None:
     assert [one.idle_memory_share for one in found.classes] == [0.0, 0.75]
     assert measure(build([LITTLE], Cluster()).state).classes == ()
 
+
+# --- a rule that chooses classes ----------------------------------------------------------------
+
+
+def test_large_executors_are_kept_for_those_who_need_them() -> None:
+    """Little tasks take both small executors and, of the two large ones, all but a held half."""
+    many = job("many", needing(SMALL, stage("a", 4, 10_000)))
+    for hold, busy_large in ((0.5, 1), (-1.0, 2)):
+        simulator = build([many, BIG], cluster_of(2, 2), arrival_ms=[0.0, 1_000.0])
+        Heuristic("es_classes", {**ES_CLASSES, "hold": hold}).play(simulator)
+        record = simulator.timeline()
+        at_once = record[(record["start_ms"] == 0) & (record["executor"] >= 2)]
+        assert len(at_once) <= busy_large
+        if hold > 0:
+            assert jct_s(simulator)[1] == 10.0, "the big job finds a large executor"
+
+
+def test_with_one_class_it_is_es_rules() -> None:
+    """Decision by decision."""
+    jobs = [job(f"j{n}", stage("a", 3, 1_000.0 + n), stage("b", 2, 700, [0])) for n in range(5)]
+    one, other = (build(jobs, Cluster(num_executors=4)) for _ in range(2))
+    Heuristic("es_rules").play(one)
+    Heuristic("es_classes").play(other)
+    assert one.timeline().tobytes() == other.timeline().tobytes()
+
+
+ES_CLASSES = HEURISTICS["es_classes"].defaults
 
 # --- Graphene's plan -----------------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
             second = score
     if best == NONE:
         return NONE, 0
-    return best, _extended(seen, parameters, best, around, second)
+    return best, extended(seen, parameters, best, around, second)
 
 
 @kernel
@@ -172,7 +172,7 @@ def first_of_world(parameters: Numbers, around: Surroundings) -> int:
 
 
 @kernel
-def _extended(
+def extended(
     seen: Observation, parameters: Numbers, stage: int, around: Surroundings, second: float
 ) -> int:
     """The limit for the job of `stage`: one executor, and more while gate and score allow it."""

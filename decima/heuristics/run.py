@@ -7,6 +7,7 @@ from typing import Any
 from numba import types
 
 from decima.heuristics import (
+    es_classes,
     es_rule,
     fifo,
     graphene,
@@ -29,8 +30,8 @@ from spark_sim.tables import ANY, DECIDE, State
 
 (
     FIFO, SJF_CP, STICKY_FAIR, STRICT_FAIR, SPARK_FAIR, WEIGHTED_FAIR, TUNED_SRW, ES_RULE, RANDOM,
-    TETRIS, GRAPHENE,
-) = range(11)  # fmt: skip
+    TETRIS, GRAPHENE, ES_CLASSES,
+) = range(12)  # fmt: skip
 """codes of the heuristics; a function table would not survive in the compiler's cache"""
 
 _fifo = fifo.decide
@@ -44,6 +45,7 @@ _es_rule = es_rule.decide
 _random = random_choice.decide
 _tetris = tetris.decide
 _graphene = graphene.decide
+_es_classes = es_classes.decide
 
 # C's clock(): processor time in microseconds, the same call that time.process_time makes.
 _processor_us: Any = types.ExternalFunction("clock", types.int64())
@@ -58,6 +60,8 @@ def decide(
         return _tetris(seen, parameters, scratch)
     if code == GRAPHENE:
         return _graphene(seen, parameters, scratch)
+    if code == ES_CLASSES:
+        return _es_classes(seen, parameters, scratch)
     stage, limit = _decide(code, seen, parameters, scratch)
     return stage, limit, ANY
 

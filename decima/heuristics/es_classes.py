@@ -1,0 +1,108 @@
+r"""`es_rules` where executors are of several classes: it also says which class.
+
+.. math:: s_{ic} = s_i + b \, m_v s_c, \qquad v = \arg\max_u \; \log p_u + a \, (1 - H_u / N)
+
+s_i is the score of `es_rule` for job i; m_v and s_c are what a task of its stage v needs and what
+an executor of class c has, memory over that of the largest class. Inside a job the stage v is, as
+for the others, a runnable one with a long critical path p_u; one counts for longer that few
+executors can hold (H_u of N). An executor that a smaller class could stand in for is not given
+while at most a share h of its class is on offer: it is kept for those who need it.
+
+Which jobs may take an executor, and how many, is the rule's to say. With one class all of it is
+`es_rules`. What was tried besides and gained nothing: a price on memory left idle, large executors
+for short jobs first, and remaining work that counts more where few executors can do it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from decima.heuristics import es_rule
+from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.tetris import is_on_offer
+from decima.kernels import kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import ANY, NONE
+
+CLASS_PARAMETERS = ("trouble", "packing", "hold")
+"""a, b, h; behind them come those of `es_rules`"""
+_TROUBLE, _PACKING, _HOLD = range(3)
+_FIRST = len(CLASS_PARAMETERS)
+_RUNNABLE_FIRST = 1e3
+"""more than any logarithm of a critical path"""
+
+_decide_alone = es_rule.decide
+
+
+@kernel
+def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
+    """The stage, the limit and the class of executors with the best score."""
+    if len(seen.classes) == 1:
+        stage, limit = _decide_alone(seen, parameters[_FIRST:], scratch)
+        return stage, limit, ANY
+    around = es_rule.surroundings(seen)
+    first = _FIRST + es_rule.first_of_world(parameters[_FIRST:], around)
+    rule = parameters[first : first + es_rule.SIZE]
+    best = best_kind = NONE
+    best_score = second = -math.inf
+    for job in seen.active:
+        held = seen.jobs[job]["held"]
+        stage = _stage_of(seen, job, parameters[_TROUBLE])
+        if held >= seen.num_executors or stage == NONE:
+            continue
+        kind = _largest(seen, stage, parameters[_HOLD])
+        gate, score = es_rule.judge(rule, es_rule.describe(seen, stage, around, 0))
+        if kind == NONE or (held > 0 and gate <= 0.0):
+            continue
+        score += _bonus(seen, parameters, stage, kind)
+        if score > best_score:
+            best, best_kind, second, best_score = stage, kind, best_score, score
+        elif score > second:
+            second = score
+    if best == NONE:
+        return NONE, 0, NONE
+    second -= _bonus(seen, parameters, best, best_kind)
+    return best, es_rule.extended(seen, rule, best, around, second), best_kind
+
+
+@kernel
+def _bonus(seen: Observation, parameters: Numbers, stage: int, kind: int) -> float:
+    largest_mb = seen.classes[-1]["memory_mb"]
+    need_mb, size_mb = seen.stages[stage]["memory_mb"], seen.classes[kind]["memory_mb"]
+    return float(parameters[_PACKING] * need_mb * size_mb / largest_mb**2)
+
+
+@kernel
+def _largest(seen: Observation, stage: int, hold: float) -> int:
+    """The largest class that may be given to the stage; NONE if all are kept for others."""
+    best = NONE
+    for kind in range(len(seen.classes)):
+        if not is_on_offer(seen, stage, kind):
+            continue
+        row = seen.classes[kind]
+        has_smaller = kind > 0 and seen.stages[stage]["fits"] & (1 << (kind - 1)) != 0
+        if not has_smaller or row["on_offer"] > hold * row["count"]:
+            best = kind
+    return best
+
+
+@kernel
+def _stage_of(seen: Observation, job: int, trouble: float) -> int:
+    row = seen.jobs[job]
+    best = NONE
+    best_value = -math.inf
+    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        candidate = seen.stages[stage]
+        if candidate["open"] == 0:
+            continue
+        hosts = 0
+        for kind in range(len(seen.classes)):
+            if candidate["fits"] & (1 << kind):
+                hosts += seen.classes[kind]["count"]
+        value = (
+            trouble * (1.0 - hosts / seen.num_executors) + _RUNNABLE_FIRST * candidate["runnable"]
+        )
+        value += math.log(max(1.0, candidate["critical_path_ms"]))
+        if value > best_value:
+            best, best_value = stage, value
+    return best
