@@ -26,7 +26,7 @@ from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import PolicyRun, Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.statistics import Estimate, difference_percent
-from decima.policies import Parameters
+from decima.policies import HEURISTICS, Parameters
 from decima.tuning import tune
 from parallel.crew import Crew
 from parallel.local import LocalCrew
@@ -119,6 +119,12 @@ def idle_memory(report: PolicyReport) -> float:
     return sum(use.memory_mb * use.busy_s * use.idle_memory_share for use in every) / held
 
 
+def found_of(report: Report, name: str) -> str:
+    """The parameters that were searched."""
+    values = report.config.parameters.get(name, {})
+    return ", ".join(f"{label} {values[label]:g}" for label in HEURISTICS[name].search if values)
+
+
 def percent(found: Estimate) -> str:
     low, high = found.ci95 or (found.mean, found.mean)
     return f"{found.mean:+6.1f} % [{low:+.1f}, {high:+.1f}]"
@@ -147,7 +153,7 @@ def main() -> None:
                         f"  {name:20} {own.avg_jct_s.mean():9.1f} s  "
                         f"{percent(report.difference(name))}  {percent(against)}  "
                         f"{np.mean(parts):4.0%}  {idle_memory(own):4.0%}  "
-                        f"{dict(report.config.parameters.get(name, {}))}",
+                        f"{found_of(report, name)}",
                         flush=True,
                     )
 

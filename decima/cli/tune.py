@@ -48,13 +48,13 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     with open_crew(where, "decima tune") as crew, progress_bar("trials") as (bar, task):
 
         def show(trials: int, parameters: Mapping[str, float], ratio: float) -> None:
-            label = f"best {ratio:.3f} of {REFERENCE}'s JCT at {_words(parameters)}"
+            label = f"best {ratio:.3f} of {REFERENCE}'s JCT at {_words(policy, parameters)}"
             bar.update(task, completed=trials, description=label)
 
         tuned = search(policy, config, held_back=held_back, crew=crew, progress=show)
     write_tuned(tuned, output)
     stdout().print(
-        f"{policy}: {_words(tuned.found)} is the best of {tuned.trials} on "
+        f"{policy}: {_words(policy, tuned.found)} is the best of {tuned.trials} on "
         f"{config.sequences} training sequences (seed {config.seed}): average JCT "
         f"{tuned.ratio:.3f} of {REFERENCE}'s, {tuned.shipped_ratio:.3f} with the shipped ones",
         soft_wrap=True,
@@ -70,12 +70,17 @@ def _verdict(tuned: Tuned) -> str:
     interval = ""
     if difference.ci95 is not None:
         interval = f" [{difference.ci95[0]:+.1f}, {difference.ci95[1]:+.1f}]"
-    kept = "these" if tuned.is_better else f"the shipped parameters, {_words(tuned.shipped)}"
+    kept = (
+        "these"
+        if tuned.is_better
+        else f"the shipped parameters, {_words(tuned.policy, tuned.shipped)}"
+    )
     return (
         f"On {len(tuned.found_s)} sequences held back: {difference.mean:+.1f} %{interval} against "
         f"the shipped parameters. Kept: {kept}."
     )
 
 
-def _words(parameters: Mapping[str, float]) -> str:
-    return ", ".join(f"{label} {value:g}" for label, value in parameters.items())
+def _words(policy: str, parameters: Mapping[str, float]) -> str:
+    """Those that are searched: a rule's weights, which stay as they are, would fill pages."""
+    return ", ".join(f"{label} {parameters[label]:g}" for label in HEURISTICS[policy].search)
