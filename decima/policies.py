@@ -273,6 +273,13 @@ class Heuristic:
         self._plans_ahead = spec.plans_ahead
         self._trace = trace
 
+    def on(self, trace: TraceArrays) -> Heuristic:
+        """Itself, for observations that point to `trace` from now on: a live one changes."""
+        if self._plans_ahead and trace is not self._trace:
+            self._trace = trace
+            self._numbers = self._numbers[: len(self.parameters)]
+        return self
+
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
         seen = for_kernels(observation)

@@ -18,7 +18,7 @@ from decima.cli.main import main
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
-from decima.policies import HEURISTICS
+from decima.policies import HEURISTICS, PolicyError
 from spark_sim import (
     Action,
     Cluster,
@@ -202,6 +202,19 @@ def test_graphene_packs_around_the_stage_that_few_executors_hold() -> None:
     assert places[2] < places[0] < places[1]
     Heuristic("graphene", {"factor": 10.0}).play(planned)
     assert jct_s(planned) == [9.0]
+
+
+def test_a_plan_follows_the_trace() -> None:
+    """Another trace, another plan; without any it says so."""
+    runs = [build(jobs, cluster_of(2, 1)) for jobs in ([TROUBLED], [LITTLE, TROUBLED])]
+    policy = Heuristic("graphene")
+    with pytest.raises(PolicyError, match="'graphene' plans jobs ahead and was given no trace"):
+        policy.decide(runs[0].observation())
+    for simulator in runs:
+        fresh = Heuristic("graphene", trace=simulator.state.trace)
+        found = policy.on(simulator.state.trace).decide(simulator.observation())
+        assert found == fresh.decide(simulator.observation())
+    assert Heuristic("fifo").on(runs[0].state.trace).name == "fifo"
 
 
 def test_without_trouble_the_plan_is_the_critical_path() -> None:

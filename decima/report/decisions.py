@@ -48,7 +48,7 @@ def decisions_section(
     """
     network = shared_model(model_path(policy)).network
     others = {
-        name: Heuristic(name, config.parameters.get(name))
+        name: Heuristic(name, config.parameters.get(name), trace=workload.arrays)
         for name in config.policies
         if not is_learned(name)
     }

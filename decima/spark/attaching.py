@@ -134,7 +134,7 @@ def _policy_for(
         read_card(model_path(policy))
         return PolicyProcess(policy), policy
     heuristic = Heuristic(policy, parameters)
-    return (lambda _trace: heuristic), policy
+    return heuristic.on, policy
 
 
 class Guest:
@@ -162,7 +162,7 @@ def _prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> N
     if process is not None:
         process.start()
     is_heuristic = isinstance(policy, str) and process is None
-    planner.warm_up((lambda _trace: Heuristic(str(policy))) if is_heuristic else None)
+    planner.warm_up(Heuristic(str(policy)).on if is_heuristic else None)
     if process is not None and ready_s is not None:
         _wait_for(process, ready_s)
 
