@@ -111,7 +111,10 @@ def tell(
     cluster = replace(Cluster(num_executors=executors), **settings)
     simulator = build(jobs, cluster, arrival_ms=arrival_ms)
     names = [f"{job.name}.{stage.name}" for job in jobs for stage in job.stages]
-    choose = _chooser(policy, names)
+    if isinstance(policy, str):
+        choose: Chooser = Heuristic(policy, trace=simulator.state.trace).decide
+    else:
+        choose = _chooser(policy, names)
     decisions = []
     while simulator.status is Status.DECIDE:
         seen = simulator.observation()
@@ -142,9 +145,7 @@ def always_pass(_seen: Observation) -> Action:
     return PASS
 
 
-def _chooser(policy: str | Mapping[int, Sequence[str]] | Chooser, names: list[str]) -> Chooser:
-    if isinstance(policy, str):
-        return Heuristic(policy).decide
+def _chooser(policy: Mapping[int, Sequence[str]] | Chooser, names: list[str]) -> Chooser:
     if not isinstance(policy, Mapping):
         return policy
     plan = {time_ms: list(choices) for time_ms, choices in policy.items()}
