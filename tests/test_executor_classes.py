@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima import EvaluationConfig, Heuristic
+from decima.agent.policy import LearnedPolicy
+from decima.agent.rollout import Lanes, play_out
 from decima.cli.main import main
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
@@ -35,6 +37,7 @@ from spark_sim.tables import ANY
 from spark_sim.vector import Run, VectorSimulator
 from tests.commands import Command, refused
 from tests.stories import build, job, stage
+from tests.test_agent_support import SCALES, TRACE, random_network, run_of
 from tests.workloads import Arbitrary, Workload, workloads
 from traces import Job, Stage, Trace, load_trace, to_arrays, write_trace
 from traces.demands import drawn_demands
@@ -287,6 +290,22 @@ def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
             together.step(*(np.array([part], np.int32) for part in (0, 1, kind)))
     together.step(*(np.array([part], np.int32) for part in (0, 1, L)))
     assert not together.alive.any()
+
+
+def test_a_network_plays_on_classes_one_by_one_as_in_lockstep() -> None:
+    """It leaves the class to the simulator; its plans stay legal when a class runs out."""
+    trace = drawn_demands(TRACE, LARGE, np.random.default_rng(1))
+    arrays, network = to_arrays(trace), random_network(2)
+    cluster = cluster_of(4, 4)
+    runs = [run_of(1, jobs=6), run_of(2, jobs=4)]
+    played = play_out(network, SCALES, Lanes(arrays, cluster, runs, None))
+    for run, state in zip(runs, played.states, strict=True):
+        alone = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
+        policy = LearnedPolicy(network, arrays, scales=SCALES)
+        while alone.status is Status.DECIDE:
+            alone.step(policy.decide(alone.observation()))
+        assert alone.status is Status.DONE
+        assert state.jobs["completion_ms"].tolist() == alone.completion_ms().tolist()
 
 
 # --- the environment -----------------------------------------------------------------------------
