@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.quality import percent
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import PolicyRun, Workload
 from decima.evaluation.sequences import draw_sequence
-from decima.evaluation.statistics import Estimate, difference_percent
+from decima.evaluation.statistics import difference_percent
 from decima.policies import HEURISTICS, Parameters
 from decima.tuning import tune
 from parallel.crew import Crew
@@ -125,11 +126,6 @@ def found_of(report: Report, name: str) -> str:
     return ", ".join(f"{label} {values[label]:g}" for label in HEURISTICS[name].search if values)
 
 
-def percent(found: Estimate) -> str:
-    low, high = found.ci95 or (found.mean, found.mean)
-    return f"{found.mean:+6.1f} % [{low:+.1f}, {high:+.1f}]"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trace", action="append", help="may be repeated; default: tpch")
@@ -151,7 +147,7 @@ def main() -> None:
                     against = difference_percent(own.avg_jct_s, other.avg_jct_s)
                     print(
                         f"  {name:20} {own.avg_jct_s.mean():9.1f} s  "
-                        f"{percent(report.difference(name))}  {percent(against)}  "
+                        f"{percent(report.difference(name)):>24}  {percent(against):>24}  "
                         f"{np.mean(parts):4.0%}  {idle_memory(own):4.0%}  "
                         f"{found_of(report, name)}",
                         flush=True,

@@ -52,7 +52,7 @@ CONCURRENT = (10, 100, 1000)
 PLAN_JOBS, PLAN_SLOTS, PLANS = 500, 1_000, 40
 SESSION_JOBS, SESSION_SLOTS, SESSION_LOAD = 150, 96, 0.9
 SESSION_SEQUENCES = 10
-"""as many as `decima evaluate` plays side by side"""
+"""as many as `decima evaluate` plays side by side if nobody says otherwise"""
 
 ROLLOUT_TARGET, UPDATE_TARGET = 5_000, 8_000
 """decisions per CPU second"""

@@ -76,9 +76,14 @@ def main() -> None:
         )
     for policy in ("fifo", "sticky_fair", "spark_fair", "tuned_srw"):
         row(f"  {policy}", measure(workload, config, policy), base)
-    for label, classes in (("one class", "1x50"), ("four", "0.25x12,0.5x12,0.75x13,1x13")):
-        sized = replace(config, classes=classes, demands="drawn", interarrival_s=40.0)
-        row(f"  {label}, 40 s gap", measure(Workload.of(sized), sized, "strict_fair"), base)
+    print("cost of an event (classes of executors; the second against the first)")
+    sized = replace(config, classes="1x50", demands="drawn", interarrival_s=40.0)
+    alone = None
+    for label, classes in (("one", "1x50"), ("four", "0.25x12,0.5x12,0.75x13,1x13")):
+        own = replace(sized, classes=classes)
+        found = measure(Workload.of(own), own, "strict_fair")
+        row(f"  {label}, 40 s gap", found, alone)
+        alone = found
     print("cost of an event (executors and arrival rate grow together: the load stays)")
     for executors in (50, 500, 5_000):
         scale = executors // 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,32 +63,56 @@ def check_arrivals(arrival_ms: Float64, job: Int32, num_templates: int) -> None:
         )
 
 
-def fits_of(trace: TraceArrays, cluster: Cluster) -> Int32:
-    """(S,) for each stage of the trace a bit for each executor class that can hold its tasks.
+class Misfit(NamedTuple):
+    """A stage that cannot run on a cluster."""
 
-    A demand that the trace does not state fits everywhere.
+    job: int  # row of the trace
+    stage: int  # number in the job
+    why: str
+
+
+def first_misfit(trace: TraceArrays, cluster: Cluster) -> Misfit | None:
+    """The first stage that fits no executor class; None: there is none.
+
+    A demand that the trace does not state fits everywhere, but for memory where there are several
+    classes: that must be stated, and more than 0.
+    """
+    classes, memory_mb = classes_of(cluster), trace.memory_mb
+    needs_memory = len(classes) > 1
+    bad = (fits_of(trace, cluster) == 0) | (needs_memory & ~(memory_mb > 0))
+    if not bad.any():
+        return None
+    stage = int(np.flatnonzero(bad)[0])
+    job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
+    largest = classes[-1]
+    if needs_memory and np.isnan(memory_mb[stage]):
+        why = "the trace says nothing of the memory of its tasks, which executor classes need"
+    else:
+        why = (
+            f"its tasks need {memory_mb[stage]:g} MB and {trace.cpu[stage]:g} cores; possible is "
+            f"more than 0 MB and what some executor class has (the largest {largest.memory_mb:g} "
+            f"MB and {largest.cpu:g} cores)"
+        )
+    return Misfit(job, stage - int(trace.first_stage[job]), why)
+
+
+def check_demands(trace: TraceArrays, cluster: Cluster) -> None:
+    """Refuse stages that cannot run on the cluster.
 
     Raises:
-        SimulationError: no class holds a stage's tasks, or there are several classes and the trace
-            does not say what memory a stage needs.
+        SimulationError: there is a `first_misfit`.
     """
+    found = first_misfit(trace, cluster)
+    if found is not None:
+        raise SimulationError(f"job {found.job} of the trace, stage {found.stage}: {found.why}")
+
+
+def fits_of(trace: TraceArrays, cluster: Cluster) -> Int32:
+    """(S,) for each stage of the trace a bit for each executor class that can hold its tasks."""
     found = np.zeros(len(trace.num_tasks), np.int32)
-    classes = classes_of(cluster)
-    for index, kind in enumerate(classes):
+    for index, kind in enumerate(classes_of(cluster)):
         holds = ~(trace.memory_mb > kind.memory_mb) & ~(trace.cpu > kind.cpu)
         found[holds] |= 1 << index
-    for bad, why in (
-        (found == 0, "fits no executor class"),
-        (np.isnan(trace.memory_mb) & (len(classes) > 1), "does not say what memory a task needs"),
-    ):
-        if bad.any():
-            stage = int(np.flatnonzero(bad)[0])
-            job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
-            raise SimulationError(
-                f"job {job} of the trace, its stage {stage - trace.first_stage[job]} {why}: memory "
-                f"{trace.memory_mb[stage]:g} MB, cpu {trace.cpu[stage]:g}; the largest class has "
-                f"{classes[-1].memory_mb:g} MB and {classes[-1].cpu:g} cores"
-            )
     return found
 
 
@@ -106,13 +132,13 @@ def build_state(
 ) -> State:
     """Tables at time zero, before the first event."""
     check_arrivals(arrival_ms, job, trace.num_jobs)
-    fits = fits_of(trace, cluster)
+    check_demands(trace, cluster)
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
     template = np.repeat(trace.first_stage[job] - first_stage, sizes) + np.arange(sizes.sum())
     stages = _stage_table(trace, template, np.repeat(np.arange(len(job)), sizes))
-    stages["fits"] = fits[template]
+    stages["fits"] = fits_of(trace, cluster)[template]
     tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
     count = cluster.num_executors
     return State(

@@ -32,8 +32,11 @@ def for_kernels(seen: Observation) -> Observation:
     """`seen` itself, or a copy if it is read-only: kernels are compiled for arrays that are not,
     and would be compiled anew for those, which takes a minute.
     """
-    if seen.jobs.flags.writeable:
-        return seen
+    return seen if seen.jobs.flags.writeable else copied(seen)
+
+
+def copied(seen: Observation) -> Observation:
+    """A copy that stays as it is when the run goes on."""
     return seen._replace(
         active=seen.active.copy(),
         classes=seen.classes.copy(),

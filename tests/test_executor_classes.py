@@ -433,7 +433,7 @@ def test_a_demand_beyond_every_class_names_job_and_stage(tmp_path: Path) -> None
     config = EvaluationConfig(
         trace=str(written(tmp_path, BIG)), executors=2, classes="0.25x1,0.5x1"
     )
-    with pytest.raises(ValueError, match=r"job 'big', stage 'a': the trace says 1000 MB .* 512 MB"):
+    with pytest.raises(ValueError, match=r"job 'big', stage 'a': its tasks need 1000 MB .* 512 MB"):
         Evaluated.of(config)
 
 
@@ -443,7 +443,35 @@ def written(folder: Path, *jobs: Job) -> Path:
     return path
 
 
+def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:
+    """Fits and trainings share what agrees in everything that a workload depends on."""
+    plain = EvaluationConfig(executors=2)
+    classed = replace(plain, classes="0.5x1,1x1", demands="drawn")
+    keys = {one.workload_key() for one in (plain, classed, replace(classed, seed=1))}
+    assert len(keys) == 3
+    assert replace(plain, jobs=7).workload_key() == plain.workload_key()
+
+
+@pytest.mark.parametrize("memory_mb", [0.0, 251.0])
+def test_a_demand_of_nothing_or_too_much_is_refused(memory_mb: float) -> None:
+    wrong = job("wrong", needing(memory_mb, stage("a", 1, 1_000)))
+    small = (ExecutorClass(1, memory_mb=SMALL / 2), ExecutorClass(1, memory_mb=SMALL))
+    with pytest.raises(SimulationError, match=f"stage 0: its tasks need {memory_mb:g} MB"):
+        build([wrong], Cluster(num_executors=2, classes=small))
+
+
+def test_an_executor_is_held_for_others_if_any_smaller_class_fits() -> None:
+    """With cores, the class just below may be one that cannot hold the task."""
+    classes = (
+        ExecutorClass(1, 2.0, 250.0), ExecutorClass(1, 1.0, 500.0), ExecutorClass(4, 2.0, 1000.0),
+    )  # fmt: skip
+    two_cores = replace(needing(250.0, stage("a", 1, 1_000)), cpu=2.0)
+    simulator = build([job("j", two_cores)], Cluster(num_executors=6, classes=classes))
+    found = Heuristic("es_classes", {**ES_CLASSES, "hold": 1.0}).decide(simulator.observation())
+    assert found.kind == 0, "the third class is kept: the first can hold it, the second cannot"
+
+
 def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:
     """Who builds a `Simulator` without the command line gets one line too."""
-    with pytest.raises(SimulationError, match="stage 0 fits no executor class: memory 1000 MB"):
+    with pytest.raises(SimulationError, match=r"stage 0: its tasks need 1000 MB .* 250 MB"):
         build([BIG], Cluster(num_executors=1, classes=(ExecutorClass(1, memory_mb=SMALL),)))

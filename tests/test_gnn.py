@@ -199,6 +199,9 @@ def test_the_cluster_is_the_mean_over_its_jobs(config: EncoderConfig) -> None:
         )
         for times in (1, 10)
     )
+    with torch.no_grad():  # in compiled code
+        few = encoder.cluster(encoder.summands(y), torch.zeros(3, dtype=torch.int64), 2)
+    torch.testing.assert_close(few, once.detach(), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(often, once)
     torch.testing.assert_close(once[0], encoder.g_cluster(encoder.f_cluster(y).mean(0)))
     torch.testing.assert_close(once[1], encoder.g_cluster(torch.zeros_like(y[0])))

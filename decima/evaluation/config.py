@@ -107,6 +107,12 @@ class EvaluationConfig:
             classes=None if self.classes is None else parse_classes(self.classes),
         )
 
+    def workload_key(self) -> tuple[str | int | None, ...]:
+        """By what its jobs, and what policies are told of them, are known: settings that agree in
+        it may share them.
+        """
+        return self.trace, self.estimates, self.seed, self.classes, self.demands
+
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
         return asdict(self)

@@ -18,6 +18,7 @@ from parallel.crew import Crew, Kept
 from parallel.local import HERE
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
+from spark_sim.setup import first_misfit
 from spark_sim.tables import Table
 from spark_sim.vector import Run
 from traces import Trace, load_trace
@@ -72,22 +73,21 @@ class Workload:
     @classmethod
     def _demanding(cls, config: EvaluationConfig) -> Workload:
         """The trace with what its tasks need, which some executor of `config` must have."""
-        classes = config.cluster().classes
-        if classes is None:
+        cluster = config.cluster()
+        if cluster.classes is None:
             return cls.load(config.trace)
-        trace, largest_mb = load_trace(config.trace), classes[-1].memory_mb
+        trace = load_trace(config.trace)
         if config.demands == "drawn":
+            largest_mb = cluster.classes[-1].memory_mb
             trace = drawn_demands(trace, largest_mb, Streams(config.seed, 0).demands())
-        for job in trace.jobs:
-            for stage in job.stages:
-                if stage.memory_mb is None or not 0 < stage.memory_mb <= largest_mb:
-                    need = "nothing" if stage.memory_mb is None else f"{stage.memory_mb:g} MB"
-                    raise ConfigError(
-                        f"job {job.name!r:.60}, stage {stage.name!r:.60}: the trace says {need} of "
-                        f"the memory of its tasks; classes need more than 0 and at most "
-                        f"{largest_mb:g} MB (--demands drawn draws them)"
-                    )
-        return cls(trace, to_arrays(trace))
+        arrays = to_arrays(trace)
+        bad = first_misfit(arrays, cluster)
+        if bad is not None:
+            job = trace.jobs[bad.job]
+            raise ConfigError(
+                f"job {job.name!r:.60}, stage {job.stages[bad.stage].name!r:.60}: {bad.why}"
+            )
+        return cls(trace, arrays)
 
 
 EvaluationProgress = Callable[[int, int], None]

@@ -18,6 +18,7 @@ from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.learned import learned_policy
 from spark_sim import PASS, Action, Observation, Status, Streams
+from spark_sim.views import copied
 from traces.numbers import MS_PER_S, Float64, Int64
 
 SEARCHED = 500
@@ -83,7 +84,7 @@ def moments(
             planned = policy.planned
             plans += 1
             total += planned.seen.graph.cluster_x[0].numpy()
-            plan = _Plan(number, _kept(observation), planned.plan.order, total / plans)
+            plan = _Plan(number, copied(observation), planned.plan.order, total / plans)
         if plan is None:
             raise RuntimeError("the policy has decided without a plan")
         yield Moment(
@@ -96,13 +97,6 @@ def moments(
             plan.cluster_mean,
         )
         simulator.step(action)
-
-
-def _kept(seen: Observation) -> Observation:
-    """A copy that stays as it is when the run goes on."""
-    return seen._replace(
-        active=seen.active.copy(), jobs=seen.jobs.copy(), stages=seen.stages.copy()
-    )
 
 
 def _given(seen: Observation, action: Action) -> int:

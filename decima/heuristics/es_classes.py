@@ -80,7 +80,7 @@ def _largest(seen: Observation, stage: int, hold: float) -> int:
         if not is_on_offer(seen, stage, kind):
             continue
         row = seen.classes[kind]
-        has_smaller = kind > 0 and seen.stages[stage]["fits"] & (1 << (kind - 1)) != 0
+        has_smaller = seen.stages[stage]["fits"] & ((1 << kind) - 1) != 0
         if not has_smaller or row["on_offer"] > hold * row["count"]:
             best = kind
     return best

@@ -26,9 +26,9 @@ class CandidateScorer:
 
     def __init__(self, config: RuleFitConfig, crew: Crew) -> None:
         settings = config.workloads()
-        told = {_told(one): one for one in settings}
-        workloads = {key: Workload.of(one) for key, one in told.items()}
-        self._settings = Kept([_Setting(one, workloads[_told(one)]) for one in settings])
+        different = {one.workload_key(): one for one in settings}
+        workloads = {key: Workload.of(one) for key, one in different.items()}
+        self._settings = Kept([_Setting(one, workloads[one.workload_key()]) for one in settings])
         self._crew = crew
 
     def scores(self, candidates: Sequence[Float64], numbers: range, label: str) -> Float64:
@@ -87,8 +87,3 @@ def _play(settings: Kept[list[_Setting]], task: _Task) -> Float64:
         policy.play(simulator)
         averages_s.append(measure(simulator.state).avg_jct_s)
     return np.array(averages_s)
-
-
-def _told(config: EvaluationConfig) -> tuple[str, str]:
-    """By what a workload is known: its trace, and what policies are told of durations."""
-    return config.trace, config.estimates

@@ -51,10 +51,6 @@ class Setting:
         """Whether all jobs are there at once."""
         return self.config.arrivals == "batch"
 
-    def trace_key(self) -> tuple[str, str, int]:
-        """By what its jobs, and what policies are told of them, are known."""
-        return self.config.trace, self.config.estimates, self.config.seed
-
     def workload(self) -> Workload:
         """Its jobs."""
         return Workload.of(self.config)
@@ -105,15 +101,15 @@ class EpisodeSource:
         self._config = config
         self._curriculum = curriculum_of(config)
         self.settings = settings_of(config)
-        self._workloads: dict[tuple[str, str, int], Workload] = {}
+        self._workloads: dict[tuple[str | int | None, ...], Workload] = {}
         for setting in self.settings:
-            key = setting.trace_key()
+            key = setting.config.workload_key()
             if key not in self._workloads:
                 self._workloads[key] = setting.workload()
 
     def workload(self, setting: Setting) -> Workload:
         """The jobs of a setting."""
-        return self._workloads[setting.trace_key()]
+        return self._workloads[setting.config.workload_key()]
 
     def groups_of_iteration(self, iteration: int) -> Groups:
         """What an iteration plays, groups with the most jobs first: no process begins a long one

@@ -47,12 +47,12 @@ class Ground:
         """
         self.config = config
         self.source = EpisodeSource(config)
-        self._sorters: dict[tuple[str, str, int], GraphSorter] = {}
+        self._sorters: dict[tuple[str | int | None, ...], GraphSorter] = {}
 
     def jobs(self, setting: Setting) -> tuple[TraceArrays, GraphSorter]:
         """The jobs of a setting, and what brings their stages into order."""
         arrays = self.source.workload(setting).arrays
-        key = setting.trace_key()
+        key = setting.config.workload_key()
         if key not in self._sorters:
             self._sorters[key] = GraphSorter(arrays)
         return arrays, self._sorters[key]

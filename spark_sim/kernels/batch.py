@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
+from spark_sim.kernels.opening import is_on_offer
 from spark_sim.tables import ANY, DECIDE, NONE, State
 from traces.numbers import Int64
 
@@ -116,15 +117,14 @@ def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int
         return True
     if not seen.stage_ptr[index] <= row < seen.stage_ptr[index + 1]:
         return False
-    stage = state.stages[seen.stage_row[row]]
+    number = seen.stage_row[row]
+    stage = state.stages[number]
     limit = actions.limit[index]
     held = state.jobs[stage["job"]]["held"]
     kind = actions.kind[index]
-    if kind != ANY and state.clock[0]["protocol"] == _EXECUTORS:
-        if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
-            return False
-        if not stage["fits"] & (1 << kind):
-            return False
+    knows_classes = state.clock[0]["protocol"] == _EXECUTORS
+    if kind != ANY and knows_classes and not is_on_offer(state, number, kind):
+        return False
     return bool(stage["open"] == 1 and held < limit <= state.clock[0]["num_executors"])
 
 

@@ -44,6 +44,7 @@ from spark_sim.kernels.lists import (
 )
 from spark_sim.kernels.opening import (
     cover,
+    is_on_offer,
     set_aside,
     set_misfits_aside,
     set_open,
@@ -324,13 +325,13 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
     job = state.jobs[row["job"]]
     if limit <= job["held"] or limit > clock["num_executors"]:
         return ILLEGAL
-    if only != ANY and not _is_on_offer(state, stage, only):
+    if only != ANY and not is_on_offer(state, stage, only):
         return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
     wanted = min(row["num_tasks"] - row["covered"], limit - job["held"])
     for kind in range(len(state.classes)):
-        if wanted > 0 and only in (ANY, kind) and _is_on_offer(state, stage, kind):
+        if wanted > 0 and only in (ANY, kind) and is_on_offer(state, stage, kind):
             count = min(wanted, state.classes[kind]["on_offer"])
             wanted -= count
             state.classes[kind]["on_offer"] -= count
@@ -347,14 +348,6 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
         return DECIDE
     close_round(state)
     return DONE
-
-
-@inlined_kernel
-def _is_on_offer(state: State, stage: int, kind: int) -> bool:
-    """Whether there is an executor of the class, which can hold a task of `stage`."""
-    if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
-        return False
-    return bool(state.stages[stage]["fits"] & (1 << kind))
 
 
 @kernel

@@ -59,6 +59,14 @@ def set_misfits_aside(state: State) -> None:
 
 
 @inlined_kernel
+def is_on_offer(state: State, stage: int, kind: int) -> bool:
+    """Whether there is an executor of the class, which can hold a task of `stage`."""
+    if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
+        return False
+    return bool(state.stages[stage]["fits"] & (1 << kind))
+
+
+@inlined_kernel
 def set_aside(state: State, stage: int) -> None:
     """`stage` may not be chosen again in this round."""
     clock = state.clock[0]
