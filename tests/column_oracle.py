@@ -7,16 +7,27 @@ scoring rule is asked for one choice after the other, with every job judged anew
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from decima import HEURISTICS
 from decima.agent.scales import Scales
+from decima.heuristics.es_classes import CLASS_PARAMETERS
 from decima.heuristics.es_rule import PARAMETERS
 from spark_sim import Observation
 
 RULED = {"gate", "score", "given", "planned", "place", "ruled", "off"}
 """columns that tell of the rule"""
+
+TROUBLE, PACKING, HOLD = (HEURISTICS["es_classes"].defaults[name] for name in CLASS_PARAMETERS)
+
+
+def rule_numbers(weights: Mapping[str, float]) -> NDArray[np.float64]:
+    """Of the shipped numbers for classes and a scoring rule, as the network holds them."""
+    return np.array([TROUBLE, PACKING, HOLD, *(weights[name] for name in PARAMETERS)])
 
 
 def log2_share(ratio: float) -> float:
@@ -40,6 +51,9 @@ class StageNow:
     duration_ms: float
     path_ms: float
     runnable: bool
+    fits: list[int]
+    """classes that can hold a task, small ones first"""
+    need_mb: float
 
 
 @dataclass
@@ -54,12 +68,6 @@ class JobNow:
     stages: list[StageNow]
     given: int = 0
 
-    def candidate(self) -> StageNow | None:
-        """Runnable ones first, then the longest path, then the first."""
-        if not self.stages:
-            return None
-        return max(self.stages, key=lambda one: (one.runnable, one.path_ms, -one.row))
-
 
 @dataclass
 class RulePlan:
@@ -69,6 +77,8 @@ class RulePlan:
     """stages, and the limits of their jobs"""
     given: dict[int, int] = field(default_factory=dict)
     """executors for each job, by row"""
+    kinds: dict[int, int] = field(default_factory=dict)
+    """the class for each stage in the order"""
 
 
 class Oracle:
@@ -81,6 +91,11 @@ class Oracle:
         self.size = seen.num_executors
         self.rows = [int(row) for row in seen.active]
         self.remaining_ms = {row: float(seen.jobs["remaining_ms"][row]) for row in self.rows}
+        self.classes = [
+            (float(one["memory_mb"]), int(one["count"]), int(one["on_offer"]))
+            for one in seen.classes
+        ]
+        self.is_classed = len(self.classes) > 1
         self.open = {row: self._open_stages(row) for row in self.rows}
         self.plan = self.rule_plan()
 
@@ -100,6 +115,8 @@ class Oracle:
                         float(stage["mean_ms"]),
                         float(stage["critical_path_ms"]),
                         bool(stage["runnable"]),
+                        [kind for kind in range(30) if int(stage["fits"]) >> kind & 1],
+                        float(stage["memory_mb"]),
                     )
                 )
         return found
@@ -153,23 +170,64 @@ class Oracle:
         active = sums * (27 + sums**2) / (27 + 9 * sums**2)
         return float(self.weights[-1] + units[:, -2] @ active), float(units[:, -1] @ active)
 
+    def scarce(self, fits: list[int]) -> float:
+        """The part of the executors that cannot hold a task of a stage."""
+        return 1 - sum(self.classes[kind][1] for kind in fits) / self.size
+
+    def candidate(self, job: JobNow, offered: list[int]) -> StageNow | None:
+        """Runnable ones first, then the longest path, then the first; scarce hosts lengthen it."""
+        stages = job.stages
+        if self.is_classed:
+            stages = [one for one in stages if any(offered[kind] for kind in one.fits)]
+        if not stages:
+            return None
+        if self.is_classed:
+            return max(
+                stages,
+                key=lambda one: (
+                    one.runnable,
+                    math.log(max(1, one.path_ms)) + TROUBLE * self.scarce(one.fits),
+                    -one.row,
+                ),
+            )
+        return max(stages, key=lambda one: (one.runnable, one.path_ms, -one.row))
+
+    def kind(self, stage: StageNow, offered: list[int]) -> int | None:
+        """The largest class that is not kept for others; None: all are."""
+        return max(
+            (
+                kind
+                for kind in stage.fits
+                if offered[kind] > 0
+                and (kind == stage.fits[0] or offered[kind] > HOLD * self.classes[kind][1])
+            ),
+            default=None,
+        )
+
+    def bonus(self, stage: StageNow, kind: int) -> float:
+        largest_mb = self.classes[-1][0]
+        return PACKING * (stage.need_mb / largest_mb) * (self.classes[kind][0] / largest_mb)
+
     def rule_plan(self) -> RulePlan:
         """Choice after choice, as the rule is asked, as if no choice opened a stage."""
         jobs, left = self.jobs_now(), self.seen.on_offer
+        offered = [on_offer for _, _, on_offer in self.classes]
         found = RulePlan(given=dict.fromkeys(self.rows, 0))
         while left > 0:
             scored = []
             for job in jobs:
-                stage = job.candidate() if job.held < self.size else None
-                if stage is None:
+                stage = self.candidate(job, offered) if job.held < self.size else None
+                kind = 0 if stage is None or not self.is_classed else self.kind(stage, offered)
+                if stage is None or kind is None:
                     continue
                 gate, score = self.judged(job, stage, left)
                 if job.held == 0 or gate > 0:
-                    scored.append((score, job, stage))
+                    more = self.bonus(stage, kind) if self.is_classed else 0.0
+                    scored.append((score + more, job, stage, kind, more))
             if not scored:
                 break
-            _, job, stage = max(scored, key=lambda one: one[0])
-            second = max((one[0] for one in scored if one[1] is not job), default=-math.inf)
+            _, job, stage, kind, more = max(scored, key=lambda one: one[0])
+            second = max((one[0] for one in scored if one[1] is not job), default=-math.inf) - more
             most = min(left, stage.demand, self.size - job.held)
             count = 1
             while count < most:
@@ -181,9 +239,14 @@ class Oracle:
             job.local -= min(count, job.local)
             job.given += count
             job.stages.remove(stage)
-            left -= count
             found.order.append((stage.row, job.held))
             found.given[job.row] = job.given
+            found.kinds[stage.row] = kind
+            has = min(count, offered[kind]) if self.is_classed else count
+            offered[kind] -= has
+            left -= has
+            if has < count:
+                break
         return found
 
     # --- columns ---------------------------------------------------------------------------------
@@ -200,6 +263,9 @@ class Oracle:
             "working": (int(stage["covered"]) - int(stage["finished"])) / self.size,
             "work": math.log(1 + 8 * left * duration_ms / self.work_ms),
             "runnable": float(stage["runnable"]),
+            "scarce": self.scarce([kind for kind in range(30) if int(stage["fits"]) >> kind & 1])
+            if self.is_classed
+            else 0.0,
         }
 
     def job(self, row: int) -> dict[str, float]:
@@ -234,7 +300,7 @@ class Oracle:
     def first_judgement(self, row: int) -> tuple[float, float]:
         """Gate and score of the job's first executor in this round."""
         job = next(one for one in self.jobs_now() if one.row == row)
-        stage = job.candidate()
+        stage = self.candidate(job, [on_offer for _, _, on_offer in self.classes])
         return (0.0, 0.0) if stage is None else self.judged(job, stage, self.seen.on_offer)
 
     def age(self, row: int) -> float:
@@ -256,6 +322,31 @@ class Oracle:
             "moving": math.log(1 + self.seen.moving_delay_ms / stage.duration_ms) / 4,
             "planned": float(stage.row in chosen),
             "place": math.log(1 + place) / 4,
+            "scarce": self.scarce(stage.fits) if self.is_classed else 0.0,
+            "need": stage.need_mb / self.classes[-1][0] if self.is_classed else 0.0,
+        }
+
+    def class_rows(self, stage: StageNow) -> dict[int, dict[str, float]]:
+        """By the classes that a stage may be given; none where there is one class."""
+        if not self.is_classed:
+            return {}
+        offered = [on_offer for _, _, on_offer in self.classes]
+        usual = self.kind(stage, offered)
+        if usual is None:
+            usual = min(kind for kind in stage.fits if offered[kind])
+        ruled = self.plan.kinds.get(stage.row, usual)
+        return {
+            kind: {
+                "size": self.classes[kind][0] / self.classes[-1][0],
+                "filled": stage.need_mb / self.classes[kind][0],
+                "on_offer": offered[kind] / self.size,
+                "free": offered[kind] / self.classes[kind][1],
+                "count": self.classes[kind][1] / self.size,
+                "larger": float(kind > stage.fits[0]),
+                "ruled": float(kind == ruled),
+            }
+            for kind in stage.fits
+            if offered[kind] > 0
         }
 
     def cluster(self) -> dict[str, float]:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from decima import HEURISTICS
 from decima.agent import columns
+from decima.agent.column_arrays import ClassColumns
 from decima.agent.graph import GraphSorter, Tables, describe, graph_of, units_of, whole_graph
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of, scene_of_batch
-from spark_sim import PASS, Action, Cluster, Observation, Status
+from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation, Status
 from spark_sim.observation import observe
 from spark_sim.vector import Run, VectorSimulator
-from tests.column_oracle import RULED, Oracle
+from tests.column_oracle import RULED, Oracle, StageNow, rule_numbers
 from tests.stories import build, job, stage
 from tests.test_agent_support import (
     ARRAYS,
@@ -31,7 +32,7 @@ from tests.workloads import Arbitrary
 from traces import Trace, to_arrays
 
 SHIPPED = dict(HEURISTICS["es_rule"].defaults)
-UNITS = units_of(SCALES, np.array(list(SHIPPED.values())))
+UNITS = units_of(SCALES, rule_numbers(SHIPPED))
 
 SETTINGS: dict[str, tuple[Cluster, Run]] = {
     "executors that move for 2 s": (CLUSTERS["executors"], run_of(2, jobs=7)),
@@ -42,6 +43,14 @@ SETTINGS: dict[str, tuple[Cluster, Run]] = {
     "a session": (CLUSTERS["session"], run_of(4, jobs=7)),
     "a batch": (Cluster(num_executors=20, moving_delay_ms=4_500.0), batch_run(1, jobs=9)),
     "decima-sim": (CLUSTERS["decima-sim"], run_of(2, jobs=5)),
+    "executors of four classes": (CLUSTERS["classes"], run_of(2, jobs=7)),
+    "many of three": (
+        Cluster(
+            num_executors=45,
+            classes=tuple(ExecutorClass(15, memory_mb=size) for size in (300.0, 600.0, 1000.0)),
+        ),
+        batch_run(3, jobs=9),
+    ),
 }
 each_setting = pytest.mark.parametrize(("cluster", "run"), SETTINGS.values(), ids=SETTINGS)
 
@@ -115,10 +124,25 @@ def test_columns_are_what_a_slow_oracle_finds(cluster: Cluster, run: Run) -> Non
         for stage_x, (one, index) in zip(found.stage_x, expected_open, strict=True):
             values = oracle.stage(oracle.rows[index], one)
             assert_row(stage_x, columns.STAGE, values, is_ruled=is_ruled)
+        assert_classes(found.classes, oracle, [one for one, _ in expected_open], is_ruled)
         if len(alike) % 5 == 0:
             assert_nodes(seen, oracle, sorter)
     assert len(alike) > 60
     assert np.mean(alike) > 0.9
+
+
+def assert_classes(
+    found: ClassColumns, oracle: Oracle, stages: list[StageNow], is_ruled: bool
+) -> None:
+    """Of every stage that may be chosen, in their order."""
+    assert len(found.ptr) == len(stages) + 1
+    for index, one in enumerate(stages):
+        rows = slice(int(found.ptr[index]), int(found.ptr[index + 1]))
+        expected = oracle.class_rows(one)
+        assert found.kind[rows].tolist() == list(expected)
+        assert (found.stage[rows] == index).all()
+        for row, values in zip(found.x[rows], expected.values(), strict=True):
+            assert_row(row, columns.CLASS, values, is_ruled=is_ruled)
 
 
 def assert_nodes(seen: Observation, oracle: Oracle, sorter: GraphSorter) -> None:
@@ -161,6 +185,10 @@ def test_a_batch_tells_of_each_decision_what_it_tells_of_it_alone(cluster: Clust
                 ("cluster_x", slice(index, index + 1)),
             ):
                 np.testing.assert_array_equal(getattr(together, name)[rows], getattr(alone, name))
+            kinds = slice(legal.kind_ptr[stages.start], legal.kind_ptr[stages.stop])
+            np.testing.assert_array_equal(together.classes.x[kinds], alone.classes.x)
+            np.testing.assert_array_equal(legal.kind[kinds], own.kind)
+            np.testing.assert_array_equal(rule.kind[kinds], alone_rule.kind)
             np.testing.assert_array_equal(legal.limit[limits], own.limit)
             np.testing.assert_array_equal(rule.stage[stages], alone_rule.stage)
             np.testing.assert_array_equal(rule.end[index], alone_rule.end[0])
@@ -182,7 +210,7 @@ ALWAYS_OPEN = {**dict.fromkeys(SHIPPED, 0.0), "gate_bias": 1.0}
 """a rule whose gate is 1 and whose scores are all 0: the oldest job first, one executor at a time
 beside another that waits
 """
-OPEN_UNITS = units_of(Scales(task_ms=1_000, work_ms=8_000), np.array(list(ALWAYS_OPEN.values())))
+OPEN_UNITS = units_of(Scales(task_ms=1_000, work_ms=8_000), rule_numbers(ALWAYS_OPEN))
 
 
 def two_jobs() -> Observation:
@@ -222,12 +250,12 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
     assert_row(a, columns.STAGE, {
         "demand": np.log(1 + 12 / 8), "covering": 1, "runnable": 1, "duration": 1 / 4,
         "path": np.log(1 + 2 / 4) / 4, "part": 6 / 16, "moving": np.log(1 + 1) / 4,
-        "planned": 1, "place": 0,
+        "planned": 1, "place": 0, "scarce": 0, "need": 0,
     })  # fmt: skip
     assert_row(b, columns.STAGE, {
         "demand": np.log(1 + 16 / 8), "covering": 1, "runnable": 1, "duration": -1 / 4,
         "path": np.log(1 + 1.5 / 4) / 4, "part": 2 / 4, "moving": np.log(1 + 4) / 4,
-        "planned": 1, "place": np.log(1 + 1) / 4,
+        "planned": 1, "place": np.log(1 + 1) / 4, "scarce": 0, "need": 0,
     })  # fmt: skip
     assert_row(found.cluster_x[0], columns.CLUSTER, {
         "on_offer": 3 / 8, "jobs": -2 / 4 + 1 / 2, "count": 1 / 4,
@@ -260,9 +288,9 @@ def test_the_nodes_columns_of_two_jobs_by_hand() -> None:
     assert graph.nodes.graph.tolist() == [0, 1, 1]
     assert graph.nodes.node_of_stage.tolist() == [0, 2]
     expected = [
-        [np.log(1 + 4 * eight / 8), 1 / 4, 5 / 8, np.log(1 + 8 * eight * 2 / 8), 1],
-        [np.log(1 + 4 * two / 8), 0, 0, np.log(1 + 8 * two / 8), 0],
-        [np.log(1 + 4 * four / 8), -1 / 4, 0, np.log(1 + 8 * four * 0.5 / 8), 1],
+        [np.log(1 + 4 * eight / 8), 1 / 4, 5 / 8, np.log(1 + 8 * eight * 2 / 8), 1, 0],
+        [np.log(1 + 4 * two / 8), 0, 0, np.log(1 + 8 * two / 8), 0, 0],
+        [np.log(1 + 4 * four / 8), -1 / 4, 0, np.log(1 + 8 * four * 0.5 / 8), 1, 0],
     ]
     np.testing.assert_allclose(graph.nodes.x, expected, rtol=1e-6)
 
@@ -300,7 +328,7 @@ def test_limits_come_in_half_octaves_and_hold_what_the_rule_gives() -> None:
     simulator = build([job("a", stage("x", 100, 1000))], Cluster(num_executors=40))
     # Gate tanh(21.5 - (held + 1)): the cluster's share times 40 counts executors.
     weights = {**dict.fromkeys(SHIPPED, 0.0), "cluster_0": -40.0, "bias_0": 21.5, "gate_0": 1.0}
-    units = UNITS._replace(rule=np.array(list(weights.values())))
+    units = UNITS._replace(rule=rule_numbers(weights))
     found, legal = describe(scene_of(simulator.observation()), units)
     assert legal.limit.tolist() == [1, 2, 3, 4, 6, 8, 12, 16, 21, 24, 32, 40]
     ruled = found.limit_x[:, columns.LIMIT.index("ruled")]

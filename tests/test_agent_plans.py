@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -15,32 +16,39 @@ from decima.agent import plans
 from decima.agent.graph import Graph, Legal, Rule
 from decima.agent.network import Scores
 from decima.agent.plans import Plans
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, NONE
 
 DRAWS = 20_000
 
 
 def decisions_of(
-    stages: Sequence[Sequence[int]], limits: Sequence[Sequence[int]]
+    stages: Sequence[Sequence[int]],
+    limits: Sequence[Sequence[int]],
+    kinds: Sequence[int] | None = None,
 ) -> tuple[Graph, Legal]:
     """Decisions whose jobs have so many open stages, and so many limits; columns are left out.
 
-    Stage rows of the scene are 100, 101, ...; limits of every job 1, 2, ...
+    Stage rows of the scene are 100, 101, ...; limits of every job 1, 2, ...; with `kinds`, each
+    open stage may be given so many classes, 7, 8, ...
     """
     per_job = [count for decision in stages for count in decision]
     per_limit = [count for decision in limits for count in decision]
     jobs = np.array([len(decision) for decision in stages])
     open_job = np.repeat(np.arange(len(per_job)), per_job)
     limit_job = np.repeat(np.arange(len(per_limit)), per_limit)
+    per_kind = [0] * len(open_job) if kinds is None else list(kinds)
+    kind_stage = np.repeat(np.arange(len(open_job)), per_kind)
     nothing = torch.empty(0)
     graph = Graph(
         stage_x=torch.empty((len(open_job), 0)),
         job_x=torch.empty((len(per_job), 0)),
         cluster_x=torch.empty((len(jobs), 0)),
         limit_x=torch.empty((len(limit_job), 0)),
-        rule=Rule(nothing, nothing, nothing),
+        class_x=torch.empty((len(kind_stage), 0)),
+        rule=Rule(nothing, nothing, nothing, nothing),
         job_of_stage=torch.from_numpy(open_job),
         job_of_limit=torch.from_numpy(limit_job),
+        stage_of_class=torch.from_numpy(kind_stage),
         decision_of_job=torch.from_numpy(np.repeat(np.arange(len(jobs)), jobs)),
         nodes=None,
     )
@@ -51,13 +59,15 @@ def decisions_of(
         limit=np.concatenate([np.arange(1, count + 1) for count in per_limit]),
         limit_ptr=plans.pointers(np.array(per_limit)),
         job_ptr=plans.pointers(jobs),
+        kind=np.concatenate([np.arange(7, 7 + count) for count in per_kind]).astype(np.int64),
+        kind_ptr=plans.pointers(np.array(per_kind)),
     )
     return graph, legal
 
 
 def random_scores(graph: Graph, seed: int) -> Scores:
     rng = torch.Generator().manual_seed(seed)
-    sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.cluster_x)
+    sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.class_x, graph.cluster_x)
     return Scores(*(torch.randn(len(one), generator=rng) for one in sizes))
 
 
@@ -99,6 +109,7 @@ def plan_of(order: Sequence[int], used: int, limit: Sequence[int]) -> Plans:
         np.array([used]),
         np.array([0, 3]),
         np.array(limit),
+        np.full(len(order), -1),
     )
 
 
@@ -175,8 +186,8 @@ def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
     graph, _ = decisions_of([[1]], [[1]])
     for height in (0.0, 200.0, -200.0):
         leaves = [torch.tensor([height], requires_grad=True) for _ in range(3)]
-        scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(1))
-        plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0])))
+        scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(0), torch.zeros(1))
+        plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0], [-1, -1])))
         found = plans.taken(scores, graph, plan)
         (found.log_prob.sum() + found.entropy.sum()).backward()  # type: ignore[no-untyped-call]
         for leaf in leaves:
@@ -234,7 +245,12 @@ def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
         assert own.order.tolist() == alone.order.tolist()
         assert own.limit.tolist() == alone.limit.tolist()
     graph, legal = decisions_of([[2, 0, 1]], [[3, 0, 2]])
-    scores = Scores(SCORES.stage[1:], SCORES.end[1:], SCORES.limit[2:], SCORES.value[1:])
+    scores = SCORES._replace(
+        stage=SCORES.stage[1:],
+        end=SCORES.end[1:],
+        limit=SCORES.limit[2:],
+        value=SCORES.value[1:],
+    )
     assert len(graph.stage_x) == 3
     elsewhere = plans.draw(scores, legal, np.array([0]), keys[[1]])
     own = plans.picked(together, np.array([1]))
@@ -254,11 +270,13 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
         used=np.array([4, 2]),
         job_ptr=np.array([0, 3, 4]),
         limit=np.array([2, -1, 4, 1]),
+        kind=np.full(6, -1),
     )
     found = plans.preferences(both, LEGAL)
     assert found.ptr.tolist() == [0, 4, 6]
     assert found.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
     assert found.limit.tolist() == [2, 3, 0, 3, 0, 2]
+    assert found.kind.tolist() == [ANY] * 6
 
 
 def test_picked_plans_are_those_plans() -> None:
@@ -272,3 +290,78 @@ def test_picked_plans_are_those_plans() -> None:
     assert found.limit.tolist() == [*every.limit[4:7], *every.limit[3:4]]
     nothing = plans.picked(every, np.empty(0, np.int64))
     assert (len(nothing.order), nothing.ptr.tolist()) == (0, [0])
+
+
+# --- classes of executors ------------------------------------------------------------------------
+
+# The same two decisions, where the second's open stages may be given 2, 1 and 3 classes.
+CLASSED, CLASSED_LEGAL = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]], [2, 2, 1, 3])
+CLASS_SCORES = SCORES._replace(kind=random_scores(CLASSED, 6).kind)
+KINDS = [
+    softmax(CLASS_SCORES.kind[first:last].double()) for first, last in ((2, 4), (4, 5), (5, 8))
+]
+"""of the second decision's open stages, how likely each class is"""
+
+
+def kinds_of(numbers: Sequence[int]) -> list[int]:
+    """Classes of the three stages, counted through the decision, and none for the end."""
+    return [number + first for number, first in zip(numbers, (0, 2, 3), strict=True)] + [-1]
+
+
+def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
+    """Stages that were not reached have none, whatever stands there; nor has the end."""
+    for order in every_order():
+        for used in (1, 2, 4):
+            for numbers in itertools.product(range(2), range(1), range(3)):
+                plan = plan_of(order, used, [0, -1, 3])._replace(kind=np.array(kinds_of(numbers)))
+                found = plans.taken(CLASS_SCORES, CLASSED, plan)
+                before = plans.taken(SCORES, GRAPH, plan)
+                expected = np.prod(
+                    [KINDS[entry][numbers[entry]] for entry in order[:used] if entry != 3]
+                )
+                assert float(found.log_prob - before.log_prob) == pytest.approx(
+                    np.log(expected), abs=1e-5
+                )
+
+
+def test_classes_are_drawn_by_their_own_softmax() -> None:
+    """As often as their probabilities say, and the order and limits as without them."""
+    keys = keys_of(DRAWS)
+    drawn = plans.draw(CLASS_SCORES, CLASSED_LEGAL, np.ones(DRAWS, np.int64), keys)
+    without = plans.draw(SCORES, LEGAL, np.ones(DRAWS, np.int64), keys)
+    assert drawn.order.tolist() == without.order.tolist()
+    assert drawn.limit.tolist() == without.limit.tolist()
+    kinds = drawn.kind.reshape(DRAWS, 4)
+    assert (kinds[:, 3] == -1).all()
+    found = Counter(tuple(one) for one in kinds[:, :3].tolist())
+    square = 0.0
+    cells = list(itertools.product(range(2), range(1), range(3)))
+    for numbers in cells:
+        expected = DRAWS * math.prod(KINDS[stage][one] for stage, one in enumerate(numbers))
+        count = found[tuple(kinds_of(numbers)[:3])]
+        square += (count - expected) ** 2 / expected
+    freedom = len(cells) - 1
+    assert abs(square - freedom) < 4 * np.sqrt(2 * freedom)
+
+
+def test_the_likeliest_classes_are_what_the_simulator_is_told() -> None:
+    """Rows of the cluster's classes, for the stages in the plan's order; any for the end."""
+    found = plans.draw(CLASS_SCORES, CLASSED_LEGAL, np.array([1]), None)
+    best = [int(np.argmax(one)) for one in KINDS]
+    assert found.kind.tolist() == kinds_of(best)
+    told = plans.preferences(found, CLASSED_LEGAL)
+    expected = {100 + 1 + stage: 7 + number for stage, number in enumerate(best)} | {NONE: ANY}
+    assert told.kind.tolist() == [expected[stage] for stage in told.stage.tolist()]
+
+
+def test_entropy_counts_classes_as_it_counts_limits() -> None:
+    """A third of it: 1 where all is equally likely, 2/3 where only classes are certain."""
+    plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])._replace(kind=np.array(kinds_of([0, 0, 0])))
+    equal = CLASS_SCORES._replace(
+        **{name: torch.zeros_like(getattr(CLASS_SCORES, name)) for name in Scores._fields}
+    )
+    # The stage with a single class has no entropy: of the three looked at, two have all.
+    found = float(plans.taken(equal, CLASSED, plan).entropy)
+    assert found == pytest.approx((1 + 1 + 2 / 3) / 3)
+    certain = equal._replace(kind=torch.tensor([0.0, 0.0, 90.0, 0.0, 0.0, 90.0, 0.0, 0.0]))
+    assert float(plans.taken(certain, CLASSED, plan).entropy) == pytest.approx(2 / 3)

@@ -71,6 +71,7 @@ def recorded(
                     seen.scores.stage[rows_of(legal.open_ptr, one)],
                     seen.scores.end[one],
                     seen.scores.limit[rows_of(limit_ptr, one)],
+                    seen.scores.kind[rows_of(legal.kind_ptr[legal.open_ptr], one)],
                     seen.scores.value[one],
                 )
             )

@@ -13,15 +13,18 @@ from decima.agent.memory import Seen
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
-from spark_sim import Action, Cluster, Protocol, Simulator, Status, Streams
+from spark_sim import Action, Cluster, ExecutorClass, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
 from traces import to_arrays, tpch_like
 from traces.arrivals import poisson
+from traces.demands import drawn_demands
 
 # Matrices are small: on a busy machine further threads make a decision 50 times as slow.
 torch.set_num_threads(1)
 
-TRACE = tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6)
+TRACE = drawn_demands(
+    tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6), 1000.0, np.random.default_rng(6)
+)
 ARRAYS = to_arrays(TRACE)
 SCALES = Scales.of(ARRAYS)
 
@@ -29,6 +32,8 @@ CLUSTERS = {
     protocol.label: Cluster(num_executors=8, protocol=protocol, time_limit_ms=400_000.0)
     for protocol in Protocol
 }
+CLASSES = tuple(ExecutorClass(2, memory_mb=size) for size in (250.0, 500.0, 750.0, 1000.0))
+CLUSTERS["classes"] = replace(CLUSTERS["executors"], classes=CLASSES)
 each_protocol = pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 
 SMALL = NetworkConfig(embedding=6, hidden=(7,), head_hidden=(9, 5))

@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sim import PASS, Action, Cluster, IllegalActionError, Observation, Simulator, Status
+from spark_sim import (
+    PASS,
+    Action,
+    Cluster,
+    ExecutorClass,
+    IllegalActionError,
+    Observation,
+    Simulator,
+    Status,
+)
 from spark_sim.kernels.choices import Preferences, follow
-from spark_sim.tables import ILLEGAL, NONE
+from spark_sim.tables import ANY, ILLEGAL, NONE
 from spark_sim.vector import VectorSimulator
 from tests.stories import build, job, stage
 from tests.test_agent_support import ARRAYS, CLUSTERS, each_protocol, run_of, simulator_of
 from tests.workloads import Workload, workloads
 
-
-def preferences(*choices: tuple[int, int]) -> Preferences:
-    """Of one simulation: stages and limits, (NONE, 0) for the end."""
-    return Preferences(
-        np.array([0, len(choices)]),
-        np.array([stage for stage, _ in choices], np.int64),
-        np.array([limit for _, limit in choices], np.int64),
-    )
+Choice = tuple[int, int, int]
+"""a stage, a limit of its job and a class of executors"""
+END: Choice = (NONE, 0, ANY)
 
 
-def random_preferences(seen: Observation, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """All open stages and the end in any order; limits of jobs, some of which are reached."""
+def preferences(*choices: Choice) -> Preferences:
+    """Of one simulation."""
+    columns = np.array(choices, np.int64).reshape(-1, 3).T
+    return Preferences(np.array([0, len(choices)]), *(one.copy() for one in columns))
+
+
+def random_preferences(seen: Observation, rng: np.random.Generator) -> list[Choice]:
+    """All open stages and the end in any order; limits of jobs, some of which are reached; where
+    there are classes, any of them or one that is on offer and fits.
+    """
     limit = {
         int(row): int(rng.integers(max(1, seen.jobs["held"][row] - 1), seen.num_executors + 1))
         for row in seen.active
     }
-    named = [(int(row), limit[int(seen.stages["job"][row])]) for row in seen.open_stages()]
-    every = [*named, (NONE, 0)]
+    named = [
+        (int(row), limit[int(seen.stages["job"][row])], int(rng.choice(kinds_of(seen, int(row)))))
+        for row in seen.open_stages()
+    ]
+    every = [*named, END]
     return [every[index] for index in rng.permutation(len(every))]
 
 
-def one_by_one(simulator: Simulator, wanted: list[tuple[int, int]]) -> int:
+def kinds_of(seen: Observation, row: int) -> list[int]:
+    """What a choice of the stage may say of the class."""
+    if len(seen.classes) == 1:
+        return [ANY]
+    fits = int(seen.stages["fits"][row])
+    offered = seen.classes["on_offer"].tolist()
+    return [ANY, *(kind for kind, count in enumerate(offered) if count and fits >> kind & 1)]
+
+
+def one_by_one(simulator: Simulator, wanted: list[Choice]) -> int:
     """The same choices through `Simulator.step`; how many were looked at."""
     number = simulator.observation().round_number
-    for used, (row, limit) in enumerate(wanted, start=1):
+    for used, (row, limit, kind) in enumerate(wanted, start=1):
         seen = simulator.observation()
         if row == NONE:
             simulator.step(PASS)
@@ -47,12 +73,15 @@ def one_by_one(simulator: Simulator, wanted: list[tuple[int, int]]) -> int:
         open_stages = seen.open_stages().tolist()
         if row not in open_stages or seen.jobs["held"][seen.stages["job"][row]] >= limit:
             continue
-        simulator.step(Action(row, limit))
+        if kind not in kinds_of(seen, row):
+            return used - 1
+        simulator.step(Action(row, limit, kind))
         if simulator.status is not Status.DECIDE:
             return used
         now = simulator.observation()
         is_new = set(now.open_stages().tolist()) - set(open_stages)
-        if now.round_number != number or is_new:
+        has_run_out = kind != ANY and row in now.open_stages()
+        if now.round_number != number or is_new or has_run_out:
             return used
     raise AssertionError("the end is among the preferences")
 
@@ -86,7 +115,7 @@ def test_many_simulations_follow_as_each_alone(cluster: Cluster) -> None:
     ended: set[int] = set()
     while together.alive.any():
         batch = together.observation()
-        parts: list[tuple[int, int]] = []
+        parts: list[Choice] = []
         ptr, expected = [0], []
         for index, simulator in enumerate(alone):
             expected.append(0)
@@ -94,7 +123,9 @@ def test_many_simulations_follow_as_each_alone(cluster: Cluster) -> None:
                 wanted = random_preferences(simulator.observation(), rng)
                 rows = {int(batch.stage_row[row]): row for row in range(
                     batch.stage_ptr[index], batch.stage_ptr[index + 1])}  # fmt: skip
-                parts += [(row if row == NONE else rows[row], limit) for row, limit in wanted]
+                parts += [
+                    (row if row == NONE else rows[row], limit, kind) for row, limit, kind in wanted
+                ]
                 expected[-1] = one_by_one(simulator, wanted)
             else:
                 ended.add(index)
@@ -124,7 +155,7 @@ def test_they_end_where_choosing_opens_a_stage() -> None:
     simulator = chain_and_other()
     seen = simulator.observation()
     assert seen.open_stages().tolist() == [0, 2]
-    status, used = follow(simulator.state, preferences((0, 6), (2, 6), (NONE, 0)), 0)
+    status, used = follow(simulator.state, preferences((0, 6, ANY), (2, 6, ANY), END), 0)
     assert (Status(status), used) == (Status.DECIDE, 1)
     now = simulator.observation()
     assert now.open_stages().tolist() == [1, 2]
@@ -152,7 +183,7 @@ def first_tasks(simulator: Simulator) -> list[int]:
 def test_they_go_on_where_choosing_opens_none() -> None:
     """One choice after the other, until the end; what stands behind it is not looked at."""
     simulator = roots()
-    _, used = follow(simulator.state, preferences((1, 2), (0, 1), (NONE, 0), (3, 6)), 0)
+    _, used = follow(simulator.state, preferences((1, 2, ANY), (0, 1, ANY), END, (3, 6, ANY)), 0)
     assert used == 3
     assert first_tasks(simulator) == [1, 2, 0, 0]
 
@@ -160,7 +191,7 @@ def test_they_go_on_where_choosing_opens_none() -> None:
 def test_a_job_at_its_limit_is_passed_over() -> None:
     """c holds two once c.y is chosen: c.x would be no choice, and b comes to its turn."""
     simulator = roots()
-    _, used = follow(simulator.state, preferences((3, 2), (2, 2), (1, 1), (NONE, 0)), 0)
+    _, used = follow(simulator.state, preferences((3, 2, ANY), (2, 2, ANY), (1, 1, ANY), END), 0)
     assert used == 4
     assert first_tasks(simulator) == [0, 1, 0, 2]
 
@@ -168,18 +199,50 @@ def test_a_job_at_its_limit_is_passed_over() -> None:
 def test_they_end_where_nothing_is_left_to_give() -> None:
     """Three and three of six executors: the third stage is not looked at."""
     simulator = roots()
-    _, used = follow(simulator.state, preferences((2, 6), (0, 3), (1, 3), (NONE, 0)), 0)
+    _, used = follow(simulator.state, preferences((2, 6, ANY), (0, 3, ANY), (1, 3, ANY), END), 0)
     assert used == 2
     assert first_tasks(simulator) == [3, 0, 3, 0]
 
 
+def two_sizes() -> Simulator:
+    """a: four tasks that fit everywhere; b: two that do; one small executor and three large."""
+    jobs = [
+        job("a", replace(stage("x", 4, 1000), memory_mb=100.0)),
+        job("b", replace(stage("x", 2, 1000), memory_mb=100.0)),
+    ]
+    classes = (ExecutorClass(1, memory_mb=200.0), ExecutorClass(3, memory_mb=800.0))
+    return build(jobs, Cluster(num_executors=4, classes=classes))
+
+
+def test_they_end_where_a_class_runs_out_before_a_stage_has_enough() -> None:
+    """a.x gets the one small executor and wants three more: the same round is due again."""
+    simulator = two_sizes()
+    number = simulator.observation().round_number
+    status, used = follow(simulator.state, preferences((0, 4, 0), (1, 4, 1), END), 0)
+    assert (Status(status), used) == (Status.DECIDE, 1)
+    seen = simulator.observation()
+    assert (seen.round_number, seen.on_offer) == (number, 3)
+    assert seen.open_stages().tolist() == [0, 1]
+    assert seen.jobs["held"].tolist() == [1, 0]
+
+
+def test_they_end_before_a_class_that_is_gone() -> None:
+    """b.x takes the small executor; a.x was to have it, and is not looked at."""
+    simulator = two_sizes()
+    status, used = follow(simulator.state, preferences((1, 1, 0), (0, 4, 0), END), 0)
+    assert (Status(status), used) == (Status.DECIDE, 1)
+    assert simulator.observation().jobs["held"].tolist() == [0, 1]
+
+
 def test_a_limit_beyond_the_cluster_is_refused() -> None:
     """The kernel reports it; the simulations name which it was."""
-    status, used = follow(chain_and_other().state, preferences((0, 7), (NONE, 0)), 0)
+    status, used = follow(chain_and_other().state, preferences((0, 7, ANY), END), 0)
     assert (status, used) == (ILLEGAL, 1)
     together = VectorSimulator(ARRAYS, CLUSTERS["executors"], [run_of(1), run_of(2)])
     batch = together.observation()
     first = batch.first_open_stages()
-    wanted = Preferences(np.array([0, 1, 2]), first.astype(np.int64), np.array([8, 9]))
+    wanted = Preferences(
+        np.array([0, 1, 2]), first.astype(np.int64), np.array([8, 9]), np.array([ANY, ANY])
+    )
     with pytest.raises(IllegalActionError, match="simulation 1: a limit beyond"):
         together.follow(wanted)

@@ -18,9 +18,10 @@ from decima.heuristics.es_rule import PARAMETERS
 from spark_sim import PASS, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.metrics import measure
 from spark_sim.vector import Run
-from tests.column_oracle import Oracle
+from tests.column_oracle import Oracle, rule_numbers
 from tests.test_agent_support import (
     ARRAYS,
+    CLUSTERS,
     SCALES,
     batch_run,
     run_of,
@@ -44,7 +45,7 @@ class Planned(NamedTuple):
 
 def planned(seen: Observation, weights: dict[str, float]) -> Planned:
     """By one look at it (`es_plan`)."""
-    units = units_of(SCALES, np.array(list(weights.values())))
+    units = units_of(SCALES, rule_numbers(weights))
     found, legal = describe(scene_of(seen), units)
     places = np.argsort(found.rank)[int((found.rank < 0).sum()) :]
     assert sorted(found.rank[places].tolist()) == list(range(int(found.planned[0])))
@@ -190,6 +191,15 @@ def test_a_new_network_plays_executors_nearly_as_the_rule_does(executors: int) -
     cluster = Cluster(num_executors=executors)
     runs = [*RUNS, batch_run(5, jobs=20)]
     expected = [average_jct_s(Heuristic("es_rules"), cluster, run) for run in runs]
+    found = lockstep_s(PolicyNetwork(NetworkConfig()), cluster, runs)
+    assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.02)
+
+
+def test_a_new_network_plays_classes_as_the_rule_for_classes_does() -> None:
+    """A plan ends where a class runs out, so little differs: within 2 % (0.3 %)."""
+    cluster = replace(CLUSTERS["classes"], time_limit_ms=None)
+    runs = [*RUNS, batch_run(5, jobs=20)]
+    expected = [average_jct_s(Heuristic("es_classes"), cluster, run) for run in runs]
     found = lockstep_s(PolicyNetwork(NetworkConfig()), cluster, runs)
     assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.02)
 

@@ -293,7 +293,7 @@ def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
 
 
 def test_a_network_plays_on_classes_one_by_one_as_in_lockstep() -> None:
-    """It leaves the class to the simulator; its plans stay legal when a class runs out."""
+    """It names classes; where one runs out before a stage has enough it plans anew."""
     trace = drawn_demands(TRACE, LARGE, np.random.default_rng(1))
     arrays, network = to_arrays(trace), random_network(2)
     cluster = cluster_of(4, 4)
@@ -302,9 +302,13 @@ def test_a_network_plays_on_classes_one_by_one_as_in_lockstep() -> None:
     for run, state in zip(runs, played.states, strict=True):
         alone = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
         policy = LearnedPolicy(network, arrays, scales=SCALES)
+        kinds = set()
         while alone.status is Status.DECIDE:
-            alone.step(policy.decide(alone.observation()))
+            action = policy.decide(alone.observation())
+            kinds.add(action.kind)
+            alone.step(action)
         assert alone.status is Status.DONE
+        assert kinds >= {S, L}
         assert state.jobs["completion_ms"].tolist() == alone.completion_ms().tolist()
 
 

@@ -30,7 +30,7 @@ from decima.explain.decision import (
     StageShown,
     explain_decision,
 )
-from decima.explain.legend import COLUMNS, LIMIT_COLUMNS, REASONS
+from decima.explain.legend import CLASS_COLUMNS, COLUMNS, LIMIT_COLUMNS, REASONS
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments
 from decima.explain.words import amount, in_words, reasons
 from spark_sim import PASS
@@ -85,13 +85,19 @@ def play(network: PolicyNetwork, config: EvaluationConfig, folder: Path) -> list
 # --- the choices ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("classes", [None, "1x8,2x8"])
 def test_probabilities_are_those_by_which_the_policy_acts(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
+    classes: str | None, config: EvaluationConfig, tmp_path: Path
 ) -> None:
-    """Stage times limit is what a training knows of the plan's first choice; all add up to one."""
+    """Stage times limit (times class) is what a training knows of the plan's first choice; all add
+    up to one.
+    """
     network = perturbed()
-    policy = LearnedPolicy(network, workload.arrays)
     config = replace(config, executors=16, interarrival_s=0.2)
+    if classes is not None:
+        config = replace(config, classes=classes, demands="drawn")
+    workload = Workload.of(config)
+    policy = LearnedPolicy(network, workload.arrays)
     several = 0
     run = moments(workload, config, saved(network, tmp_path), 0)
     first_of_several = (one for one in run if one.number == one.planned_at and one.num_open > 1)
@@ -111,6 +117,11 @@ def test_probabilities_are_those_by_which_the_policy_acts(
         assert sum(of_limit.values()) == pytest.approx(1, abs=1e-6)
         assert found.taken_limit is not None
         joint = found.taken.probability * of_limit[found.taken_limit]
+        assert bool(found.classes) == (classes is not None)
+        if found.taken_memory_gb is not None:
+            of_class = {shown.memory_gb: shown.probability for shown in found.classes}
+            assert sum(of_class.values()) == pytest.approx(1, abs=1e-6)
+            joint *= of_class[found.taken_memory_gb]
         assert np.log(joint) == pytest.approx(expected, rel=1e-4, abs=1e-5)
         several += len(found.limits) > 1
     assert several >= 2
@@ -344,6 +355,8 @@ def hand_made(
         taken_limit=3,
         given=2,
         limits=(LimitShown(3, 1.0, (0.0,) * len(columns.LIMIT)),),
+        taken_memory_gb=None,
+        classes=(),
         log_prob=-0.1,
         baseline=-0.7,
         attributions=tuple(
@@ -491,6 +504,7 @@ def test_every_column_has_a_meaning_and_a_reason() -> None:
     told = {(level, name) for level, names in zip(LEVELS, NAMES, strict=True) for name in names}
     assert set(COLUMNS) == told
     assert tuple(LIMIT_COLUMNS) == columns.LIMIT
+    assert tuple(CLASS_COLUMNS) == columns.CLASS
     assert {meaning.reason for meaning in COLUMNS.values()} == set(REASONS)
 
 

@@ -20,6 +20,7 @@ from decima import HEURISTICS, EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
 from decima.cli.main import main
+from decima.heuristics.es_classes import CLASS_PARAMETERS
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.gradients import Part
@@ -169,6 +170,7 @@ def test_the_clock_starts_when_everything_is_compiled(trace_file: Path, method: 
 # --- what is learned -----------------------------------------------------------------------------
 
 
+CLASSES = ("workload.executors=6", "workload.classes=1x2,2x4", "workload.demands=drawn")
 VARIANTS = [
     ("network.limit_head=false",),
     ("network.messages=false", "network.two_level=false"),
@@ -179,6 +181,8 @@ VARIANTS = [
     (*RETURNS, "credit.baseline=mean", "credit.objective=tail"),
     (*RETURNS, "credit.baseline=none", "credit.differential=true", "episodes.ends=cut"),
     (*RETURNS, "network.rule=false", "update.max_norm=none"),
+    CLASSES,
+    (*RETURNS, *CLASSES, "network.rule=false"),
 ]
 
 
@@ -403,7 +407,8 @@ def test_the_rule_that_training_starts_from_is_part_of_the_settings(
     assert command("--out", out, "--tuned", tuned, *settings).exit_code == 0
     assert json.loads((out / "config.json").read_text())["rule"] == weights
     tuned.unlink()
-    assert load_model(out / MODEL).network.rule.tolist() == len(WORLDS) * list(weights.values())
+    rule = load_model(out / MODEL).network.rule.tolist()
+    assert rule[len(CLASS_PARAMETERS) :] == len(WORLDS) * list(weights.values())
     assert command("--out", out, "--resume").exit_code == 0
 
     tuned.write_text(

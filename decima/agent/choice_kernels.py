@@ -1,4 +1,4 @@
-"""Compiled: how high each stage and limit stands in a plan, likeliest or drawn, from its logit."""
+"""Compiled: how high the choices of a plan stand, likeliest or drawn, from their logits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from traces.numbers import Float32, Float64, Int64
 
 
 class Logits(NamedTuple):
-    """Of B decisions with O stages, J jobs and M limits."""
+    """Of B decisions with O stages, J jobs, M limits and K classes for stages."""
 
     stage: Float32  # (O,)
     end: Float32  # (B,)
@@ -22,6 +22,8 @@ class Logits(NamedTuple):
     open_ptr: Int64  # (B + 1,)
     job_ptr: Int64  # (B + 1,)
     limit_ptr: Int64  # (J + 1,)
+    kind: Float32  # (K,)
+    kind_ptr: Int64  # (O + 1,)
 
 
 class Drawn(NamedTuple):
@@ -33,6 +35,7 @@ class Drawn(NamedTuple):
     height: Float64  # (K,) of the entries: the highest comes first
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
+    kind: Int64  # (K,) of each entry before the end, among the decision's classes; -1: any
 
 
 @inlined_kernel
@@ -47,7 +50,7 @@ def _gumbel(key: np.uint64, number: int) -> float:
 
 @kernel
 def draw(logits: Logits, out: Drawn) -> None:
-    """Fill `height` and `limit`.
+    """Fill `height`, `limit` and `kind`.
 
     Sorting logits with Gumbel noise draws without replacement (Plackett-Luce); the largest of some
     is a draw from their softmax (Gumbel-max).
@@ -62,13 +65,33 @@ def draw(logits: Logits, out: Drawn) -> None:
             out.height[base + entry] = logit + _gumbel(out.key[plan], entry)
         first_job = logits.job_ptr[decision]
         first_limit = logits.limit_ptr[first_job]
-        for job in range(first_job, logits.job_ptr[decision + 1]):
-            best = -1
-            height = -math.inf
-            for row in range(logits.limit_ptr[job], logits.limit_ptr[job + 1]):
-                number = count + 1 + row - first_limit
-                found = logits.limit[row] + _gumbel(out.key[plan], number)
-                if found > height:
-                    height = found
-                    best = row - first_limit
-            out.limit[out.job_ptr[plan] + job - first_job] = best
+        last_job = logits.job_ptr[decision + 1]
+        for job in range(first_job, last_job):
+            best = _highest(
+                logits.limit, logits.limit_ptr, job, out.key[plan], count + 1 - first_limit
+            )
+            out.limit[out.job_ptr[plan] + job - first_job] = best - first_limit if best >= 0 else -1
+        first_kind = logits.kind_ptr[first]
+        number = count + 1 + logits.limit_ptr[last_job] - first_limit
+        for entry in range(count):
+            best = _highest(
+                logits.kind, logits.kind_ptr, first + entry, out.key[plan], number - first_kind
+            )
+            out.kind[base + entry] = best - first_kind if best >= 0 else -1
+        out.kind[base + count] = -1
+
+
+@inlined_kernel
+def _highest(logit: Float32, ptr: Int64, segment: int, key: np.uint64, number: int) -> int:
+    """The row of a segment with the highest logit and noise, -1 if there is none.
+
+    Row r takes the draw `number` + r.
+    """
+    best = -1
+    height = -math.inf
+    for row in range(ptr[segment], ptr[segment + 1]):
+        found = logit[row] + _gumbel(key, number + row)
+        if found > height:
+            height = found
+            best = row
+    return best

@@ -4,7 +4,7 @@ A change of any column, its scale or its place is a new `FEATURE_VERSION`: a mod
 columns is refused. N is the number of executors, J that of jobs in the system, tau and W the
 workload's mean task duration and mean work of a job (`decima.agent.scales.Scales`).
 
-The *rule* is `es_rules` with the weights that the network holds. What it would do in a round
+The *rule* is `es_classes` with the weights that the network holds. What it would do in a round
 (`decima.heuristics.es_plan`) is among the columns, so that learning begins at the rule.
 
 The paper's five features (Decima 5.1) are `left`, `duration`, `working` (in the messages),
@@ -14,7 +14,7 @@ or of a job, so a job's embedding stays what it was until the job itself changes
 
 from __future__ import annotations
 
-FEATURE_VERSION = 5
+FEATURE_VERSION = 6
 
 NODE = (
     "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two
@@ -22,6 +22,7 @@ NODE = (
     "working",  # executors that run, move to or wait for it / N
     "work",  # log(1 + 8 L x duration / W)
     "runnable",  # all parents complete
+    "scarce",  # 1 - H / N, H: executors that can hold a task of it; 0 where there is one class
 )
 """of each stage, for the messages"""
 
@@ -54,6 +55,8 @@ STAGE = (
     "moving",  # log(1 + moving delay / duration) / 4
     "planned",  # 1 if the rule would choose it in this round
     "place",  # log(1 + how many it would choose before) / 4; after all others if it would not
+    "scarce",  # as in NODE
+    "need",  # memory of a task / that of the largest class; 0 where there is one class
 )
 """of each stage that may be chosen, at the stage head"""
 
@@ -85,3 +88,14 @@ LIMIT = (
     "off",  # log2((l - held) / what the rule would give, at least 1) / 4
 )
 """of each parallelism limit l that may be chosen, at the limit head"""
+
+CLASS = (
+    "size",  # memory / that of the largest class
+    "filled",  # memory of a task / that of the class
+    "on_offer",  # executors of the class on offer / N
+    "free",  # executors of the class on offer / all of the class
+    "count",  # executors of the class / N
+    "larger",  # 1 if a smaller class could hold a task
+    "ruled",  # 1 if the rule would take it
+)
+"""of each class of executors that a stage may be given, at the class head; none if there is one"""

@@ -6,49 +6,20 @@ Plain loops over flat arrays, paid for by `benchmarks/policy_speed.py`.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.agent.class_kernels import describe_classes, scarcity_and_need
+from decima.agent.column_arrays import Columns, Units
 from decima.agent.scene import Scene
-from decima.heuristics.compiled import Numbers
+from decima.heuristics.es_classes import scarcity
 from decima.heuristics.es_plan import Choosing, plan
 from decima.heuristics.es_rule import surroundings
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE
-from traces.numbers import Float32, Float64, Int64
-
-
-class Units(NamedTuple):
-    """What columns are relative to, and the weights of the rule."""
-
-    task_ms: float
-    work_ms: float
-    rule: Numbers
-
-
-class Columns(NamedTuple):
-    """Arrays to fill for B decisions with J jobs; O open stages and M limits at most."""
-
-    job_x: Float32  # (J, len(JOB))
-    cluster_x: Float32  # (B, len(CLUSTER))
-    stage_x: Float32  # (O, len(STAGE))
-    limit_x: Float32  # (M, len(LIMIT))
-    open_stage: Int64  # (O,) row of `Scene.stages`
-    open_job: Int64  # (O,) index among the J jobs
-    open_ptr: Int64  # (B + 1,)
-    first_open: Int64  # (J + 1,) scratch: the first open stage of each job of a decision
-    added: Int64  # (M,) executors that the limit adds to what the job holds
-    limit_job: Int64  # (M,) index among the J jobs
-    limit_ptr: Int64  # (J + 1,)
-    planned: Int64  # (B,) choices that the rule would make
-    rank: Int64  # (O,) which of them the stage is, NONE if none
-    taken: Int64  # (J,) executors that the rule would give
-    scratch: Float64  # (3, J)
-    candidate: Int64  # (J,) scratch
-    less: Int64  # (J,) scratch: jobs of the same decision with less work left
+from traces.numbers import Float32, Int64
 
 
 @inlined_kernel
@@ -71,7 +42,7 @@ def _rounded(count: float) -> float:
 
 # --- nodes ---------------------------------------------------------------------------------------
 
-KNOWN = 6
+KNOWN = 7
 """numbers that the features of a stage are computed from, kept to see whether one has changed"""
 
 
@@ -104,6 +75,7 @@ def remember_nodes(
                     float(stage["covered"] - stage["finished"]),
                     float(stage["runnable"]),
                     float(stage["mean_ms"]),
+                    scarcity(scene.classes[decision], stage, scene.num_executors[decision]),
                     executors,
                 )
                 if _noted(numbers, known[row]):
@@ -116,7 +88,7 @@ def remember_nodes(
 
 @inlined_kernel
 def _noted(
-    numbers: tuple[float, float, float, float, float, float], known: NDArray[np.float64]
+    numbers: tuple[float, float, float, float, float, float, float], known: NDArray[np.float64]
 ) -> bool:
     """Copy the numbers to `known`; whether one was another, or NaN."""
     differs = False
@@ -129,10 +101,10 @@ def _noted(
 
 @inlined_kernel
 def _describe_node(
-    numbers: tuple[float, float, float, float, float, float], units: Units, row: Float32
+    numbers: tuple[float, float, float, float, float, float, float], units: Units, row: Float32
 ) -> bool:
     """Write columns `NODE` from the numbers that `remember_nodes` notes; whether one changed."""
-    num_tasks, launched, working, runnable, mean_ms, executors = numbers
+    num_tasks, launched, working, runnable, mean_ms, scarce, executors = numbers
     left = _rounded(num_tasks - launched)
     values = (
         np.float32(math.log1p(4 * left / executors)),
@@ -140,6 +112,7 @@ def _describe_node(
         np.float32(working / executors),
         np.float32(math.log1p(8 * left * mean_ms / units.work_ms)),
         np.float32(runnable),
+        np.float32(scarce),
     )
     differs = False
     for column in range(len(values)):
@@ -153,8 +126,8 @@ def _describe_node(
 
 
 @kernel
-def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[int, int]:
-    """Fill `out`; returns the numbers of open stages and of limits.
+def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[int, int, int]:
+    """Fill `out`; returns the numbers of open stages, of limits and of classes for stages.
 
     Args:
         scene: B decisions with J jobs.
@@ -162,7 +135,7 @@ def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[in
         units: of the columns.
         out: arrays to fill.
     """
-    stages = limits = 0
+    stages = limits = kinds = 0
     for decision in range(len(scene.time_ms)):
         first_job, last_job = scene.job_ptr[decision], scene.job_ptr[decision + 1]
         out.open_ptr[decision] = stages
@@ -173,6 +146,10 @@ def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[in
             out.first_open[last_job] = stages
             _count_less(scene, order, first_job, last_job, out)
             _plan(scene, decision, units, stages, out)
+            for row in range(out.open_ptr[decision], stages):
+                kinds = describe_classes(
+                    scene, decision, (row, out.open_stage[row], out.kind[row]), kinds, out.classes
+                )
         total_ms = _describe_cluster(scene, decision, units, out)
         for index in range(first_job, last_job):
             _describe_job(scene, decision, index, units, total_ms, out)
@@ -182,7 +159,8 @@ def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[in
         _spread(out.cluster_x[decision], out, first_job, last_job, stages)
     out.open_ptr[len(scene.time_ms)] = stages
     out.limit_ptr[len(scene.rows)] = limits
-    return stages, limits
+    out.classes.ptr[stages] = kinds
+    return stages, limits, kinds
 
 
 @inlined_kernel
@@ -217,6 +195,7 @@ def _describe_stages(
             stage_x[5] = min(1.0, demand * stage["mean_ms"] / remaining_ms)
             mean_ms = max(stage["mean_ms"], 1e-3)
             stage_x[6] = math.log1p(scene.moving_delay_ms[decision] / mean_ms) / 4
+            stage_x[9], stage_x[10] = scarcity_and_need(scene, decision, stage)
             row += 1
     out.job_x[index, 10] = math.log1p(wanted / executors)
     return row
@@ -261,6 +240,7 @@ def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Colum
     )
     count = plan(
         Choosing(
+            out.left[decision],
             scene.jobs,
             scene.stages,
             active,
@@ -272,9 +252,11 @@ def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Colum
             out.scratch[0, first:last],
             out.scratch[1, first:last],
             out.scratch[2, first:last],
-            out.candidate[first:last],
+            out.candidate[0, first:last],
+            out.candidate[1, first:last],
             out.taken[first:last],
             out.rank,
+            out.kind,
         ),
         units.rule,
         around,

@@ -2,8 +2,9 @@
 
 Acting, rollouts, updates, explaining and the live scheduler all build one and hand it to
 `PolicyNetwork.forward`. B decisions, each about all choices of one scheduling event; J jobs in
-their systems; O stages that may be chosen; M limits; D different job graphs with V nodes in all
-(the same graph may be seen by several decisions).
+their systems; O stages that may be chosen; M limits; K classes of executors that stages may be
+given, none where there is one class; D different job graphs with V nodes in all (the same graph may
+be seen by several decisions).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.feature_kernels import Columns, Units
+from decima.agent.column_arrays import ClassColumns, Columns, Units
 from decima.agent.graph_kernels import Graphs, LevelArrays
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
@@ -47,9 +48,11 @@ class Graph(NamedTuple):
     job_x: Tensor  # (J, len(JOB))
     cluster_x: Tensor  # (B, len(CLUSTER))
     limit_x: Tensor  # (M, len(LIMIT))
+    class_x: Tensor  # (K, len(CLASS))
     rule: Rule
     job_of_stage: Tensor  # (O,) int64
     job_of_limit: Tensor  # (M,) int64
+    stage_of_class: Tensor  # (K,) int64
     decision_of_job: Tensor  # (J,) int64
     nodes: Nodes | None
     """None where the embeddings come from elsewhere (`decima.agent.memory`)"""
@@ -66,6 +69,7 @@ class Rule(NamedTuple):
     stage: Tensor  # (O,) minus the place of a stage that it would choose, else behind all of them
     end: Tensor  # (B,) minus the number of its choices
     limit: Tensor  # (M,) minus half-octaves to the number of executors that it would give
+    kind: Tensor  # (K,) minus the classes between it and the one that the rule would take
 
 
 class Legal(NamedTuple):
@@ -77,6 +81,8 @@ class Legal(NamedTuple):
     limit: Int64  # (M,) the parallelism limits
     limit_ptr: Int64  # (J + 1,)
     job_ptr: Int64  # (B + 1,)
+    kind: Int64  # (K,) the classes, rows of `Scene.classes`
+    kind_ptr: Int64  # (O + 1,)
 
 
 class Tables(NamedTuple):
@@ -93,11 +99,48 @@ def units_of(scales: Scales, rule: Float64) -> Units:
 
 def describe(scene: Scene, units: Units) -> Tables:
     """All columns of the heads."""
+    out = _room(scene)
+    found, found_limits, kinds = feature_kernels.describe(scene, _by_work_left(scene), units, out)
+    out = out._replace(
+        stage_x=out.stage_x[:found],
+        open_stage=out.open_stage[:found],
+        open_job=out.open_job[:found],
+        rank=out.rank[:found],
+        kind=out.kind[:found],
+        limit_x=out.limit_x[:found_limits],
+        added=out.added[:found_limits],
+        limit_job=out.limit_job[:found_limits],
+        classes=ClassColumns(
+            out.classes.x[:kinds],
+            out.classes.kind[:kinds],
+            out.classes.stage[:kinds],
+            out.classes.ptr[: found + 1],
+        ),
+    )
+    held = scene.jobs["held"][scene.rows].astype(np.int64)
+    limit = held[out.limit_job] + out.added
+    legal = Legal(
+        out.open_stage,
+        out.open_ptr,
+        out.open_job,
+        limit,
+        out.limit_ptr,
+        scene.job_ptr,
+        out.classes.kind,
+        out.classes.ptr,
+    )
+    return Tables(out, legal)
+
+
+def _room(scene: Scene) -> Columns:
+    """Arrays that are large enough for all columns of a scene."""
     decisions, jobs = len(scene.time_ms), len(scene.rows)
     open_stages = scene.jobs["open_stages"][scene.rows]
     stages, open_jobs = int(open_stages.sum()), int(np.count_nonzero(open_stages))
     limits = open_jobs * (2 * int(scene.on_offer.max(initial=1)).bit_length() + 3)
-    out = Columns(
+    classes = scene.classes.shape[1]
+    kinds = stages * classes if classes > 1 else 0
+    return Columns(
         job_x=np.zeros((jobs, len(columns.JOB)), np.float32),
         cluster_x=np.zeros((decisions, len(columns.CLUSTER)), np.float32),
         stage_x=np.empty((stages, len(columns.STAGE)), np.float32),
@@ -111,25 +154,19 @@ def describe(scene: Scene, units: Units) -> Tables:
         limit_ptr=np.empty(jobs + 1, np.int64),
         planned=np.zeros(decisions, np.int64),
         rank=np.empty(stages, np.int64),
+        kind=np.empty(stages, np.int64),
         taken=np.zeros(jobs, np.int64),
+        classes=ClassColumns(
+            np.empty((kinds, len(columns.CLASS)), np.float32),
+            np.empty(kinds, np.int64),
+            np.empty(kinds, np.int64),
+            np.empty(stages + 1, np.int64),
+        ),
         scratch=np.zeros((3, jobs)),
-        candidate=np.empty(jobs, np.int64),
+        candidate=np.empty((2, jobs), np.int64),
         less=np.empty(jobs, np.int64),
+        left=scene.classes.copy(),
     )
-    found, found_limits = feature_kernels.describe(scene, _by_work_left(scene), units, out)
-    out = out._replace(
-        stage_x=out.stage_x[:found],
-        open_stage=out.open_stage[:found],
-        open_job=out.open_job[:found],
-        rank=out.rank[:found],
-        limit_x=out.limit_x[:found_limits],
-        added=out.added[:found_limits],
-        limit_job=out.limit_job[:found_limits],
-    )
-    held = scene.jobs["held"][scene.rows].astype(np.int64)
-    limit = held[out.limit_job] + out.added
-    legal = Legal(out.open_stage, out.open_ptr, out.open_job, limit, out.limit_ptr, scene.job_ptr)
-    return Tables(out, legal)
 
 
 def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
@@ -140,18 +177,22 @@ def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
     planned = found.planned[decision_of_job[found.open_job]]
     place = np.where(found.rank < 0, planned + 1, found.rank)
     off = np.abs(found.limit_x[:, columns.LIMIT.index("off")])
+    apart = np.abs(found.classes.kind - found.kind[found.classes.stage])
     return Graph(
         stage_x=torch.from_numpy(found.stage_x),
         job_x=torch.from_numpy(found.job_x),
         cluster_x=torch.from_numpy(found.cluster_x),
         limit_x=torch.from_numpy(found.limit_x),
+        class_x=torch.from_numpy(found.classes.x),
         rule=Rule(
             torch.from_numpy(-place.astype(np.float32)),
             torch.from_numpy(-found.planned.astype(np.float32)),
             torch.from_numpy(-8 * off),
+            torch.from_numpy(-apart.astype(np.float32)),
         ),
         job_of_stage=torch.from_numpy(found.open_job),
         job_of_limit=torch.from_numpy(found.limit_job),
+        stage_of_class=torch.from_numpy(found.classes.stage),
         decision_of_job=torch.from_numpy(decision_of_job),
         nodes=nodes,
     )

@@ -1,14 +1,16 @@
 r"""The network: from a `Graph` to the scores of all choices, in one pass.
 
 .. math::
-    q_v = \kappa_q r_v + q(e_v, y_i, z), \qquad w_i(l) = \kappa_w r_i(l) + w(y_i, z, l)
+    q_v = \kappa_q r_v + q(e_v, y_i, z), \qquad w_i(l) = \kappa_w r_i(l) + w(y_i, z, l), \qquad
+    u_v(c) = \kappa_u r_v(c) + u(e_v, y_i, z, c)
 
-(Decima 5.2), with the columns of `decima.agent.columns` beside the embeddings. r is how the fitted
-rule prefers the choices (`graph.Rule`): both heads start at zero, so learning starts as the rule,
-drawn with the sharpness kappa. All logits of a decision are multiplied by 1 + log(1 + R) / 3, R
-the number of choices that the rule would make: so a drawn plan departs from the likeliest in about
-as many places, however long it is. B decisions, J jobs in their systems, O stages that may be
-chosen, M limits, D size of an embedding.
+(Decima 5.2; 7.3 for the classes c of executors, where there are several), with the columns of
+`decima.agent.columns` beside the embeddings. r is how the fitted rule prefers the choices
+(`graph.Rule`): all heads start at zero, so learning starts as the rule, drawn with the sharpness
+kappa. All logits of a decision are multiplied by 1 + log(1 + R) / 3, R the number of choices that
+the rule would make: so a drawn plan departs from the likeliest in about as many places, however
+long it is. B decisions, J jobs in their systems, O stages that may be chosen, M limits, K classes
+that stages may be given, D size of an embedding.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from torch import Tensor, nn
 
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
-from decima.heuristics.es_rule import PARAMETERS, WORLD_PARAMETERS, WORLDS
-from decima.weights import shipped_weights
+from decima.heuristics.es_classes import ALL_PARAMETERS, CLASS_PARAMETERS
+from decima.heuristics.es_rule import PARAMETERS, WORLDS
+from decima.policies import HEURISTICS
 from gnn.encoder import Encoder, EncoderConfig
 from gnn.heads import Head
 
@@ -78,6 +81,7 @@ class Scores(NamedTuple):
     stage: Tensor  # (O,) q_v
     end: Tensor  # (B,) of leaving idle what is left
     limit: Tensor  # (M,) w_i(l), among the limits of one job
+    kind: Tensor  # (K,) u_v(c), among the classes of one stage
     value: Tensor  # (B,)
 
 
@@ -85,31 +89,34 @@ class PolicyNetwork(nn.Module):
     """Encoder and heads; one set of weights for any number of jobs, stages and executors."""
 
     rule: Tensor
-    """(W P,) float64 it starts from: P weights in W worlds, as `es_rule.WORLD_PARAMETERS`"""
+    """float64 it starts from, as `es_classes.ALL_PARAMETERS`"""
     sharpness: Tensor
-    """(2,) kappa of stages and of limits"""
+    """(3,) kappa of stages, of limits and of classes"""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
         size = config.embedding
         node, job, stage = len(columns.NODE), len(columns.JOB), len(columns.STAGE)
-        cluster, limit = len(columns.CLUSTER), len(columns.LIMIT)
+        cluster, limit, kind = len(columns.CLUSTER), len(columns.LIMIT), len(columns.CLASS)
         self.encoder = Encoder(node, config.encoder())
         self.stage_head = Head((size + stage, size + job, size + cluster), config.head_hidden)
         self.end_head = Head((size + cluster,), config.head_hidden[-1:])
         self.limit_head = Head((limit, size + job, size + cluster), config.head_hidden)
         self.value_head = Head((size + cluster,), config.head_hidden)
+        parts = (kind, size + stage, size + job, size + cluster)
+        self.class_head = Head(parts, config.head_hidden)
         # Not learned: drawing less wildly would be the easiest way to better rollouts, and would
         # leave the likeliest plans as they are.
-        self.register_buffer("sharpness", torch.full((2,), SHARPNESS if config.rule else 0.0))
-        shipped = shipped_weights("es_rules", WORLD_PARAMETERS)
-        self.register_buffer("rule", torch.tensor(list(shipped.values()), dtype=torch.float64))
+        self.register_buffer("sharpness", torch.full((3,), SHARPNESS if config.rule else 0.0))
+        shipped = HEURISTICS["es_classes"].defaults
+        weights = [shipped[name] for name in ALL_PARAMETERS]
+        self.register_buffer("rule", torch.tensor(weights, dtype=torch.float64))
 
     def follow_rule(self, weights: Mapping[str, float]) -> None:
         """Start from one rule in every world: weights by the names of `es_rule.PARAMETERS`."""
         one = torch.tensor([weights[name] for name in PARAMETERS], dtype=torch.float64)
-        self.rule.copy_(one.repeat(len(WORLDS)))
+        self.rule[len(CLASS_PARAMETERS) :] = one.repeat(len(WORLDS))
 
     def forward(self, graph: Graph, kept: Embeddings | None = None) -> Scores:
         """Score every choice.
@@ -124,8 +131,9 @@ class PolicyNetwork(nn.Module):
         jobs = torch.cat((seen.y, graph.job_x), dim=1)
         clusters = torch.cat((seen.z, graph.cluster_x), dim=1)
         decision = graph.decision_of_stage
+        stages = torch.cat((seen.e, graph.stage_x), dim=1)
         stage = self.stage_head(
-            (torch.cat((seen.e, graph.stage_x), dim=1), None),
+            (stages, None),
             (jobs, graph.job_of_stage),
             (clusters, decision),
         )
@@ -136,6 +144,7 @@ class PolicyNetwork(nn.Module):
             (stage + self.sharpness[0] * graph.rule.stage) * factor.index_select(0, decision),
             (end + self.sharpness[0] * graph.rule.end) * factor,
             self._limits(graph, jobs, clusters, factor),
+            self._classes(graph, (stages, jobs, clusters), factor),
             self.value_head((clusters, None)),
         )
 
@@ -147,6 +156,20 @@ class PolicyNetwork(nn.Module):
             (graph.limit_x, None), (jobs, graph.job_of_limit), (clusters, decision)
         )
         ruled = self.sharpness[1] * graph.rule.limit
+        return (found + ruled) * factor.index_select(0, decision)
+
+    def _classes(
+        self, graph: Graph, tables: tuple[Tensor, Tensor, Tensor], factor: Tensor
+    ) -> Tensor:
+        if len(graph.class_x) == 0:
+            return graph.class_x.new_empty(0)
+        stages, jobs, clusters = tables
+        job = graph.job_of_stage.index_select(0, graph.stage_of_class)
+        decision = graph.decision_of_job.index_select(0, job)
+        found: Tensor = self.class_head(
+            (graph.class_x, None), (stages, graph.stage_of_class), (jobs, job), (clusters, decision)
+        )
+        ruled = self.sharpness[2] * graph.rule.kind
         return (found + ruled) * factor.index_select(0, decision)
 
     def embed(self, graph: Graph) -> Embeddings:
@@ -180,6 +203,7 @@ _RULED = (
     ("stage_x", columns.STAGE, ("planned", "place")),
     ("cluster_x", columns.CLUSTER, ("planned",)),
     ("limit_x", columns.LIMIT, ("ruled", "off")),
+    ("class_x", columns.CLASS, ("ruled",)),
 )
 
 

@@ -1,14 +1,16 @@
 r"""Plans: all choices of one scheduling event, drawn from one pass of the network.
 
-A plan orders the stages that may be chosen and gives every job a limit. The order is drawn without
+A plan orders the stages that may be chosen, gives every job a limit and, where executors are of
+several classes, every stage a class. The order is drawn without
 replacement from one softmax over the stages and *the end*, behind which nothing is given (Plackett
 1975; Luce 1959):
 
 .. math::
     \log \pi = \sum_{k \le n} \Big(q_{v_k} - \log \sum_{m \ge k} e^{q_{v_m}}\Big)
-        + \sum_i \log \mathrm{softmax}(w_i)_{l_i}
+        + \sum_i \log \mathrm{softmax}(w_i)_{l_i} + \sum_v \log \mathrm{softmax}(u_v)_{c_v}
 
-over the n entries that were looked at before nothing was left to give, and the jobs i of those.
+over the n entries that were looked at before nothing was left to give, the stages v among them and
+the jobs i of those.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from decima.agent.choice_kernels import Drawn, Logits
 from decima.agent.graph import Graph, Legal
 from decima.agent.network import Scores
 from spark_sim.kernels.choices import Preferences
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, NONE
 from traces.numbers import Float64, Int64
 
 _NEVER = -1e9
@@ -43,13 +45,14 @@ class Plans(NamedTuple):
     used: Int64  # (Q,) entries that were looked at
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
+    kind: Int64  # (K,) class for each stage by its number, among the decision's; -1: any
 
 
 class Taken(NamedTuple):
     """Of Q plans, with gradients."""
 
     log_prob: Tensor  # (Q,)
-    entropy: Tensor  # (Q,) of the first stage and of a limit, over the greatest possible: 0 to 1
+    entropy: Tensor  # (Q,) of the first stage, a limit and a class, over the greatest: 0 to 1
 
 
 def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
@@ -71,6 +74,7 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         np.empty(ptr[-1]),
         job_ptr,
         np.empty(job_ptr[-1], np.int64),
+        np.empty(ptr[-1], np.int64),
     )
     logits = Logits(
         scores.stage.numpy(),
@@ -79,9 +83,12 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         legal.open_ptr,
         legal.job_ptr,
         legal.limit_ptr,
+        scores.kind.numpy(),
+        legal.kind_ptr,
     )
     choice_kernels.draw(logits, drawn)
-    return Plans(decision, ptr, _descending(drawn.height, ptr), counts, job_ptr, drawn.limit)
+    order = _descending(drawn.height, ptr)
+    return Plans(decision, ptr, order, counts, job_ptr, drawn.limit, drawn.kind)
 
 
 def _descending(height: Float64, ptr: Int64) -> Int64:
@@ -106,13 +113,17 @@ def preferences(plans: Plans, legal: Legal) -> Preferences:
     named = plans.order < legal.open_ptr[decision + 1] - first
     stage = np.full(len(named), NONE, np.int64)
     limit = np.zeros(len(named), np.int64)
+    kind = np.full(len(named), ANY, np.int64)
     row, decision = (first + plans.order)[named], decision[named]
     stage[named] = legal.open_stage[row]
     first_job = legal.job_ptr[decision]
     job = legal.open_job[row] - first_job
     chosen = plans.limit[np.repeat(plans.job_ptr[:-1], counts)[named] + job]
     limit[named] = legal.limit[legal.limit_ptr[first_job] + chosen]
-    return Preferences(plans.ptr, stage, limit)
+    if len(legal.kind):
+        own = plans.kind[np.repeat(plans.ptr[:-1], counts) + plans.order][named]
+        kind[named] = legal.kind[legal.kind_ptr[legal.open_ptr[decision]] + own]
+    return Preferences(plans.ptr, stage, limit, kind)
 
 
 def picked(every: Plans, rows: Int64) -> Plans:
@@ -124,6 +135,7 @@ def picked(every: Plans, rows: Int64) -> Plans:
         every.used[rows],
         pointers(np.diff(every.job_ptr)[rows]),
         every.limit[rows_of(every.job_ptr, rows)],
+        every.kind[rows_of(every.ptr, rows)],
     )
 
 
@@ -133,12 +145,30 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     num_open = torch.bincount(graph.decision_of_stage, minlength=decisions).numpy()
     first_open = pointers(num_open)
     order = _order_logits(scores, plans, first_open)
-    limit_log_prob, limit_entropy = log_softmax(scores.limit, graph.job_of_limit, len(graph.job_x))
-    limits, entropies = _limits(limit_log_prob, limit_entropy, graph, plans, first_open)
+    asked = _asked(plans)
+    limits, entropies = _limits(scores, graph, plans, first_open, asked)
     stage_entropy, most = _first_entropy(scores, graph, num_open)
     first = torch.from_numpy(plans.decision)
     entropy = (stage_entropy / most).index_select(0, first)
-    return Taken(order + limits, (entropy + entropies) / 2)
+    if len(graph.class_x) == 0:
+        return Taken(order + limits, (entropy + entropies) / 2)
+    kinds, kind_entropies = _kinds(scores, graph, plans, first_open, asked)
+    return Taken(order + limits + kinds, (entropy + entropies + kind_entropies) / 3)
+
+
+class _Asked(NamedTuple):
+    """The entries of plans that were looked at, the end excepted."""
+
+    plan: Int64
+    stage: Int64  # number among those of the decision
+
+
+def _asked(plans: Plans) -> _Asked:
+    counts = np.diff(plans.ptr)
+    plan = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(plan)) - plans.ptr[plan]
+    asked = (place < plans.used[plan]) & (plans.order < counts[plan] - 1)
+    return _Asked(plan[asked], plans.order[asked])
 
 
 def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
@@ -161,31 +191,49 @@ def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
 
 
 def _limits(
-    log_prob: Tensor, entropy: Tensor, graph: Graph, plans: Plans, first_open: Int64
+    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: _Asked
 ) -> tuple[Tensor, Tensor]:
     """(Q,) log-probability of the limits of the jobs looked at; (Q,) their mean entropy, 0 to 1."""
+    log_prob, entropy = log_softmax(scores.limit, graph.job_of_limit, len(graph.job_x))
     first_job = pointers(
         torch.bincount(graph.decision_of_job, minlength=len(first_open) - 1).numpy()
     )
     per_job = torch.bincount(graph.job_of_limit, minlength=len(graph.job_x)).numpy()
     first_limit = pointers(per_job)
-    counts = np.diff(plans.ptr)
-    plan = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(plan)) - plans.ptr[plan]
-    asked = (place < plans.used[plan]) & (plans.order < counts[plan] - 1)
-    plan = plan[asked]
-    decision = plans.decision[plan]
-    job = graph.job_of_stage.numpy()[first_open[decision] + plans.order[asked]]
-    pairs = np.unique(plan * (len(graph.job_x) + 1) + job)
+    first = first_open[plans.decision[asked.plan]]
+    job = graph.job_of_stage.numpy()[first + asked.stage]
+    pairs = np.unique(asked.plan * (len(graph.job_x) + 1) + job)
     plan, job = np.divmod(pairs, len(graph.job_x) + 1)
     decision = plans.decision[plan]
     chosen = plans.limit[plans.job_ptr[plan] + job - first_job[decision]]
     row = torch.from_numpy(first_limit[first_job[decision]] + chosen)
-    owner = torch.from_numpy(plan)
-    total = scatter(log_prob.index_select(0, row), owner, dim_size=len(counts))
-    greatest = torch.from_numpy(np.log(np.maximum(per_job, 2)).astype(np.float32))
-    share = (entropy / greatest).index_select(0, torch.from_numpy(job))
-    return total, scatter(share, owner, dim_size=len(counts), reduce="mean")
+    owner, count = torch.from_numpy(plan), len(plans.decision)
+    total = scatter(log_prob.index_select(0, row), owner, dim_size=count)
+    share = (entropy / _greatest(per_job)).index_select(0, torch.from_numpy(job))
+    return total, scatter(share, owner, dim_size=count, reduce="mean")
+
+
+def _kinds(
+    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: _Asked
+) -> tuple[Tensor, Tensor]:
+    """(Q,) log-probability of the classes of the stages looked at; (Q,) their mean entropy."""
+    stages, count = len(graph.stage_x), len(plans.decision)
+    log_prob, entropy = log_softmax(scores.kind, graph.stage_of_class, stages)
+    per_stage = torch.bincount(graph.stage_of_class, minlength=stages).numpy()
+    first_kind = pointers(per_stage)
+    first = first_open[plans.decision[asked.plan]]
+    chosen = plans.kind[plans.ptr[asked.plan] + asked.stage]
+    row = torch.from_numpy(first_kind[first] + chosen)
+    owner = torch.from_numpy(asked.plan)
+    total = scatter(log_prob.index_select(0, row), owner, dim_size=count)
+    stage = torch.from_numpy(first + asked.stage)
+    share = (entropy / _greatest(per_stage)).index_select(0, stage)
+    return total, scatter(share, owner, dim_size=count, reduce="mean")
+
+
+def _greatest(choices: NDArray[np.int64]) -> Tensor:
+    """The greatest entropy of so many choices; of a single one that of two."""
+    return torch.from_numpy(np.log(np.maximum(choices, 2)).astype(np.float32))
 
 
 def _first_entropy(scores: Scores, graph: Graph, num_open: Int64) -> tuple[Tensor, Tensor]:
@@ -193,8 +241,7 @@ def _first_entropy(scores: Scores, graph: Graph, num_open: Int64) -> tuple[Tenso
     decisions = len(scores.end)
     owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))
     _, entropy = log_softmax(torch.cat((scores.stage, scores.end)), owner, decisions)
-    most = np.log(np.maximum(num_open + 1, 2)).astype(np.float32)
-    return entropy, torch.from_numpy(most)
+    return entropy, _greatest(num_open + 1)
 
 
 def log_softmax(logits: Tensor, owner: Tensor, segments: int) -> tuple[Tensor, Tensor]:

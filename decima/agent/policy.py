@@ -14,7 +14,7 @@ from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS, Action, Observation
-from spark_sim.tables import NONE, Table
+from spark_sim.tables import ANY, NONE, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
@@ -29,7 +29,8 @@ class Planned(NamedTuple):
 class LearnedPolicy:
     """Plans a round in one pass of the network, then says its choices one by one.
 
-    It looks anew where choosing has opened stages that the plan does not know.
+    It looks anew where choosing has opened stages that the plan does not know, and where a class of
+    executors has run out before a stage has what it is to have.
     """
 
     def __init__(
@@ -59,16 +60,21 @@ class LearnedPolicy:
         self.planned: Planned | None = None
         """the plan that is followed, None before the first; read it, do not keep it"""
         self._next = 0
-        self._others = 0
-        """stages that stay open after the last choice, if it opens none"""
+        self._last = NONE
+        """stage of the last choice, if that named a class"""
 
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
         is_new = observation.round_number != self._round or not self._knows(observation.jobs)
-        if is_new or self._num_open(observation) > self._others:
+        if is_new or self._is_outdated(observation):
             self.plan(observation)
         action = self._next_choice(observation)
-        self._others = self._num_open(observation) - 1
+        if action is None:
+            self.plan(observation)
+            action = self._next_choice(observation)
+        if action is None:
+            raise RuntimeError("a plan begins with a class that is not on offer")
+        self._last = NONE if action.kind == ANY else action.stage
         return action
 
     def plan(self, observation: Observation) -> Seen:
@@ -79,14 +85,14 @@ class LearnedPolicy:
         drawn = plans.draw(seen.scores, seen.legal, np.zeros(1, np.int64), key)
         self._plan = plans.preferences(drawn, seen.legal)
         self.planned = Planned(seen, drawn)
-        self._round, self._next = observation.round_number, 0
+        self._round, self._next, self._last = observation.round_number, 0, NONE
         return seen
 
     def look(self, observation: Observation) -> Seen:
         """The scores of all choices of the round that is open."""
         if not self._knows(observation.jobs):  # another run, or tables that have grown
             self._memory.forget()
-            self._jobs = observation.jobs
+            self._jobs, self._round = observation.jobs, -1
         observation = for_kernels(observation)
         self._memory.make_room(len(observation.jobs), len(observation.stages))
         return self._memory.look(scene_of(observation))
@@ -98,25 +104,35 @@ class LearnedPolicy:
             return True
         return known is not None and len(known) == len(jobs) and _address(known) == _address(jobs)
 
-    def _next_choice(self, observation: Observation) -> Action:
-        """As `spark_sim.kernels.choices.follow`."""
+    def _next_choice(self, observation: Observation) -> Action | None:
+        """As `spark_sim.kernels.choices.follow`; None: the next one's class is not on offer."""
         while self._next < len(self._plan.stage):
-            stage, limit = int(self._plan.stage[self._next]), int(self._plan.limit[self._next])
+            stage, limit, kind = (int(part[self._next]) for part in self._plan[1:])
             if stage == NONE:
                 return PASS
             self._next += 1
             row = observation.stages[stage]
             if row["open"] == 1 and observation.jobs[row["job"]]["held"] < limit:
-                return Action(stage, limit)
+                if kind != ANY and observation.classes[kind]["on_offer"] == 0:
+                    return None
+                return Action(stage, limit, kind)
         return PASS
 
-    @staticmethod
-    def _num_open(observation: Observation) -> int:
-        return int(observation.jobs["open_stages"][observation.active].sum())
+    def _is_outdated(self, observation: Observation) -> bool:
+        """Whether there is a stage that the plan does not know, or the last choice's class has run
+        out before its stage has enough.
+        """
+        is_open = observation.stages["open"]
+        if self._last != NONE and is_open[self._last] == 1:
+            return True
+        named = self._plan.stage[self._plan.stage != NONE]
+        num_open = int(observation.jobs["open_stages"][observation.active].sum())
+        return num_open > int(is_open[named].sum())
 
 
 def _address(table: Table) -> int:
     return int(table.__array_interface__["data"][0])
 
 
-_NOTHING = Preferences(np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+_EMPTY = np.empty(0, np.int64)
+_NOTHING = Preferences(np.zeros(2, np.int64), _EMPTY, _EMPTY, _EMPTY)

@@ -29,11 +29,12 @@ class Decisions(NamedTuple):
     num_jobs: Int64  # (K,)
     num_open: Int64  # (K,)
     num_limits: Int64  # (K,)
+    num_kinds: Int64  # (K,)
 
 
 class Rows(NamedTuple):
-    """Per job, open stage and limit of the decisions, in their order. Jobs count from the first of
-    the decision.
+    """Per job, open stage, limit and class for a stage of the decisions, in their order. Jobs and
+    stages count from the first of the decision.
     """
 
     job_x: Float32  # (jobs, len(JOB))
@@ -45,6 +46,9 @@ class Rows(NamedTuple):
     limit_x: Float32  # (limits, len(LIMIT))
     limit_rule: Float32  # (limits,)
     job_of_limit: Int64  # (limits,)
+    class_x: Float32  # (classes, len(CLASS))
+    class_rule: Float32  # (classes,)
+    stage_of_class: Int64  # (classes,)
 
 
 class Snapshots(NamedTuple):
@@ -81,6 +85,7 @@ class Recording:
         self._job_ptr = pointers(decisions.num_jobs)
         self._open_ptr = pointers(decisions.num_open)
         self._limit_ptr = pointers(decisions.num_limits)
+        self._kind_ptr = pointers(decisions.num_kinds)
         self._plan_ptr = np.searchsorted(plans.decision, np.arange(len(decisions.lane) + 1))
 
     def graph(self, index: Int64, sorter: GraphSorter) -> Graph:
@@ -89,10 +94,13 @@ class Recording:
         jobs = rows_of(self._job_ptr, index)
         stages = rows_of(self._open_ptr, index)
         limits = rows_of(self._limit_ptr, index)
-        num_jobs = decisions.num_jobs[index]
+        kinds = rows_of(self._kind_ptr, index)
+        num_jobs, num_open = decisions.num_jobs[index], decisions.num_open[index]
         first_job = np.cumsum(num_jobs) - num_jobs
-        of_stage = np.repeat(first_job, decisions.num_open[index]) + rows.job_of_stage[stages]
+        of_stage = np.repeat(first_job, num_open) + rows.job_of_stage[stages]
         of_limit = np.repeat(first_job, decisions.num_limits[index]) + rows.job_of_limit[limits]
+        first_open = np.cumsum(num_open) - num_open
+        of_kind = np.repeat(first_open, decisions.num_kinds[index]) + rows.stage_of_class[kinds]
         used, graph_of_job = np.unique(rows.snapshot[jobs], return_inverse=True)
         nodes = sorter.nodes(
             store.template[used],
@@ -106,13 +114,16 @@ class Recording:
             torch.from_numpy(rows.job_x[jobs]),
             torch.from_numpy(decisions.cluster_x[index]),
             torch.from_numpy(rows.limit_x[limits]),
+            torch.from_numpy(rows.class_x[kinds]),
             Rule(
                 torch.from_numpy(rows.stage_rule[stages]),
                 torch.from_numpy(decisions.end_rule[index]),
                 torch.from_numpy(rows.limit_rule[limits]),
+                torch.from_numpy(rows.class_rule[kinds]),
             ),
             torch.from_numpy(of_stage),
             torch.from_numpy(of_limit),
+            torch.from_numpy(of_kind),
             torch.from_numpy(np.repeat(np.arange(len(index)), num_jobs)),
             nodes,
         )
@@ -171,8 +182,11 @@ class Recorder:
         stages = rows_of(legal.open_ptr, lane)
         limit_ptr = legal.limit_ptr[legal.job_ptr]
         limits = rows_of(limit_ptr, lane)
+        kind_ptr = legal.kind_ptr[legal.open_ptr]
+        kinds = rows_of(kind_ptr, lane)
         num_open = np.diff(legal.open_ptr)[lane]
         num_limits = np.diff(limit_ptr)[lane]
+        num_kinds = np.diff(kind_ptr)[lane]
         self._decisions.append(
             Decisions(
                 lane=lane,
@@ -183,11 +197,13 @@ class Recorder:
                 num_jobs=np.diff(legal.job_ptr)[lane],
                 num_open=num_open,
                 num_limits=num_limits,
+                num_kinds=num_kinds,
             )
         )
         first_job = legal.job_ptr[lane]
         job = legal.open_job[stages]
         first_stage = scene.jobs["first_stage"][scene.rows[job]]
+        first_open = np.repeat(legal.open_ptr[lane], num_kinds)
         self._rows.append(
             Rows(
                 job_x=graph.job_x.numpy()[jobs],
@@ -199,6 +215,9 @@ class Recorder:
                 limit_x=graph.limit_x.numpy()[limits],
                 limit_rule=graph.rule.limit.numpy()[limits],
                 job_of_limit=graph.job_of_limit.numpy()[limits] - np.repeat(first_job, num_limits),
+                class_x=graph.class_x.numpy()[kinds],
+                class_rule=graph.rule.kind.numpy()[kinds],
+                stage_of_class=graph.stage_of_class.numpy()[kinds] - first_open,
             )
         )
         number = self._num_decisions + np.searchsorted(lane, plans.decision)
@@ -233,4 +252,5 @@ def joined(parts: list[Plans]) -> Plans:
         np.concatenate([one.used for one in parts]),
         pointers(np.concatenate([np.diff(one.job_ptr) for one in parts])),
         np.concatenate([one.limit for one in parts]),
+        np.concatenate([one.kind for one in parts]),
     )

@@ -17,6 +17,8 @@ from decima.evaluation.runner import Workload
 from decima.explain.attribution import Attributed, Attribution, DecisionFunction, attribute
 from decima.explain.moments import Moment
 from spark_sim import PASS, Observation
+from spark_sim.cluster import MB_PER_GB
+from spark_sim.tables import ANY
 from traces.numbers import MS_PER_S
 
 
@@ -69,6 +71,17 @@ class LimitShown:
 
 
 @dataclass(frozen=True)
+class ClassShown:
+    """A class of executors that the stage taken may be given."""
+
+    memory_gb: float
+    """of each"""
+    probability: float
+    columns: tuple[float, ...]
+    """what the network is told of it, as in `decima.agent.columns.CLASS`"""
+
+
+@dataclass(frozen=True)
 class Explanation:
     """One decision: what could be done, how likely, what was done and what spoke for it.
 
@@ -99,6 +112,10 @@ class Explanation:
     """executors that the choice gives away now"""
     limits: tuple[LimitShown, ...]
     """of the job of the stage taken, the lowest first: in steps of half an octave"""
+    taken_memory_gb: float | None
+    """of the executors taken; None where there is one class, or the policy named none"""
+    classes: tuple[ClassShown, ...]
+    """for the stage taken, small ones first; empty where there is one class"""
     log_prob: float
     """of the stage taken, or of the end, being taken first"""
     baseline: float
@@ -158,6 +175,8 @@ def explain_decision(
         taken_limit=None if ended else moment.action.limit,
         given=moment.given,
         limits=() if ended else _limits(graph, legal, scores.limit, int(legal.open_job[choice])),
+        taken_memory_gb=memory_gb(observation, moment.action.kind),
+        classes=() if ended else _classes(observation, graph, legal, scores.kind, choice),
         log_prob=attributed.log_prob,
         baseline=attributed.baseline,
         attributions=attributed.parts,
@@ -189,6 +208,25 @@ def _stage(
         task_s=float(stage["mean_ms"]) / MS_PER_S,
         critical_path_s=float(stage["critical_path_ms"]) / MS_PER_S,
         runnable=bool(stage["runnable"]),
+    )
+
+
+def memory_gb(observation: Observation, kind: int) -> float | None:
+    """Of the executors of a class; None for any."""
+    return None if kind == ANY else float(observation.classes["memory_mb"][kind]) / MB_PER_GB
+
+
+def _classes(
+    observation: Observation, graph: Graph, legal: Legal, logits: Tensor, choice: int
+) -> tuple[ClassShown, ...]:
+    """The distribution over the classes that a stage may be given."""
+    rows = slice(int(legal.kind_ptr[choice]), int(legal.kind_ptr[choice + 1]))
+    chances = logits[rows].double().softmax(0).tolist()
+    return tuple(
+        ClassShown(float(observation.classes["memory_mb"][kind]) / MB_PER_GB, chance, tuple(told))
+        for kind, chance, told in zip(
+            legal.kind[rows].tolist(), chances, graph.class_x[rows].tolist(), strict=True
+        )
     )
 
 

@@ -43,6 +43,8 @@ COLUMNS: Mapping[tuple[str, str], Meaning] = {
     ("stage", "moving"): Meaning("place", "moving delay / mean seconds of its tasks, log"),
     ("stage", "planned"): Meaning("rule", "1: the fitted rule would choose it in this round"),
     ("stage", "place"): Meaning("rule", "stages that the rule would choose before it, log"),
+    ("stage", "scarce"): Meaning("place", "share of the executors that cannot hold its tasks"),
+    ("stage", "need"): Meaning("place", "memory of a task / that of the largest executors"),
     ("job", "held"): Meaning("held", "executors of the job / all"),
     ("job", "share"): Meaning("held", "executors of the job / an equal share, log"),
     ("job", "idle"): Meaning("held", "1: the job holds no executor"),
@@ -77,6 +79,7 @@ COLUMNS: Mapping[tuple[str, str], Meaning] = {
     ("node", "working"): Meaning("held", "executors at work, of each stage / all"),
     ("node", "work"): Meaning("work", "work left, of each stage / that of the mean job, log"),
     ("node", "runnable"): Meaning("progress", "1: all parents are complete, of each stage"),
+    ("node", "scarce"): Meaning("place", "executors that cannot hold its tasks, of each stage"),
     ("rule", "order"): Meaning("rule", "the fitted rule's order: minus the choices before it"),
 }
 """by level and name, as in `decima.explain.attribution.NAMES`"""
@@ -91,3 +94,14 @@ LIMIT_COLUMNS: Mapping[str, str] = {
     "off": "those / what the rule would give, log",
 }
 """what is told of a limit, which has no part in which stage is taken"""
+
+CLASS_COLUMNS: Mapping[str, str] = {
+    "size": "memory / that of the largest",
+    "filled": "memory of a task / that of the class",
+    "on_offer": "those on offer / all executors",
+    "free": "those on offer / all of the class",
+    "count": "all of the class / all executors",
+    "larger": "1: smaller ones could hold a task",
+    "ruled": "1: the rule would take it",
+}
+"""what is told of a class of executors for a stage"""

@@ -18,6 +18,7 @@ from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.learned import learned_policy
 from spark_sim import PASS, Action, Observation, Status, Streams
+from spark_sim.tables import ANY
 from spark_sim.views import copied
 from traces.numbers import MS_PER_S, Float64, Int64
 
@@ -104,7 +105,16 @@ def _given(seen: Observation, action: Action) -> int:
     if action == PASS:
         return 0
     held = int(seen.jobs["held"][seen.stages["job"][action.stage]])
-    return min(seen.demand(action.stage), action.limit - held, seen.on_offer)
+    return min(seen.demand(action.stage), action.limit - held, _on_offer(seen, action))
+
+
+def _on_offer(seen: Observation, action: Action) -> int:
+    """Executors of the action's class, or of all that can hold the stage's tasks."""
+    if len(seen.classes) == 1:
+        return seen.on_offer
+    fits = int(seen.stages["fits"][action.stage])
+    kinds = range(len(seen.classes)) if action.kind == ANY else (action.kind,)
+    return sum(int(seen.classes["on_offer"][kind]) for kind in kinds if fits >> kind & 1)
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from decima.explain.decision import Explanation, LimitShown
-from decima.explain.legend import COLUMNS, LIMIT_COLUMNS
+from decima.explain.decision import ClassShown, Explanation, LimitShown
+from decima.explain.legend import CLASS_COLUMNS, COLUMNS, LIMIT_COLUMNS
 from decima.explain.words import amount, in_words, reasons
 
 MOST_STAGES, MOST_LIMITS = 12, 12
@@ -61,6 +61,8 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
         )
         if found.limits:
             yield f"limits of this stage's job: {_limits(found.limits)}"
+        if found.classes:
+            yield f"executors for this stage: {_classes(found.classes)}"
         yield STAGES_LEGEND
     if found.attributions:
         yield ""
@@ -75,6 +77,10 @@ def lines_of(found: Explanation, *, columns: bool = False) -> Iterator[Renderabl
         yield ""
         yield limits_table(found)
         yield "; ".join(f"{name}: {text}" for name, text in LIMIT_COLUMNS.items()) + "."
+    if columns and found.classes:
+        yield ""
+        yield classes_table(found)
+        yield "; ".join(f"{name}: {text}" for name, text in CLASS_COLUMNS.items()) + "."
 
 
 def stages_table(found: Explanation) -> Table:
@@ -146,6 +152,17 @@ def limits_table(found: Explanation) -> Table:
     return table
 
 
+def classes_table(found: Explanation) -> Table:
+    """What the network is told of each class of executors."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("GB", "probability", *CLASS_COLUMNS):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for shown in found.classes:
+        told = (f"{value:.2f}" for value in shown.columns)
+        table.add_row(f"{shown.memory_gb:g}", _percent(shown.probability), *told)
+    return table
+
+
 def _sum_line(found: Explanation) -> str:
     explained = sum(part.total for part in found.attributions)
     return (
@@ -165,6 +182,10 @@ def _limits(limits: Sequence[LimitShown]) -> str:
         rest = 1 - sum(shown.probability for shown in likeliest)
         words.append(f"{len(limits) - len(likeliest)} others ({_percent(rest)})")
     return ", ".join(words)
+
+
+def _classes(classes: Sequence[ClassShown]) -> str:
+    return ", ".join(f"{one.memory_gb:g} GB ({_percent(one.probability)})" for one in classes)
 
 
 def _percent(share: float) -> str:

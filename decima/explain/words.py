@@ -162,11 +162,15 @@ def _choice(found: Explanation) -> str:
     more = f" {found.given} more" if stage.job.held else f" {found.given}"
     gets = (
         f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets{more} "
-        f"executor{'' if found.given == 1 else 's'}: its job "
+        f"executor{'' if found.given == 1 else 's'}{_size(found)}: its job "
     )
     if found.decision > found.planned_at:
         return f"{gets}may hold {found.taken_limit}.{_planned(found)}"
     return f"{gets}holds {stage.job.held} and may now hold {found.taken_limit}."
+
+
+def _size(found: Explanation) -> str:
+    return "" if found.taken_memory_gb is None else f" of {found.taken_memory_gb:g} GB"
 
 
 def _planned(found: Explanation) -> str:

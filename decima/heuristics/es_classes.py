@@ -19,13 +19,16 @@ import math
 
 from decima.heuristics import es_rule
 from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.stages import Row
 from decima.heuristics.tetris import is_on_offer
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import ANY, NONE
+from spark_sim.tables import ANY, NONE, Table
 
 CLASS_PARAMETERS = ("trouble", "packing", "hold")
-"""a, b, h; behind them come those of `es_rules`"""
+"""a, b, h"""
+ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.WORLD_PARAMETERS)
+"""in the order of `Numbers`: those of `es_rules` come last"""
 _TROUBLE, _PACKING, _HOLD = range(3)
 _FIRST = len(CLASS_PARAMETERS)
 _RUNNABLE_FIRST = 1e3
@@ -47,47 +50,68 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
     best_score = second = -math.inf
     for job in seen.active:
         held = seen.jobs[job]["held"]
-        stage = _stage_of(seen, job, parameters[_TROUBLE])
+        stage = _stage_of(seen, job, parameters)
         if held >= seen.num_executors or stage == NONE:
             continue
-        kind = _largest(seen, stage, parameters[_HOLD])
+        kind = largest(seen.classes, seen.stages[stage], parameters)
         gate, score = es_rule.judge(rule, es_rule.describe(seen, stage, around, 0))
         if kind == NONE or (held > 0 and gate <= 0.0):
             continue
-        score += _bonus(seen, parameters, stage, kind)
+        score += bonus(seen.classes, seen.stages[stage], parameters, kind)
         if score > best_score:
             best, best_kind, second, best_score = stage, kind, best_score, score
         elif score > second:
             second = score
     if best == NONE:
         return NONE, 0, NONE
-    second -= _bonus(seen, parameters, best, best_kind)
+    second -= bonus(seen.classes, seen.stages[best], parameters, best_kind)
     return best, es_rule.extended(seen, rule, best, around, second), best_kind
 
 
 @kernel
-def _bonus(seen: Observation, parameters: Numbers, stage: int, kind: int) -> float:
-    largest_mb = seen.classes[-1]["memory_mb"]
-    need_mb, size_mb = seen.stages[stage]["memory_mb"], seen.classes[kind]["memory_mb"]
+def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
+    """What a task that fills a large executor adds to the score of its job."""
+    largest_mb = classes[-1]["memory_mb"]
+    need_mb, size_mb = stage["memory_mb"], classes[kind]["memory_mb"]
     return float(parameters[_PACKING] * need_mb * size_mb / largest_mb**2)
 
 
 @kernel
-def _largest(seen: Observation, stage: int, hold: float) -> int:
+def largest(classes: Table, stage: Row, parameters: Numbers) -> int:
     """The largest class that may be given to the stage; NONE if all are kept for others."""
     best = NONE
-    for kind in range(len(seen.classes)):
-        if not is_on_offer(seen, stage, kind):
+    for kind in range(len(classes)):
+        if not is_on_offer(classes, stage, kind):
             continue
-        row = seen.classes[kind]
-        has_smaller = seen.stages[stage]["fits"] & ((1 << kind) - 1) != 0
-        if not has_smaller or row["on_offer"] > hold * row["count"]:
+        row = classes[kind]
+        has_smaller = stage["fits"] & ((1 << kind) - 1) != 0
+        if not has_smaller or row["on_offer"] > parameters[_HOLD] * row["count"]:
             best = kind
     return best
 
 
 @kernel
-def _stage_of(seen: Observation, job: int, trouble: float) -> int:
+def urgency(classes: Table, stage: Row, parameters: Numbers, num_executors: int) -> float:
+    """By which the stages of a job are ordered: the greatest first."""
+    value = parameters[_TROUBLE] * scarcity(classes, stage, num_executors)
+    value += _RUNNABLE_FIRST * stage["runnable"]
+    return float(value + math.log(max(1.0, stage["critical_path_ms"])))
+
+
+@kernel
+def scarcity(classes: Table, stage: Row, num_executors: int) -> float:
+    """1 - H / N: the part of the executors that cannot hold a task of the stage."""
+    if len(classes) == 1:
+        return 0.0
+    hosts = 0
+    for kind in range(len(classes)):
+        if stage["fits"] & (1 << kind):
+            hosts += classes[kind]["count"]
+    return 1.0 - hosts / num_executors
+
+
+@kernel
+def _stage_of(seen: Observation, job: int, parameters: Numbers) -> int:
     row = seen.jobs[job]
     best = NONE
     best_value = -math.inf
@@ -95,14 +119,7 @@ def _stage_of(seen: Observation, job: int, trouble: float) -> int:
         candidate = seen.stages[stage]
         if candidate["open"] == 0:
             continue
-        hosts = 0
-        for kind in range(len(seen.classes)):
-            if candidate["fits"] & (1 << kind):
-                hosts += seen.classes[kind]["count"]
-        value = (
-            trouble * (1.0 - hosts / seen.num_executors) + _RUNNABLE_FIRST * candidate["runnable"]
-        )
-        value += math.log(max(1.0, candidate["critical_path_ms"]))
+        value = urgency(seen.classes, candidate, parameters, seen.num_executors)
         if value > best_value:
             best, best_value = stage, value
     return best

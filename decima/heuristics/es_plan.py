@@ -1,8 +1,11 @@
 """What the scoring rule would choose in a whole round, from one look at it.
 
-`es_rule.decide` is asked for one choice after the other and judges every job anew each time. Here
-the choices of a round are worked out together, and only the job that seems best is judged anew: J
-judgements and one for each executor given, where the rule itself takes J for each choice.
+`es_classes.decide` is asked for one choice after the other and judges every job anew each time.
+Here the choices of a round are worked out together, and only the job that seems best is judged
+anew: J judgements and one for each executor given, where the rule itself takes J for each choice.
+
+With several classes of executors a plan ends where a class runs out before a stage has what the
+rule would give it: the round is then due again.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from decima.heuristics import es_classes
 from decima.heuristics.compiled import Numbers
 from decima.heuristics.es_rule import (
     SIZE,
@@ -21,14 +25,18 @@ from decima.heuristics.es_rule import (
     judge,
 )
 from decima.heuristics.stages import is_more_critical
+from decima.heuristics.tetris import is_on_offer
 from decima.kernels import kernel
-from spark_sim.tables import NONE, Table
+from spark_sim.tables import ANY, NONE, Table
 from traces.numbers import Float64, Int64
+
+_CLASSES = len(es_classes.CLASS_PARAMETERS)
 
 
 class Choosing(NamedTuple):
     """Of one round: what there is, and what the rule makes of it. J jobs, O open stages."""
 
+    classes: Table  # (C,) CLASS; what the plan has given is taken off `on_offer`
     jobs: Table  # JOB
     stages: Table  # STAGE
     job_row: Int64  # (J,) rows of `jobs`
@@ -41,36 +49,66 @@ class Choosing(NamedTuple):
     score: Float64  # (J,)
     now: Float64  # (J,) scratch: the present score, -inf where the job may take none
     candidate: Int64  # (J,) scratch: its stage among the O, or NONE
+    candidate_kind: Int64  # (J,) scratch: the class that the stage would now get executors of
     taken: Int64  # (J,) filled: executors that the rule gives the job
     rank: Int64  # (O,) filled: which choice the stage is, NONE if it is none
+    kind: Int64  # (O,) filled: the class that it would get its executors of, or ANY
+
+
+class Weights(NamedTuple):
+    """Of the rule."""
+
+    classes: Numbers  # `es_classes.CLASS_PARAMETERS`
+    world: Numbers  # `es_rule.PARAMETERS`, as they hold in this world
 
 
 @kernel
 def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
-    """Fill in what the rule would choose; returns how many choices it would make."""
-    start = first_of_world(parameters, around)
-    parameters = parameters[start : start + SIZE]
+    """Fill in what the rule would choose; returns how many choices it would make.
+
+    `parameters` are `es_classes.ALL_PARAMETERS`.
+    """
+    own, rules = parameters[:_CLASSES], parameters[_CLASSES:]
+    first = first_of_world(rules, around)
+    weights = Weights(own, rules[first : first + SIZE])
     left = round_.on_offer
     for entry in range(round_.first_open[0], round_.first_open[len(round_.job_row)]):
         round_.rank[entry] = NONE
+        round_.kind[entry] = _usual_kind(round_, weights, entry)
     for job in range(len(round_.job_row)):
         round_.taken[job] = 0
         round_.gate[job] = round_.score[job] = 0.0
-        _judge_next(round_, parameters, around, job, left)
+        _judge_next(round_, weights, around, job, left)
     count = 0
     while left > 0:
         best, second = _best_two(round_.now)
         if best == NONE:
             break
-        # Executors given meanwhile change what share of those left is in the job.
-        _judge_again(round_, parameters, around, best, left)
-        if round_.now[best] < second:
+        # Executors given meanwhile change what share of those left is in the job, and which class.
+        _judge_again(round_, weights, around, best, left)
+        if round_.now[best] < second or round_.now[best] == -math.inf:
             continue
-        left -= _give(round_, parameters, around, best, second, left)
+        wanted = _wanted(round_, weights, around, best, second, left)
+        given = _taken_off(round_, best, wanted)
+        left -= given
+        round_.taken[best] += wanted
         round_.rank[round_.candidate[best]] = count
+        round_.kind[round_.candidate[best]] = round_.candidate_kind[best]
         count += 1
-        _judge_next(round_, parameters, around, best, left)
+        if given < wanted:
+            break
+        _judge_next(round_, weights, around, best, left)
     return count
+
+
+@kernel
+def _usual_kind(round_: Choosing, weights: Weights, entry: int) -> int:
+    """The class that the rule would take for a stage; the smallest where it would wait."""
+    if len(round_.classes) == 1:
+        return ANY
+    stage = round_.stages[round_.open_stage[entry]]
+    found = es_classes.largest(round_.classes, stage, weights.classes)
+    return int(found) if found != NONE else int(_smallest(round_, entry))
 
 
 @kernel
@@ -90,46 +128,79 @@ def _best_two(now: Float64) -> tuple[int, float]:
 
 @kernel
 def _judge_next(
-    round_: Choosing, parameters: Numbers, around: Surroundings, job: int, left: int
+    round_: Choosing, weights: Weights, around: Surroundings, job: int, left: int
 ) -> None:
     """Make the job's next stage its candidate, and judge it."""
-    round_.candidate[job] = _next_stage(round_, job, around.num_executors)
+    round_.candidate[job] = _next_stage(round_, weights, job, around.num_executors)
     round_.now[job] = -math.inf
     if left > 0 and round_.candidate[job] != NONE:
-        gate = _judge_again(round_, parameters, around, job, left)
+        gate, score = _judge_again(round_, weights, around, job, left)
         if round_.taken[job] == 0:
             round_.gate[job] = gate
-            round_.score[job] = round_.now[job]
+            round_.score[job] = score
         if gate <= 0.0 and _held(round_, job) > 0:
             round_.now[job] = -math.inf
 
 
 @kernel
 def _judge_again(
-    round_: Choosing, parameters: Numbers, around: Surroundings, job: int, left: int
-) -> float:
-    """Note the present score of the job's candidate; returns its gate."""
-    gate, score = judge(parameters, _features(round_, around, job, 0, left))
+    round_: Choosing, weights: Weights, around: Surroundings, job: int, left: int
+) -> tuple[float, float]:
+    """Note the present score of the job's candidate, if it may have executors; gate and score."""
+    gate, score = judge(weights.world, _features(round_, around, job, 0, left))
     round_.now[job] = score
-    return gate
+    round_.candidate_kind[job] = ANY
+    if len(round_.classes) > 1:
+        stage = round_.stages[round_.open_stage[round_.candidate[job]]]
+        kind = es_classes.largest(round_.classes, stage, weights.classes)
+        round_.candidate_kind[job] = kind
+        if kind == NONE:
+            round_.now[job] = -math.inf
+        else:
+            round_.now[job] += es_classes.bonus(round_.classes, stage, weights.classes, kind)
+    return gate, score
 
 
 @kernel
-def _next_stage(round_: Choosing, job: int, num_executors: int) -> int:
-    """As `stages.on_critical_path`, among the job's stages that are not chosen yet."""
+def _next_stage(round_: Choosing, weights: Weights, job: int, num_executors: int) -> int:
+    """The job's most urgent stage among those that are not chosen yet and may be."""
     if _held(round_, job) >= num_executors:
         return NONE
     best = NONE
     for entry in range(round_.first_open[job], round_.first_open[job + 1]):
         if round_.rank[entry] != NONE:
             continue
-        if best == NONE:
-            best = entry
+        if len(round_.classes) > 1 and _smallest(round_, entry) == NONE:
             continue
-        leader = round_.stages[round_.open_stage[best]]
-        if is_more_critical(round_.stages[round_.open_stage[entry]], leader):
+        if best == NONE or _is_more_urgent(round_, weights, num_executors, entry, best):
             best = entry
     return best
+
+
+@kernel
+def _smallest(round_: Choosing, entry: int) -> int:
+    """The smallest class left on offer that can hold the stage, or NONE."""
+    stage = round_.stages[round_.open_stage[entry]]
+    for kind in range(len(round_.classes)):
+        if is_on_offer(round_.classes, stage, kind):
+            return kind
+    return NONE
+
+
+@kernel
+def _is_more_urgent(
+    round_: Choosing, weights: Weights, num_executors: int, entry: int, leader: int
+) -> bool:
+    """As `stages.on_critical_path`; with several classes as `es_classes` does."""
+    one = round_.stages[round_.open_stage[entry]]
+    other = round_.stages[round_.open_stage[leader]]
+    if len(round_.classes) == 1:
+        return bool(is_more_critical(one, other))
+    classes, rule = round_.classes, weights.classes
+    return bool(
+        es_classes.urgency(classes, one, rule, num_executors)
+        > es_classes.urgency(classes, other, rule, num_executors)
+    )
 
 
 @kernel
@@ -138,9 +209,9 @@ def _held(round_: Choosing, job: int) -> int:
 
 
 @kernel
-def _give(
+def _wanted(
     round_: Choosing,
-    parameters: Numbers,
+    weights: Weights,
     around: Surroundings,
     job: int,
     second: float,
@@ -148,15 +219,29 @@ def _give(
 ) -> int:
     """Executors for the candidate of the best job: while its gate is open, its score the best."""
     row = round_.stages[round_.open_stage[round_.candidate[job]]]
+    if len(round_.classes) > 1:
+        kind = round_.candidate_kind[job]
+        second -= es_classes.bonus(round_.classes, row, weights.classes, kind)
     demand = row["num_tasks"] - row["covered"]
     most = min(left, demand, around.num_executors - _held(round_, job))
-    given = 1
-    while given < most:
-        gate, score = judge(parameters, _features(round_, around, job, given, left))
+    wanted = 1
+    while wanted < most:
+        gate, score = judge(weights.world, _features(round_, around, job, wanted, left))
         if gate <= 0.0 or score <= second:
             break
-        given += 1
-    round_.taken[job] += given
+        wanted += 1
+    return int(wanted)
+
+
+@kernel
+def _taken_off(round_: Choosing, job: int, wanted: int) -> int:
+    """Take executors of the candidate's class off what is on offer; how many there were."""
+    kind = round_.candidate_kind[job]
+    if kind == ANY:
+        return wanted
+    row = round_.classes[kind]
+    given = min(wanted, row["on_offer"])
+    row["on_offer"] -= given
     return int(given)
 
 

@@ -48,7 +48,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         if stage == NONE:
             continue
         for kind in range(len(seen.classes)):
-            if is_on_offer(seen, stage, kind):
+            if is_on_offer(seen.classes, seen.stages[stage], kind):
                 score = parameters[PACKING] * alignment(seen, stage, kind) - left
                 if score > best_score:
                     best, best_kind, best_limit, best_score = stage, kind, limit, score

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
+
+Row = Mapping[str, Any]
+"""a row of a table, by column"""
 
 
 @kernel
@@ -26,10 +31,10 @@ def first_runnable(seen: Observation, job: int) -> int:
 
 
 @kernel
-def _sooner(candidate: dict[str, int], best: dict[str, int]) -> bool:
+def _sooner(candidate: Row, best: Row) -> bool:
     if candidate["runnable"] != best["runnable"]:
-        return candidate["runnable"] > best["runnable"]
-    return candidate["runnable"] == 1 and candidate["order"] < best["order"]
+        return bool(candidate["runnable"] > best["runnable"])
+    return bool(candidate["runnable"] == 1 and candidate["order"] < best["order"])
 
 
 @kernel
@@ -54,11 +59,11 @@ def on_critical_path(seen: Observation, job: int) -> int:
 
 
 @kernel
-def is_more_critical(candidate: dict[str, float], leader: dict[str, float]) -> bool:
+def is_more_critical(candidate: Row, leader: Row) -> bool:
     """Whether a stage comes before another of its job: runnable ones first, longest path first."""
     if candidate["runnable"] != leader["runnable"]:
-        return candidate["runnable"] > leader["runnable"]
-    return candidate["critical_path_ms"] > leader["critical_path_ms"]
+        return bool(candidate["runnable"] > leader["runnable"])
+    return bool(candidate["critical_path_ms"] > leader["critical_path_ms"])
 
 
 @kernel

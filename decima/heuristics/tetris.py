@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 
 from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.stages import Row
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import LEAST_WORK_MS, NONE
+from spark_sim.tables import LEAST_WORK_MS, NONE, Table
 
 WORK_WEIGHT = 0
 """position in the parameters: w"""
@@ -39,7 +40,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
             if seen.stages[stage]["open"] == 0:
                 continue
             for kind in range(len(seen.classes)):
-                if not is_on_offer(seen, stage, kind):
+                if not is_on_offer(seen.classes, seen.stages[stage], kind):
                     continue
                 score = alignment(seen, stage, kind) - penalty
                 if score > best_score:
@@ -48,10 +49,11 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
 
 
 @kernel
-def is_on_offer(seen: Observation, stage: int, kind: int) -> bool:
-    if len(seen.classes) == 1:
+def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
+    """Whether there is an executor of the class, which can hold a task of the row `stage`."""
+    if len(classes) == 1:
         return True
-    return bool(seen.classes[kind]["on_offer"] > 0 and seen.stages[stage]["fits"] & (1 << kind))
+    return bool(classes[kind]["on_offer"] > 0 and stage["fits"] & (1 << kind))
 
 
 @kernel

@@ -16,7 +16,7 @@ import numpy as np
 from decima.agent.model import shared_model
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.explain.decision import Explanation, StageShown, explain_decision
+from decima.explain.decision import Explanation, StageShown, explain_decision, memory_gb
 from decima.explain.moments import Moment, moments
 from decima.explain.words import in_words, reasons
 from decima.policies import Heuristic, is_learned, model_path
@@ -121,6 +121,7 @@ def _taken(found: Explanation) -> dict[str, Any] | None:
         "job": found.taken.job.arrival,
         "stage": found.taken.name,
         "limit": found.taken_limit,
+        "memory_gb": found.taken_memory_gb,
     }
 
 
@@ -151,4 +152,5 @@ def _choice(workload: Workload, seen: Observation, action: Action) -> dict[str, 
         "job": number,
         "stage": stages[action.stage - int(job["first_stage"])].name,
         "limit": action.limit,
+        "memory_gb": memory_gb(seen, action.kind),
     }

@@ -46,6 +46,10 @@ class WorkloadConfig:
     protocol: str = "executors"
     moving_delay_s: float = 2.0
     warmup_delay_s: float = 1.0
+    classes: Maybe[str] = None
+    """executors of several sizes, as `decima evaluate --classes`; they add up to `executors`"""
+    demands: Literal["trace", "drawn"] = "trace"
+    """"drawn": what tasks need of memory is drawn, as `decima evaluate --demands`"""
     settings: tuple[Mapping[str, Any], ...] = ()
     """instead of all this: keys as in a file of settings (`decima.evaluation.settings_file`)"""
 
@@ -66,6 +70,8 @@ class WorkloadConfig:
             protocol=self.protocol,
             moving_delay_s=self.moving_delay_s,
             warmup_delay_s=self.warmup_delay_s,
+            classes=self.classes,
+            demands=self.demands,
         )
         gaps = (replace(base, interarrival_s=gap) for gap in self.interarrival_s)
         batches = (replace(base, arrivals="batch", jobs=jobs) for jobs in self.batch_jobs)

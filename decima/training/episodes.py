@@ -17,6 +17,7 @@ from decima.policies import Heuristic
 from decima.training.config import TrainConfig
 from rl.schedules import Curriculum
 from spark_sim import Simulator, Streams
+from spark_sim.cluster import parse_classes
 from spark_sim.tables import State
 from spark_sim.vector import Run
 from traces import Trace
@@ -44,6 +45,8 @@ class Setting:
         one = self.config
         arriving = f"batch_{one.jobs}" if self.is_batch else f"gap_{one.interarrival_s:.3g}s"
         place = "slots" if one.protocol == "session" else "executors"
+        if one.classes is not None:
+            place += f"_of_{len(parse_classes(one.classes))}_sizes"
         return f"{self.number}.{Path(one.trace).stem}.{one.executors}_{place}.{arriving}"
 
     @property

@@ -14,7 +14,7 @@ from decima.agent.plans import Plans
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep, Step
 from decima.agent.scales import Scales
-from decima.heuristics.es_rule import WORLD_PARAMETERS
+from decima.heuristics.es_classes import ALL_PARAMETERS
 from decima.policies import Heuristic
 from decima.training.config import TrainConfig
 from decima.training.costs import cost_at
@@ -152,8 +152,8 @@ class Brancher:
     ) -> None:
         self._config = config
         numbers = network.rule.numpy()
-        rule = dict(zip(WORLD_PARAMETERS, numbers.tolist(), strict=True))
-        self._rule = Heuristic("es_rules", rule)
+        rule = dict(zip(ALL_PARAMETERS, numbers.tolist(), strict=True))
+        self._rule = Heuristic("es_classes", rule)
         key = (iteration, episodes[0].number, _STATES_STREAM)
         self._rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=key))
         # The rule's own run tells about how many states there will be to choose from, and what it
@@ -211,7 +211,7 @@ def _begin(wanted: Preferences, row: int, length: int) -> bytes:
     """The first `length` entries of a plan, as far as it has so many."""
     first = int(wanted.ptr[row])
     last = min(first + length, int(wanted.ptr[row + 1]))
-    return wanted.stage[first:last].tobytes() + wanted.limit[first:last].tobytes()
+    return b"".join(part[first:last].tobytes() for part in wanted[1:])
 
 
 def _chance(rule: Heuristic, arrays: TraceArrays, episode: Episode, states: int) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.dispatch import advance, assign
+from spark_sim.kernels.opening import is_on_offer
 from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces.numbers import Int64
 
@@ -19,6 +20,7 @@ class Preferences(NamedTuple):
     ptr: Int64  # (B + 1,) simulation b has the entries ptr[b]:ptr[b + 1]
     stage: Int64  # (K,) row
     limit: Int64  # (K,) of the stage's job, if the stage is chosen
+    kind: Int64  # (K,) class of the executors, row of CLASS; or ANY
 
 
 @kernel
@@ -26,7 +28,8 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     """Choose by the preferences of simulation `index` until its round ends, then run on.
 
     A stage whose job has reached its limit by then is passed over. Where choosing opens a stage
-    that is not among the preferences, they end there, and the round is due again.
+    that is not among the preferences, or a class has run out before a stage has what it is to have,
+    they end there, and the round is due again.
 
     Returns how the run stands (DECIDE or how it ended) and how many entries were looked at.
     """
@@ -40,10 +43,26 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
         row = state.stages[stage]
         if row["open"] == 0 or state.jobs[row["job"]]["held"] >= wanted.limit[entry]:
             continue
-        others = state.clock[0]["open_stages"] - 1
-        status = assign(state, stage, wanted.limit[entry], ANY)
+        kind = wanted.kind[entry]
+        if kind != ANY and not is_on_offer(state, stage, kind):
+            return DECIDE, used - 1
+        known = state.clock[0]["open_stages"] - 1
+        status = assign(state, stage, wanted.limit[entry], kind)
         if status == DONE:
             return advance(state), used
-        if status != DECIDE or state.clock[0]["open_stages"] > others:
+        if len(state.classes) > 1:  # then a choice may also close others
+            known = _count_open(state, wanted.stage, first, last)
+        has_run_out = kind != ANY and row["open"] == 1
+        if status != DECIDE or state.clock[0]["open_stages"] > known or has_run_out:
             return status, used
     return DECIDE, last - first
+
+
+@inlined_kernel
+def _count_open(state: State, stage: Int64, first: int, last: int) -> int:
+    """How many of the entries may be chosen."""
+    count = 0
+    for entry in range(first, last):
+        if stage[entry] != NONE and state.stages[stage[entry]]["open"] == 1:
+            count += 1
+    return count

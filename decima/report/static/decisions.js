@@ -4,7 +4,8 @@ const MARK = { time_s: null };
 
 function choiceWords(choice) {
   if (choice === null) return "leaves the rest idle";
-  return `job ${choice.job}, ${stageWords(choice.stage)}, up to ${choice.limit} executors`;
+  const size = choice.memory_gb === null ? "" : ` of ${choice.memory_gb} GB`;
+  return `job ${choice.job}, ${stageWords(choice.stage)}, up to ${choice.limit} executors${size}`;
 }
 
 function tableOf(headings, rows) {

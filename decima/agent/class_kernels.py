@@ -1,0 +1,61 @@
+"""Compiled: the columns `decima.agent.columns.CLASS`, and what tells of classes in others.
+
+Plain loops over flat arrays, paid for by `benchmarks/policy_speed.py`.
+"""
+
+from __future__ import annotations
+
+from decima.agent.column_arrays import ClassColumns
+from decima.agent.scene import Scene
+from decima.heuristics.es_classes import scarcity
+from decima.heuristics.stages import Row
+from decima.heuristics.tetris import is_on_offer
+from decima.kernels import inlined_kernel
+
+
+@inlined_kernel
+def scarcity_and_need(scene: Scene, decision: int, stage: Row) -> tuple[float, float]:
+    """Columns "scarce" and "need" of a stage."""
+    classes = scene.classes[decision]
+    if len(classes) == 1:
+        return 0.0, 0.0
+    scarce = scarcity(classes, stage, scene.num_executors[decision])
+    return scarce, stage["memory_mb"] / classes[-1]["memory_mb"]
+
+
+@inlined_kernel
+def describe_classes(
+    scene: Scene, decision: int, of: tuple[int, int, int], row: int, out: ClassColumns
+) -> int:
+    """Write the columns of the classes that a stage may be given; returns the row behind them.
+
+    Args:
+        scene: where the decision is due.
+        decision: number in the scene.
+        of: the stage's index among the open ones, its row, and the class that the rule would take.
+        row: the first to write.
+        out: arrays to fill.
+    """
+    index, number, ruled = of
+    out.ptr[index] = row
+    classes = scene.classes[decision]
+    if len(classes) == 1:
+        return row
+    stage = scene.stages[number]
+    executors = float(scene.num_executors[decision])
+    for kind in range(len(classes)):
+        if not is_on_offer(classes, stage, kind):
+            continue
+        one = classes[kind]
+        out.kind[row] = kind
+        out.stage[row] = index
+        x = out.x[row]
+        x[0] = one["memory_mb"] / classes[-1]["memory_mb"]
+        x[1] = stage["memory_mb"] / one["memory_mb"]
+        x[2] = one["on_offer"] / executors
+        x[3] = one["on_offer"] / one["count"]
+        x[4] = one["count"] / executors
+        x[5] = 1.0 if stage["fits"] & ((1 << kind) - 1) != 0 else 0.0
+        x[6] = 1.0 if kind == ruled else 0.0
+        row += 1
+    return row
