@@ -84,8 +84,10 @@ class Workload:
         bad = first_misfit(arrays, cluster)
         if bad is not None:
             job = trace.jobs[bad.job]
+            way_out = "" if config.demands == "drawn" else ' (demands "drawn" draws it)'
             raise ConfigError(
-                f"job {job.name!r:.60}, stage {job.stages[bad.stage].name!r:.60}: {bad.why}"
+                f"job {job.name!r:.60}, stage {job.stages[bad.stage].name!r:.60}: "
+                f"{bad.why}{way_out}"
             )
         return cls(trace, arrays)
 

@@ -18,7 +18,8 @@ from decima.training.config import TrainConfig
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
-    REFERENCES,
+    ABOVE,
+    REFERENCE,
     AverageJct,
     Ground,
     Playing,
@@ -26,6 +27,7 @@ from decima.training.rollouts import (
     Validating,
     Validation,
     by_setting,
+    compared_with,
     initial_network,
     play,
     validate,
@@ -220,12 +222,17 @@ class DecimaLearner:
             settings; the same by setting; and "above_NAME" against the other heuristics.
         """
         if not self._references:
-            self._references = self._validated(REFERENCES, None)
+            names = compared_with(self._ground.value.source.settings)
+            self._references = self._validated(names, None)
         found = self._validated((None,), self._averaged)[None]
-        fair = self._references[REFERENCES[0]]
+        fair = self._references[REFERENCE]
         return {
             "score": _percent(found, fair),
-            **{f"above_{name}": _percent(found, self._references[name]) for name in REFERENCES[1:]},
+            **{
+                f"{ABOVE}{name}": _percent(found, reference)
+                for name, reference in self._references.items()
+                if name != REFERENCE
+            },
             **{
                 f"{label}_percent": _percent({label: found[label]}, {label: fair[label]})
                 for label in found

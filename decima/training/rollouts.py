@@ -6,7 +6,7 @@ A task plays neighbours of one setting side by side. Which ones, the configurati
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -30,7 +30,10 @@ from spark_sim.metrics import measure
 from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64
 
-REFERENCES = ("strict_fair", "es_rules", "es_rule", "tuned_srw", "tuned_weighted_fair")
+REFERENCE = "strict_fair"
+ABOVE = "above_"
+"""before the name of another heuristic: percent above its average JCT"""
+_OTHERS = ("es_rules", "es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the first one above all"""
 
 AverageJct = dict[str, list[float]]
@@ -83,7 +86,7 @@ class Rollouts(NamedTuple):
     jct_s: list[float]
     """average JCT of each run"""
     reference_jct_s: list[float]
-    """of each episode under the first of `REFERENCES`"""
+    """of each episode under `REFERENCE`"""
 
 
 class Playing(NamedTuple):
@@ -114,8 +117,14 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
         [measure(state).avg_jct_s for state in batch.states],
-        reference_jct_s(own, arrays, REFERENCES[0]),
+        reference_jct_s(own, arrays, REFERENCE),
     )
+
+
+def compared_with(settings: Sequence[Setting]) -> tuple[str, ...]:
+    """The heuristics whose validation a network's is compared with, `REFERENCE` first."""
+    is_classed = any(one.config.classes is not None for one in settings)
+    return (REFERENCE, *_OTHERS, *(("es_classes",) if is_classed else ()))
 
 
 class Validating(NamedTuple):

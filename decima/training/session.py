@@ -10,7 +10,7 @@ from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
 from decima.training.config import TrainConfig, config_from
 from decima.training.learner import ALL_HERE, Crews, DecimaLearner
-from decima.training.rollouts import REFERENCES
+from decima.training.rollouts import ABOVE, REFERENCE
 from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
 from rl.loop import TrainingResult, train
@@ -68,15 +68,17 @@ def verdict(folder: RunFolder, best_iteration: int) -> str:
     score = found["score"]
     share = 1 + score / 100
     others = {
-        name: 100 * (share / (1 + found[f"above_{name}"] / 100) - 1) for name in REFERENCES[1:]
+        name.removeprefix(ABOVE): 100 * (share / (1 + above / 100) - 1)
+        for name, above in found.items()
+        if name.startswith(ABOVE)
     }
     best = min(others, key=lambda name: others[name])
-    reached = f"{score:+.1f} % against {REFERENCES[0]} on held-back sequences"
+    reached = f"{score:+.1f} % against {REFERENCE} on held-back sequences"
     if score < min(0.0, others[best]):
         return (
             f"{reached}; the best heuristic, {best}, reaches {others[best]:+.1f} %: use the model"
         )
-    instead = best if others[best] < 0 else REFERENCES[0]
+    instead = best if others[best] < 0 else REFERENCE
     return (
         f"{reached}, where {best} reaches {others[best]:+.1f} %: train longer, or use {instead} "
         "(`decima tune` and `decima fit-rule` fit heuristics to a workload)"
@@ -104,7 +106,7 @@ def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dic
         "iterations": result.state.next_iteration,
         "best_iteration": best,
         "trained_s": round(result.state.elapsed_s, 1),
-        "validation_percent_against": REFERENCES[0],
+        "validation_percent_against": REFERENCE,
         "validation": _validation(folder, best),
         "environment": json.loads(folder.environment_file.read_text("utf-8")),
         "config": config.to_json(),
