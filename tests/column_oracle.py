@@ -22,12 +22,13 @@ from spark_sim import Observation
 RULED = {"gate", "score", "given", "planned", "place", "ruled", "off"}
 """columns that tell of the rule"""
 
-TROUBLE, PACKING, HOLD = (HEURISTICS["es_classes"].defaults[name] for name in CLASS_PARAMETERS)
+SHIPPED = HEURISTICS["es_classes"].defaults
+TROUBLE, PACKING, LARGE_FIRST = (SHIPPED[name] for name in CLASS_PARAMETERS)
 
 
 def rule_numbers(weights: Mapping[str, float]) -> NDArray[np.float64]:
     """Of the shipped numbers for classes and a scoring rule, as the network holds them."""
-    return np.array([TROUBLE, PACKING, HOLD, *(weights[name] for name in PARAMETERS)])
+    return np.array([TROUBLE, PACKING, LARGE_FIRST, *(weights[name] for name in PARAMETERS)])
 
 
 def log2_share(ratio: float) -> float:
@@ -193,16 +194,9 @@ class Oracle:
         return max(stages, key=lambda one: (one.runnable, one.path_ms, -one.row))
 
     def kind(self, stage: StageNow, offered: list[int]) -> int | None:
-        """The largest class that is not kept for others; None: all are."""
-        return max(
-            (
-                kind
-                for kind in stage.fits
-                if offered[kind] > 0
-                and (kind == stage.fits[0] or offered[kind] > HOLD * self.classes[kind][1])
-            ),
-            default=None,
-        )
+        """The smallest class on offer that can hold its tasks, or the largest; None: no class."""
+        hosts = [kind for kind in stage.fits if offered[kind] > 0]
+        return None if not hosts else hosts[-1 if LARGE_FIRST else 0]
 
     def bonus(self, stage: StageNow, kind: int) -> float:
         largest_mb = self.classes[-1][0]
@@ -331,10 +325,7 @@ class Oracle:
         if not self.is_classed:
             return {}
         offered = [on_offer for _, _, on_offer in self.classes]
-        usual = self.kind(stage, offered)
-        if usual is None:
-            usual = min(kind for kind in stage.fits if offered[kind])
-        ruled = self.plan.kinds.get(stage.row, usual)
+        ruled = self.plan.kinds.get(stage.row, self.kind(stage, offered))
         return {
             kind: {
                 "size": self.classes[kind][0] / self.classes[-1][0],

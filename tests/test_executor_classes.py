@@ -157,18 +157,15 @@ def test_what_large_executors_waste_is_counted_by_class() -> None:
 # --- a rule that chooses classes ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("hold", "big_s"), [(0.5, 10.0), (-1.0, 17.0)])
-def test_large_executors_are_kept_for_those_who_need_them(hold: float, big_s: float) -> None:
-    """A little job a second on one small executor and two large ones, then the big job at 3 s.
-
-    The first takes a large one. With half of the class held the second takes the small one, the
-    third waits, and the big job finds a large one; else it waits for the first to end at 10 s.
+@pytest.mark.parametrize(("large_first", "big_s"), [(0.0, 10.0), (1.0, 18.0)])
+def test_small_executors_first_or_large_ones(large_first: float, big_s: float) -> None:
+    """A task of 10 s that fits both, then at 2 s one that only the large executor can hold: it
+    starts at once, or waits until that is free.
     """
-    little = [job(f"little {n}", needing(SMALL, stage("a", 1, 10_000))) for n in range(3)]
-    arrival_ms = [0.0, 1_000.0, 2_000.0, 3_000.0]
-    simulator = build([*little, BIG], cluster_of(1, 2), arrival_ms=arrival_ms)
-    Heuristic("es_classes", {**ES_CLASSES, "hold": hold}).play(simulator)
-    assert jct_s(simulator)[3] == big_s
+    either = job("either", needing(SMALL, stage("a", 1, 10_000)))
+    simulator = build([either, BIG], cluster_of(1, 1), arrival_ms=[0.0, 2_000.0])
+    Heuristic("es_classes", {**ES_CLASSES, "large_first": large_first}).play(simulator)
+    assert jct_s(simulator)[1] == big_s
 
 
 def test_with_one_class_it_is_es_rules() -> None:
@@ -462,17 +459,6 @@ def test_a_demand_of_nothing_or_too_much_is_refused(memory_mb: float) -> None:
     small = (ExecutorClass(1, memory_mb=SMALL / 2), ExecutorClass(1, memory_mb=SMALL))
     with pytest.raises(SimulationError, match=f"stage 0: its tasks need {memory_mb:g} MB"):
         build([wrong], Cluster(num_executors=2, classes=small))
-
-
-def test_an_executor_is_held_for_others_if_any_smaller_class_fits() -> None:
-    """With cores, the class just below may be one that cannot hold the task."""
-    classes = (
-        ExecutorClass(1, 2.0, 250.0), ExecutorClass(1, 1.0, 500.0), ExecutorClass(4, 2.0, 1000.0),
-    )  # fmt: skip
-    two_cores = replace(needing(250.0, stage("a", 1, 1_000)), cpu=2.0)
-    simulator = build([job("j", two_cores)], Cluster(num_executors=6, classes=classes))
-    found = Heuristic("es_classes", {**ES_CLASSES, "hold": 1.0}).decide(simulator.observation())
-    assert found.kind == 0, "the third class is kept: the first can hold it, the second cannot"
 
 
 def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:

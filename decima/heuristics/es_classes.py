@@ -5,12 +5,15 @@ r"""`es_rules` where executors are of several classes: it also says which class.
 s_i is the score of `es_rule` for job i; m_v and s_c are what a task of its stage v needs and what
 an executor of class c has, memory over that of the largest class. Inside a job the stage v is, as
 for the others, a runnable one with a long critical path p_u; one counts for longer that few
-executors can hold (H_u of N). An executor that a smaller class could stand in for is not given
-while at most a share h of its class is on offer: it is kept for those who need it.
+executors can hold (H_u of N). Of the classes on offer that can hold its tasks the smallest is c,
+or the largest.
 
 Which jobs may take an executor, and how many, is the rule's to say. With one class all of it is
-`es_rules`. What was tried besides and gained nothing: a price on memory left idle, large executors
-for short jobs first, and remaining work that counts more where few executors can do it.
+`es_rules`. Large executors first is one to three points better where no job is much larger than
+others, and may be twice as bad where a giant needs them: that is for `decima tune` to find. What
+was tried besides and gained nothing: a price on memory left idle, large executors for short jobs
+first, some of each class kept for those who need it, and remaining work that counts more where few
+executors can do it.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import ANY, NONE, Table
 
-CLASS_PARAMETERS = ("trouble", "packing", "hold")
-"""a, b, h"""
+CLASS_PARAMETERS = ("trouble", "packing", "large_first")
+"""a, b, and whether c is the largest (above 0) or the smallest"""
 ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.WORLD_PARAMETERS)
 """in the order of `Numbers`: those of `es_rules` come last"""
-_TROUBLE, _PACKING, _HOLD = range(3)
+_TROUBLE, _PACKING, _LARGE_FIRST = range(3)
 _FIRST = len(CLASS_PARAMETERS)
 _RUNNABLE_FIRST = 1e3
 """more than any logarithm of a critical path"""
@@ -53,7 +56,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         stage = _stage_of(seen, job, parameters)
         if held >= seen.num_executors or stage == NONE:
             continue
-        kind = largest(seen.classes, seen.stages[stage], parameters)
+        kind = class_of(seen.classes, seen.stages[stage], parameters)
         gate, score = es_rule.judge(rule, es_rule.describe(seen, stage, around, 0))
         if kind == NONE or (held > 0 and gate <= 0.0):
             continue
@@ -77,17 +80,15 @@ def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
 
 
 @kernel
-def largest(classes: Table, stage: Row, parameters: Numbers) -> int:
-    """The largest class that may be given to the stage; NONE if all are kept for others."""
-    best = NONE
+def class_of(classes: Table, stage: Row, parameters: Numbers) -> int:
+    """The class on offer that the stage would get executors of; NONE if none can hold its tasks."""
+    found = NONE
     for kind in range(len(classes)):
-        if not is_on_offer(classes, stage, kind):
-            continue
-        row = classes[kind]
-        has_smaller = stage["fits"] & ((1 << kind) - 1) != 0
-        if not has_smaller or row["on_offer"] > parameters[_HOLD] * row["count"]:
-            best = kind
-    return best
+        if is_on_offer(classes, stage, kind):
+            found = kind
+            if parameters[_LARGE_FIRST] <= 0.0:
+                break
+    return found
 
 
 @kernel

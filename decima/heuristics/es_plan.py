@@ -25,7 +25,6 @@ from decima.heuristics.es_rule import (
     judge,
 )
 from decima.heuristics.stages import is_more_critical
-from decima.heuristics.tetris import is_on_offer
 from decima.kernels import kernel
 from spark_sim.tables import ANY, NONE, Table
 from traces.numbers import Float64, Int64
@@ -74,7 +73,7 @@ def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
     left = round_.on_offer
     for entry in range(round_.first_open[0], round_.first_open[len(round_.job_row)]):
         round_.rank[entry] = NONE
-        round_.kind[entry] = _usual_kind(round_, weights, entry)
+        round_.kind[entry] = _class_of(round_, weights, entry)
     for job in range(len(round_.job_row)):
         round_.taken[job] = 0
         round_.gate[job] = round_.score[job] = 0.0
@@ -102,13 +101,14 @@ def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
 
 
 @kernel
-def _usual_kind(round_: Choosing, weights: Weights, entry: int) -> int:
-    """The class that the rule would take for a stage; the smallest where it would wait."""
+def _class_of(round_: Choosing, weights: Weights, entry: int) -> int:
+    """The class that the rule would now take for a stage, ANY where there is one, NONE if all that
+    could hold its tasks have run out.
+    """
     if len(round_.classes) == 1:
         return ANY
     stage = round_.stages[round_.open_stage[entry]]
-    found = es_classes.largest(round_.classes, stage, weights.classes)
-    return int(found) if found != NONE else int(_smallest(round_, entry))
+    return int(es_classes.class_of(round_.classes, stage, weights.classes))
 
 
 @kernel
@@ -152,7 +152,7 @@ def _judge_again(
     round_.candidate_kind[job] = ANY
     if len(round_.classes) > 1:
         stage = round_.stages[round_.open_stage[round_.candidate[job]]]
-        kind = es_classes.largest(round_.classes, stage, weights.classes)
+        kind = _class_of(round_, weights, round_.candidate[job])
         round_.candidate_kind[job] = kind
         if kind == NONE:
             round_.now[job] = -math.inf
@@ -170,21 +170,11 @@ def _next_stage(round_: Choosing, weights: Weights, job: int, num_executors: int
     for entry in range(round_.first_open[job], round_.first_open[job + 1]):
         if round_.rank[entry] != NONE:
             continue
-        if len(round_.classes) > 1 and _smallest(round_, entry) == NONE:
+        if len(round_.classes) > 1 and _class_of(round_, weights, entry) == NONE:
             continue
         if best == NONE or _is_more_urgent(round_, weights, num_executors, entry, best):
             best = entry
     return best
-
-
-@kernel
-def _smallest(round_: Choosing, entry: int) -> int:
-    """The smallest class left on offer that can hold the stage, or NONE."""
-    stage = round_.stages[round_.open_stage[entry]]
-    for kind in range(len(round_.classes)):
-        if is_on_offer(round_.classes, stage, kind):
-            return kind
-    return NONE
 
 
 @kernel
