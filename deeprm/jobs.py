@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -67,7 +68,7 @@ def stack(sets: list[Jobs]) -> Jobs:
     )
 
 
-def job_set(config: Config, jobs: list[tuple[int, int, tuple[int, ...]]]) -> Jobs:
+def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) -> Jobs:
     """One set of jobs made by hand: (arrival, duration, demands) each.
 
     Raises:
