@@ -16,7 +16,7 @@ from deeprm.evaluation import evaluate
 from deeprm.imitation import imitated
 from deeprm.jobs import Purpose, draw_jobs, seed_of
 from deeprm.learned import Learned, Seen
-from deeprm.models import new_network
+from deeprm.models import Model, check_same_network, new_network
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.schedulers import Draws
@@ -45,6 +45,15 @@ class DeepRmLearner:
         self._validation = draw_jobs(
             config.cluster, config.validation_sets, config.seed, Purpose.VALIDATION
         )
+
+    def begin_with(self, model: Model) -> None:
+        """Take over the weights of a model.
+
+        Raises:
+            DeepRmError: it is of another network.
+        """
+        check_same_network(model, self._config)
+        self.network.load_state_dict(model.network.state_dict())
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play N episodes on each job set, then move the weights once."""

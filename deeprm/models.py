@@ -76,6 +76,19 @@ def load_model(path: Path) -> Model:
     return Model(network, config, facts["card"])
 
 
+def check_same_network(model: Model, config: TrainConfig) -> None:
+    """Refuse a model whose weights a training with `config` cannot begin with.
+
+    Raises:
+        DeepRmError: it is of another kind, or made for a cluster of another shape.
+    """
+    if model.config.policy != config.policy or not model.network.fits(config.cluster):
+        raise DeepRmError(
+            f"a model on {model.config.policy} of its cluster cannot begin a training on "
+            f"{config.policy}, or its cluster has another shape"
+        )
+
+
 def _check_weights(path: Path, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     needed = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

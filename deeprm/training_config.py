@@ -37,6 +37,8 @@ class TrainConfig:
     """of RMSProp's mean of squares; the paper names none, this is the released code's"""
     entropy: float = 0.0
     """weight of an entropy bonus"""
+    initial: bool = False
+    """begin with the weights in the run folder's `initial.safetensors`"""
     imitation: int = 0
     """iterations at the beginning that imitate shortest job first instead"""
     validate_every: int = 10

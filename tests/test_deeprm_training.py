@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,14 +19,15 @@ from deeprm.evaluation import evaluate
 from deeprm.jobs import Purpose, draw_jobs
 from deeprm.learned import Learned
 from deeprm.learner import DeepRmLearner
-from deeprm.models import load_model, new_network
+from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.schedulers import SJF, Draws, RandomChoice
-from deeprm.session import MODEL, run_training
+from deeprm.session import MODEL, new_run, run_training
 from deeprm.settings import build
 from deeprm.training_config import TrainConfig
 from rl.baselines import TimedReturns, input_dependent_baseline
+from rl.checkpoint import load_tensors
 from rl.returns import undiscounted
 from rl.run_folder import RunFolder
 from tests.deeprm_clusters import TINY
@@ -126,6 +128,23 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, pol
     assert first == second
     assert len(first) == 4
     assert list((tmp_path / "whole" / "tensorboard").iterdir())
+
+
+def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
+    """Of a network of the same shape; a resumed run goes on with its own."""
+    path = tmp_path / "first.safetensors"
+    weights = new_network("image", TINY, torch.Generator().manual_seed(5)).state_dict()
+    save_model(path, SMALL, weights, {})
+    with new_run(tmp_path / "run", SMALL, path) as folder:
+        run_training(folder, time_limit_s=1e-9)
+        after, _ = load_tensors(folder.checkpoint_file)
+    rate = SMALL.learning_rate / math.sqrt(1 - SMALL.decay)
+    begun = torch.cat([one.flatten() for one in load_model(path).network.state_dict().values()])
+    assert (after["parameters"] - begun).abs().max() == pytest.approx(rate, rel=1e-3)
+
+    with pytest.raises(DeepRmError, match="cannot begin a training"):
+        new_run(tmp_path / "other", replace(SMALL, policy="compact"), path)
+    assert not (tmp_path / "other").exists()
 
 
 def test_whoever_imitates_becomes_like_the_teacher() -> None:
