@@ -17,6 +17,7 @@ from files.reading import parse_toml
 from rl.errors import RunError
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
+FIGURES = ("figure4", "figure5", "figure6", "figure7", "sizes")
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -129,7 +130,7 @@ def gather(runs: Path, out: Path) -> None:
 
 @main.command()
 @click.option("--out", required=True, type=_FOLDER, help="Folder for JSON, SVG and PNG.")
-@click.option("--figure", "figures", multiple=True, type=click.IntRange(4, 7), help="Default: all.")
+@click.option("--only", multiple=True, type=click.Choice(FIGURES), help="Default: all.")
 @click.option("--sets", default=100, show_default=True, type=click.IntRange(min=1))
 @click.option("--models", type=_OLD_FOLDER, help="Models other than those in the package.")
 def reproduce(out: Path, figures: tuple[int, ...], sets: int, models: Path | None) -> None:
@@ -144,11 +145,11 @@ def reproduce(out: Path, figures: tuple[int, ...], sets: int, models: Path | Non
 
     out.mkdir(parents=True, exist_ok=True)
     bench = Bench(Models(models), sets)
-    for number in figures or FIGURES:
-        found = FIGURES[number](bench)
-        path = out / f"figure{number}.json"
+    for name in only or FIGURES:
+        found = MEASURED[name](bench)
+        path = out / f"{name}.json"
         write_json(path, {"job_sets": sets, **found}, DeepRmError)
-        click.echo(", ".join(str(one) for one in (path, *draw(number, found, out))))
+        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
 
 
 @main.command()

@@ -7,7 +7,8 @@ tuning has seen. Source: DeepRM (HotNets 2016), section 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from deeprm.jobs import Purpose, draw_jobs
 from deeprm.learned import Learned
 from deeprm.objectives import Objective
 from deeprm.statistics import difference_percent, mean_of
-from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, Models, Training
+from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
 from deeprm.tables import Bool, Float64, Int32, Jobs
 from deeprm.training_config import ObjectiveName
 
@@ -26,6 +27,8 @@ SEED = 2016
 HELD_AT = 110
 """percent, of figure 7"""
 TUNING_SETS = 200
+SIZES = {1: 10, 2: 15, 4: 20}
+"""capacity, in that of the paper's cluster, and slots"""
 
 
 class Bench(NamedTuple):
@@ -51,7 +54,7 @@ class Bench(NamedTuple):
         jobs = self.jobs(load)
         return {name: evaluate(one, config, jobs, SEED) for name, one in found.items()}
 
-    def learned(self, kind: ObjectiveName | Literal["paper"], load: int) -> list[Outcome]:
+    def learned(self, kind: Kind, load: int) -> list[Outcome]:
         """one for each training there is."""
         config, jobs = self.cluster(load), self.jobs(load)
         return [
@@ -165,10 +168,37 @@ def _mean_over(one: Outcome, chosen: Bool) -> Float64:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall))
 
 
-FIGURES: Mapping[int, Callable[[Bench], dict[str, Any]]] = {
-    4: figure_4,
-    5: figure_5,
-    6: figure_6,
-    7: figure_7,
+def sizes(bench: Bench) -> dict[str, Any]:
+    """Slowdown on clusters of other sizes, of one network on numbers that was trained on the first.
+
+    The jobs stay as they are, and more of them come, so that the load does. Not in the paper.
+    """
+    models = bench.models.of("compact", SIZES_AT)
+    found: dict[str, Any] = {"load": SIZES_AT, "sizes": {}}
+    for times, slots in SIZES.items():
+        config = replace(
+            bench.cluster(SIZES_AT),
+            capacity=times * PAPER.capacity,
+            slots=slots,
+            arrival_trials=times * PAPER.arrival_trials,
+        )
+        jobs = draw_jobs(config, bench.sets, SEED, Purpose.TEST)
+        tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
+        others = {
+            name: evaluate(one, config, jobs, SEED).slowdown
+            for name, one in baselines(config, tuning, Objective.SLOWDOWN).items()
+        }
+        entry: dict[str, Any] = {n: mean_of(one[None]).to_json() for n, one in others.items()}
+        learned = [evaluate(Learned(one.network.frozen()), config, jobs, SEED) for one in models]
+        found["sizes"][str(times)] = entry | _compared("deeprm", learned, others)
+    return found
+
+
+FIGURES: Mapping[str, Callable[[Bench], dict[str, Any]]] = {
+    "figure4": figure_4,
+    "figure5": figure_5,
+    "figure6": figure_6,
+    "figure7": figure_7,
+    "sizes": sizes,
 }
-"""by their number in the paper"""
+"""by name; those of the paper by their number there"""

@@ -26,10 +26,10 @@ _DPI = 110
 Found = Mapping[str, Any]
 
 
-def draw(number: int, found: Found, out: Path) -> list[Path]:
-    """Write a figure as `figureN.svg` and `figureN.png` into the folder `out`."""
-    figure = DRAWN[number](found)
-    paths = [out / f"figure{number}.{ending}" for ending in ("svg", "png")]
+def draw(name: str, found: Found, out: Path) -> list[Path]:
+    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`."""
+    figure = DRAWN[name](found)
+    paths = [out / f"{name}.{ending}" for ending in ("svg", "png")]
     for path in paths:
         figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
@@ -127,10 +127,24 @@ def _figure_7(found: Found) -> Figure:
     return figure
 
 
-DRAWN: Mapping[int, Callable[[Found], Figure]] = {
-    4: _figure_4,
-    5: _figure_5,
-    6: _figure_6,
-    7: _figure_7,
+def _sizes(found: Found) -> Figure:
+    figure, (axes,) = _panels(1)
+    for name, colour in COLOURS.items():
+        times = [size for size, entry in found["sizes"].items() if name in entry]
+        entries = [found["sizes"][size][name] for size in times]
+        means = [entry["mean"] for entry in entries]
+        label = LABELS.get(name, "DeepRM on numbers")
+        axes.errorbar(times, means, _errors(entries), label=label, color=colour, capsize=2, lw=1.2)
+    axes.set(xlabel="size of the cluster (trained at 1)", ylabel="average slowdown", ylim=(0, None))
+    axes.legend()
+    return figure
+
+
+DRAWN: Mapping[str, Callable[[Found], Figure]] = {
+    "figure4": _figure_4,
+    "figure5": _figure_5,
+    "figure6": _figure_6,
+    "figure7": _figure_7,
+    "sizes": _sizes,
 }
-"""by their number in the paper"""
+"""by the name in `deeprm.figures.FIGURES`"""

@@ -1,7 +1,7 @@
 """The trainings behind the figures: one policy for each load and seed, and for each objective.
 
 Each seed begins with the paper's own recipe at 70 % (figure 6): 100 job sets that never change.
-Weights learned so fit these sets better than others. All policies that the figures compare go on
+Weights learned so fit these sets better than others. All other policies on images go on
 from there on job sets that are new in each iteration, a fifth as many, with a falling rate: it is
 cheaper, and better on job sets that nobody has seen (docs/deeprm.md has both).
 
@@ -11,6 +11,7 @@ objective at 130 %, figures 6 and 7 look into two of those.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -27,18 +28,22 @@ from rl.run_folder import RunFolder, read_run
 
 LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
 """percent"""
-FIRST_AT, OBJECTIVES_AT = 70, 130
-"""percent, of figures 6 and 5"""
+FIRST_AT, OBJECTIVES_AT, SIZES_AT = 70, 130, 90
+"""percent, of figures 6 and 5, and of the network that other cluster sizes are tried with"""
 SEEDS = (0, 1, 2)
 CURVES = "curves.json"
 _SOONEST = (110, 130, 150, 90, 70)
 
 
+Kind = ObjectiveName | Literal["paper", "compact"]
+
+
 class Training(NamedTuple):
     """One of the study."""
 
-    kind: ObjectiveName | Literal["paper"]
-    """the objective; "paper" is the paper's recipe, for slowdown"""
+    kind: Kind
+    """the objective; or for slowdown "paper", the paper's recipe, and "compact", numbers in place of
+    the image"""
     load: int
     """percent"""
     seed: int
@@ -51,20 +56,28 @@ class Training(NamedTuple):
     @property
     def first(self) -> Training | None:
         """The training whose weights this one begins with."""
-        return None if self.kind == "paper" else Training("paper", FIRST_AT, self.seed)
+        if self.kind in ("paper", "compact"):
+            return None
+        return Training("paper", FIRST_AT, self.seed)
 
     def config(self) -> TrainConfig:
         """Its settings; the defaults are the paper's."""
         cluster = PAPER.at_load(self.load / 100)
         if self.kind == "paper":
             return TrainConfig(cluster=cluster, seed=self.seed)
-        return TrainConfig(
-            cluster=cluster,
+        common = TrainConfig(cluster=cluster, seed=self.seed, job_sets=20, fresh_job_sets=True)
+        if self.kind == "compact":
+            return replace(
+                common,
+                policy="compact",
+                iterations=500,
+                learning_rate=3e-3,
+                final_learning_rate=3e-4,
+            )
+        return replace(
+            common,
             objective=self.kind,
-            seed=self.seed,
             iterations=400,
-            job_sets=20,
-            fresh_job_sets=True,
             final_learning_rate=1e-4,
             initial=True,
         )
@@ -98,6 +111,7 @@ def trainings() -> list[Training]:
         found.append(Training("paper", FIRST_AT, seed))
         found += [Training("slowdown", load, seed) for load in loads]
         found += [Training(name, OBJECTIVES_AT, seed) for name in others]
+        found.append(Training("compact", SIZES_AT, seed))
     return found
 
 
@@ -111,7 +125,7 @@ class Models:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = Path(str(files("deeprm") / "data")) if folder is None else folder
 
-    def of(self, kind: ObjectiveName | Literal["paper"], load: int) -> list[Model]:
+    def of(self, kind: Kind, load: int) -> list[Model]:
         """Those of all seeds that are there."""
         wanted = (Training(kind, load, seed) for seed in SEEDS)
         paths = (self._folder / f"{one.name}.safetensors" for one in wanted)

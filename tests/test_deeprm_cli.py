@@ -11,10 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 from matplotlib import image as images
 
+from deeprm import cli
 from deeprm.cli import main
 from deeprm.config import PAPER
 from deeprm.errors import DeepRmError
+from deeprm.figures import FIGURES
 from deeprm.models import load_model, new_network, save_model
+from deeprm.plots import DRAWN
 from deeprm.statistics import difference_percent, mean_of
 from deeprm.study import Models, Training, gather, trainings
 from deeprm.training_config import TrainConfig
@@ -106,9 +109,9 @@ def write_models(folder: Path, wanted: list[Training]) -> None:
 
 
 def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
-    """The paper's recipe, ten loads and three further objectives, of three seeds each."""
+    """The paper's recipe, ten loads, three further objectives, one network on numbers; thrice."""
     names = [one.name for one in trainings()]
-    assert len(names) == len(set(names)) == 42
+    assert len(names) == len(set(names)) == 45
     assert trainings()[0].config() == TrainConfig()
     for number, one in enumerate(trainings()):
         assert one.first is None or one.first in trainings()[:number]
@@ -141,11 +144,12 @@ def test_every_figure_is_measured_and_drawn(
 ) -> None:
     """With some models missing, as after an interrupted study."""
     monkeypatch.setattr("deeprm.figures.LOADS", (70, 110))
+    monkeypatch.setattr("deeprm.figures.SIZES", {1: 10, 2: 12})
     monkeypatch.setattr("deeprm.figures.TUNING_SETS", 2)
     monkeypatch.setattr("deeprm.statistics.RESAMPLES", 50)
     models = tmp_path / "models"
     wanted = [Training("slowdown", 110, seed) for seed in (0, 1)]
-    write_models(models, [*wanted, Training("completion", 130, 0)])
+    write_models(models, [*wanted, Training("completion", 130, 0), Training("compact", 90, 1)])
     curve = [{"iteration": 0, "mean_reward": -9.0, "max_reward": -5.0, "slowdown": 3.0}]
     (models / "curves.json").write_text(json.dumps({"paper-70-0": curve}))
     out = tmp_path / "figures"
@@ -154,7 +158,7 @@ def test_every_figure_is_measured_and_drawn(
 
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in out.iterdir()) == sorted(
-        f"figure{number}.{ending}" for number in (4, 5, 6, 7) for ending in ("json", "png", "svg")
+        f"{name}.{ending}" for name in FIGURES for ending in ("json", "png", "svg")
     )
     four = json.loads((out / "figure4.json").read_text())
     assert four["job_sets"] == 4
@@ -166,6 +170,8 @@ def test_every_figure_is_measured_and_drawn(
     assert list(json.loads((out / "figure6.json").read_text())["curves"]) == ["paper-70-0"]
     seven = json.loads((out / "figure7.json").read_text())
     assert 0.0 < seven["held_steps"]["mean"] < 1.0
+    larger = json.loads((out / "sizes.json").read_text())["sizes"]["2"]
+    assert larger["deeprm"]["trainings"] == 1
     assert set(seven["withheld_jobs_by_duration"]) <= {
         str(n) for n in [*range(1, 4), *range(10, 16)]
     }
@@ -187,6 +193,11 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     (rows,) = found.curves().values()
     assert [row["iteration"] for row in rows] == [0, 1]
     assert set(rows[0]) == {"iteration", "mean_reward", "max_reward", "slowdown"}
+
+
+def test_the_command_knows_every_figure() -> None:
+    """It names them itself, as to load them takes a second."""
+    assert set(FIGURES) == set(DRAWN) == set(cli.FIGURES)
 
 
 def test_an_interval_covers_the_mean_it_estimates() -> None:
