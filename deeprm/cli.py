@@ -77,8 +77,7 @@ def train(
     Ctrl-C stops after the current iteration; `--resume` goes on to the same result as if it had
     never stopped.
 
-        deeprm train --load 0.7 --out runs/deeprm
-        deeprm train --set policy=compact --set iterations=200 --out runs/compact
+    Example: deeprm train --load 0.7 --out runs/deeprm
     """
     # torch takes a second to load, which other commands need not wait for.
     from deeprm.session import new_run
@@ -102,7 +101,7 @@ def train(
 def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
     """Train all policies of the figures, one after another; goes on where it was stopped.
 
-    deeprm study --out runs/deeprm --only paper-70-0
+    Example: deeprm study --out runs/deeprm --only paper-70-0
     """
     from deeprm.study import trainings
     from rl.loop import StopReason
@@ -133,12 +132,15 @@ def gather(runs: Path, out: Path) -> None:
 @click.option("--only", multiple=True, type=click.Choice(FIGURES), help="Default: all.")
 @click.option("--sets", default=100, show_default=True, type=click.IntRange(min=1))
 @click.option("--models", type=_OLD_FOLDER, help="Models other than those in the package.")
-def reproduce(out: Path, figures: tuple[int, ...], sets: int, models: Path | None) -> None:
+def reproduce(out: Path, only: tuple[str, ...], sets: int, models: Path | None) -> None:
     """Measure and draw figures 4 to 7 of the paper, on job sets that no training has seen.
 
-    deeprm reproduce --out figures
+    And "sizes": a network on numbers, on clusters of other sizes than it was trained on.
+
+    Example: deeprm reproduce --out figures
     """
-    from deeprm.figures import FIGURES, Bench
+    from deeprm.figures import FIGURES as MEASURED
+    from deeprm.figures import Bench
     from deeprm.plots import draw
     from deeprm.study import Models
     from files.writing import write_json
@@ -169,7 +171,7 @@ def evaluate(
 ) -> None:
     """Compare models, and the heuristics, on unseen job sets.
 
-    deeprm evaluate --load 0.9 runs/deeprm/model.safetensors
+    Example: deeprm evaluate --load 0.9 runs/deeprm/model.safetensors
     """
     from deeprm.comparison import compare
 
@@ -190,7 +192,7 @@ def show(
 ) -> None:
     """Draw a cluster under shortest job first, or under a model, as in figure 2 of the paper (PNG).
 
-    deeprm show --load 1.3 -o cluster.png
+    Example: deeprm show --load 1.3 -o cluster.png
     """
     from deeprm.comparison import picture
 

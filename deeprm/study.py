@@ -42,8 +42,7 @@ class Training(NamedTuple):
     """One of the study."""
 
     kind: Kind
-    """the objective; or for slowdown "paper", the paper's recipe, and "compact", numbers in place of
-    the image"""
+    """the objective; or, for slowdown, "paper" (its recipe) and "compact" (a network on numbers)"""
     load: int
     """percent"""
     seed: int
