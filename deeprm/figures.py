@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from deeprm.config import PAPER, Config
 from deeprm.evaluation import Outcome, baselines, evaluate
 from deeprm.jobs import Purpose, draw_jobs
 from deeprm.learned import Learned
+from deeprm.models import Model
 from deeprm.objectives import Objective
 from deeprm.statistics import difference_percent, mean_of
 from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
@@ -27,6 +29,8 @@ SEED = 2016
 HELD_AT = 110
 """percent, of figure 7"""
 TUNING_SETS = 200
+PLAYS = 5
+"""episodes of a policy on each job set, as its actions are drawn"""
 SIZES = {1: 10, 2: 15, 4: 20}
 """capacity, in that of the paper's cluster, and slots"""
 
@@ -54,13 +58,31 @@ class Bench(NamedTuple):
         jobs = self.jobs(load)
         return {name: evaluate(one, config, jobs, SEED) for name, one in found.items()}
 
-    def learned(self, kind: Kind, load: int) -> list[Outcome]:
+    def learned(self, kind: Kind, load: int) -> list[Plays]:
         """one for each training there is."""
         config, jobs = self.cluster(load), self.jobs(load)
-        return [
-            evaluate(Learned(model.network.frozen()), config, jobs, SEED)
-            for model in self.models.of(kind, load)
-        ]
+        return [_played(model, config, jobs) for model in self.models.of(kind, load)]
+
+
+class Plays(NamedTuple):
+    """Episodes of one policy, which draws its actions: several on each job set."""
+
+    outcomes: list[Outcome]
+    """one episode on each job set, several times"""
+
+    def mean(self, of: Callable[[Outcome], Float64]) -> Float64:
+        """(S,) mean over the episodes of each job set."""
+        return np.asarray(np.mean([of(one) for one in self.outcomes], axis=0))
+
+
+def _played(model: Model, config: Config, jobs: Jobs) -> Plays:
+    scheduler = Learned(model.network.frozen())
+    return Plays([evaluate(scheduler, config, jobs, SEED + number) for number in range(PLAYS)])
+
+
+def _values(learned: list[Plays], of: Callable[[Outcome], Float64]) -> Float64:
+    """(P, S) of P trainings."""
+    return np.stack([plays.mean(of) for plays in learned])
 
 
 def figure_4(bench: Bench) -> dict[str, Any]:
@@ -80,12 +102,12 @@ def _at_load(bench: Bench, load: int) -> dict[str, Any]:
 
 
 def _compared(
-    name: str, learned: list[Outcome], others: Mapping[str, Float64]
+    name: str, learned: list[Plays], others: Mapping[str, Float64]
 ) -> dict[str, dict[str, Any]]:
     """Slowdown of some trainings, and how far that is from each of the others; {} without any."""
     if not learned:
         return {}
-    values = np.stack([one.slowdown for one in learned])
+    values = _values(learned, lambda one: one.slowdown)
     against = {other: difference_percent(values, one).to_json() for other, one in others.items()}
     entry = {**mean_of(values).to_json(), "trainings": len(learned), "percent_against": against}
     return {name: entry}
@@ -102,8 +124,8 @@ def figure_5(bench: Bench) -> dict[str, Any]:
     for name in names:
         learned = bench.learned(name, OBJECTIVES_AT)
         for objective in Objective if learned else ():
-            values = np.stack([one.measure(objective) for one in learned])
-            figure = {**mean_of(values).to_json(), "trainings": len(learned)}
+            measured = partial(Outcome.measure, objective=objective)
+            figure = {**mean_of(_values(learned, measured)).to_json(), "trainings": len(learned)}
             measures[objective.value][f"deeprm for {name}"] = figure
     return {"load": OBJECTIVES_AT, "measures": measures}
 
@@ -135,9 +157,10 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     found: dict[str, Any] = {"load": HELD_AT, "trainings": len(learned)}
     if not learned:
         return found
-    found["held_steps"] = mean_of(np.stack([one.held_steps for one in learned])).to_json()
-    durations = np.concatenate([one.duration[one.held] for one in learned])
-    exists = np.concatenate([one.duration[one.duration > 0] for one in learned])
+    found["held_steps"] = mean_of(_values(learned, lambda one: one.held_steps)).to_json()
+    played = [one for plays in learned for one in plays.outcomes]
+    durations = np.concatenate([one.duration[one.held] for one in played])
+    exists = np.concatenate([one.duration[one.duration > 0] for one in played])
     found["withheld_jobs_by_duration"] = _counts(durations)
     found["jobs_by_duration"] = _counts(exists)
     sizes: Mapping[str, Callable[[Outcome], Float64]] = {
@@ -146,7 +169,7 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     }
     found["slowdown"] = {
         size: {
-            "deeprm": mean_of(np.stack([of(one) for one in learned])).to_json(),
+            "deeprm": mean_of(_values(learned, of)).to_json(),
             "tetris": mean_of(of(tetris)[None]).to_json(),
         }
         for size, of in sizes.items()
@@ -189,7 +212,7 @@ def sizes(bench: Bench) -> dict[str, Any]:
             for name, one in baselines(config, tuning, Objective.SLOWDOWN).items()
         }
         entry: dict[str, Any] = {n: mean_of(one[None]).to_json() for n, one in others.items()}
-        learned = [evaluate(Learned(one.network.frozen()), config, jobs, SEED) for one in models]
+        learned = [_played(one, config, jobs) for one in models]
         found["sizes"][str(times)] = entry | _compared("deeprm", learned, others)
     return found
 
