@@ -20,6 +20,7 @@ from mkdocs.config import load_config
 
 from decima.cli.main import main
 from decima.training.config import TrainConfig, read_config
+from deeprm.cli import main as deeprm
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -27,11 +28,18 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 _LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
-_PATH = re.compile(r"`((?:parallel|traces|spark_sim|gnn|decima|tests|benchmarks|docs)/[\w./-]+)`")
-_CODE = re.compile(r"`(decima [a-z][^`]*)`|^(?: {4})?(decima [a-z].*)$", re.MULTILINE)
-_NAME = re.compile(r"`((?:files|parallel|traces|spark_sim|gnn|rl|decima)(?:\.[A-Za-z_]\w*)+)")
+_PATH = re.compile(
+    r"`((?:parallel|traces|spark_sim|gnn|rl|deeprm|decima|tests|benchmarks|docs)/[\w./-]+)`"
+)
+_CODE = re.compile(
+    r"`((?:decima|deeprm) [a-z][^`]*)`|^(?: {4})?((?:decima|deeprm) [a-z].*)$", re.MULTILINE
+)
+PROGRAMS: dict[str, click.Command] = {"decima": main, "deeprm": deeprm}
+_NAME = re.compile(
+    r"`((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|decima)(?:\.[A-Za-z_]\w*)+)"
+)
 _IMPORT = re.compile(
-    r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|decima)[\w.]*) import ([\w, ]+)$",
+    r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|decima)[\w.]*) import ([\w, ]+)$",
     re.MULTILINE,
 )
 _SPARK_PROPERTIES = {"decima.job"}
@@ -71,14 +79,14 @@ def test_names_of_python_on_a_page_exist(page: Path) -> None:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words of each `decima` command, without comments."""
+    """The words of each `decima` or `deeprm` command, without comments."""
     for inline, line in _CODE.findall(text.replace("\\\n", " ")):
-        yield shlex.split(inline or line, comments=True)[1:]
+        yield shlex.split(inline or line, comments=True)
 
 
 def fault(words: list[str]) -> str | None:
     """Why the command would be refused for its name or an option's; None if it is known."""
-    command: click.Command = main
+    command, words = PROGRAMS[words[0]], words[1:]
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         if words[0] not in command.commands:
             return f"no command {words[0]!r} in {command.name!r}"
@@ -101,8 +109,8 @@ def test_the_check_sees_commands_wherever_they_stand() -> None:
     text = "Run `decima traces import decima_sim X` or\n\n    decima evaluate --polices a  # b\n"
     found = list(commands(text))
     assert found == [
-        ["traces", "import", "decima_sim", "X"],
-        ["evaluate", "--polices", "a"],
+        ["decima", "traces", "import", "decima_sim", "X"],
+        ["decima", "evaluate", "--polices", "a"],
     ]
     assert [fault(words) for words in found] == [
         "no command 'decima_sim' in 'import'",
@@ -162,7 +170,7 @@ def test_all_compiled_code_is_named() -> None:
     paragraph = text.partition("## Compiled code")[2].partition("\n* ")[0]
     files = [
         str(path.relative_to(ROOT))
-        for package in ("traces", "spark_sim", "gnn", "decima")
+        for package in ("traces", "spark_sim", "gnn", "deeprm", "decima")
         for path in sorted((ROOT / package).rglob("*.py"))
         if _KERNEL.search(path.read_text())
     ]

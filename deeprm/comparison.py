@@ -1,0 +1,79 @@
+"""Models and heuristics side by side, as lines of a table; and one state as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import image as images
+
+from deeprm.config import Config
+from deeprm.episodes import Episodes
+from deeprm.errors import DeepRmError
+from deeprm.evaluation import baselines, evaluate
+from deeprm.jobs import Purpose, draw_jobs
+from deeprm.learned import Learned
+from deeprm.models import load_model
+from deeprm.objectives import Objective
+from deeprm.render import rgb
+from deeprm.schedulers import SJF, Draws, Scheduler
+from deeprm.statistics import difference_percent, mean_of
+
+TUNING_SETS = 200
+
+
+def compare(
+    config: Config, objective: str, models: Sequence[Path], sets: int, seed: int
+) -> Iterator[str]:
+    """Lines of a table: each scheduler's figures, and how far it is from Tetris*.
+
+    Args:
+        config: the cluster.
+        objective: what Tetris* is tuned for and the difference is taken in.
+        models: files of `deeprm.models`.
+        sets: how many unseen job sets.
+        seed: of the job sets and of choices.
+
+    Raises:
+        DeepRmError: a model is none, or was made for a cluster of another shape.
+    """
+    measure = Objective(objective)
+    tuning = draw_jobs(config, TUNING_SETS, seed, Purpose.TUNING)
+    jobs = draw_jobs(config, sets, seed, Purpose.TEST)
+    schedulers = dict(baselines(config, tuning, measure))
+    schedulers |= {str(path): _learned(path, config) for path in models}
+    reference = evaluate(schedulers["tetris"], config, jobs, seed).measure(measure)
+    wide = max(len(name) for name in schedulers)
+    columns = "".join(f"{one.value:>13}" for one in Objective)
+    yield f"{'scheduler':{wide}}{columns}{'held steps':>12}  {objective} against tetris, 95 %"
+    for name, scheduler in schedulers.items():
+        found = evaluate(scheduler, config, jobs, seed)
+        figures = "".join(f"{mean_of(found.measure(one)[None]).mean:13.3f}" for one in Objective)
+        against = difference_percent(found.measure(measure)[None], reference)
+        held = f"{100 * found.held_steps.mean():10.1f} %"
+        interval = f"{against.mean:+.1f} % [{against.low:+.1f}, {against.high:+.1f}]"
+        yield f"{name:{wide}}{figures}{held}  {interval}"
+
+
+def picture(config: Config, model: Path | None, seed: int, step: int, output: Path) -> None:
+    """Write the first state at or after a time step of a test episode, as PNG.
+
+    Raises:
+        DeepRmError: the episode is over before.
+    """
+    episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
+    scheduler = SJF if model is None else _learned(model, config)
+    draws = Draws(seed, 1)
+    while len(rows := episodes.under_way()) > 0 and episodes.state.time[0] < step:
+        episodes.step(rows, scheduler.choose(episodes, rows, draws))
+    if len(rows) == 0:
+        raise DeepRmError(f"step {step}: the episode is over at {episodes.state.time[0]}")
+    images.imsave(output, np.asarray(rgb(episodes)), format="png")
+
+
+def _learned(path: Path, config: Config) -> Scheduler:
+    model = load_model(path)
+    if not model.network.fits(config):
+        raise DeepRmError(f"{path}: was made for a cluster of another shape")
+    return Learned(model.network.frozen())

@@ -1,0 +1,181 @@
+"""The cluster and its jobs: the paper's constants, and those of the authors' released code.
+
+Durations are in time steps (the paper's t), demands in units of a resource; `capacity` units are
+the paper's 1r.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deeprm.errors import DeepRmError
+
+Span = tuple[int, int]
+"""lowest and highest whole number, each as likely as any between"""
+
+MAX_DURATION, MAX_JOBS, MAX_STEPS = 25, 1_500, 10_000
+"""of a job, a job set and an episode: sums of slowdowns in whole units, each the least common
+multiple of all durations over a job's own, then fit 64 bits"""
+
+
+def _require(rule: bool, message: str) -> None:
+    if not rule:
+        raise DeepRmError(message)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that decides what happens in a cluster. The defaults are the paper's (section 4.1).
+
+    The paper's demands lie between 0.05r and 0.5r and its images are 10 cells wide for each
+    resource. Here a unit is 0.05r, so all those demands are whole. A job's image shows one unit a
+    cell, up to 0.5r; the cluster's shows two, so that both are 10 wide and the network has
+    exactly the paper's number of parameters. Nothing is lost: a cell may be half full.
+    """
+
+    resources: int = 2
+    """d, how many there are, all of the same capacity"""
+    capacity: int = 20
+    """units of each resource: 1r"""
+    horizon: int = 20
+    """T, steps that images look ahead; jobs are placed within them"""
+    slots: int = 10
+    """M, waiting jobs that the scheduler sees and may choose"""
+    backlog: int = 60
+    """waiting jobs beyond those that the image can count; more wait too and are not lost"""
+    cluster_columns: int = 10
+    """cells of the cluster image for each resource"""
+    shows_last_arrival: bool = False
+    """whether a further column says how long no job has come: the released code has it"""
+    load: float = 0.7
+    """mean work that arrives in a step, over what a resource can do in a step"""
+    arrival_steps: int = 50
+    """steps in which jobs arrive: how long an experiment lasts"""
+    arrival_trials: int = 3
+    """chances for a job to arrive in one step, all alike. With one a step (a plain Bernoulli
+    process) jobs of this size cannot load the cluster above 92 %"""
+    max_steps: int = 300
+    """an episode that is not over by then is cut"""
+    small_share: float = 0.8
+    """of the jobs; the others are large"""
+    small_duration: Span = (1, 3)
+    large_duration: Span = (10, 15)
+    dominant_demand: Span = (5, 10)
+    """units of the resource, picked at random, of which a job needs most"""
+    other_demand: Span = (1, 2)
+    """units of each other resource"""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "resources",
+            "capacity",
+            "horizon",
+            "slots",
+            "backlog",
+            "cluster_columns",
+            "arrival_steps",
+            "arrival_trials",
+        ):
+            value = getattr(self, name)
+            _require(value >= 1, f"{name} is {value}: it must be at least 1")
+        for name in ("small_duration", "large_duration", "dominant_demand", "other_demand"):
+            low, high = getattr(self, name)
+            _require(
+                1 <= low <= high, f"{name} is {low} to {high}: it must not fall, nor be below 1"
+            )
+        self._check_sizes()
+        self._check_arrivals()
+
+    def _check_sizes(self) -> None:
+        longest = min(self.horizon, MAX_DURATION)
+        _require(
+            self.max_duration <= longest,
+            f"jobs last up to {self.max_duration} steps: at most {longest} can be placed",
+        )
+        _require(
+            self.max_demand <= self.capacity,
+            f"jobs need up to {self.max_demand} units: a resource has {self.capacity}",
+        )
+        _require(
+            self.capacity % self.cluster_columns == 0,
+            f"{self.capacity} units do not fill {self.cluster_columns} columns evenly",
+        )
+        most = self.arrival_steps * self.arrival_trials
+        _require(most <= MAX_JOBS, f"up to {most} jobs may arrive: at most {MAX_JOBS} are allowed")
+        _require(
+            self.arrival_steps < self.max_steps <= MAX_STEPS,
+            f"max_steps is {self.max_steps}: jobs arrive for {self.arrival_steps}, and at most "
+            f"{MAX_STEPS} can be counted",
+        )
+
+    def _check_arrivals(self) -> None:
+        _require(
+            0.0 <= self.small_share <= 1.0, f"small_share is {self.small_share}: it is a share"
+        )
+        _require(self.load > 0.0, f"load is {self.load}: it must be above 0")
+        _require(
+            self.arrival_rate <= self.arrival_trials,
+            f"a load of {self.load} needs {self.arrival_rate:.2f} jobs in a step: "
+            f"{self.arrival_trials} can arrive",
+        )
+
+    # --- what follows from it --------------------------------------------------------------------
+
+    @property
+    def max_duration(self) -> int:
+        """steps, of the longest job"""
+        return max(self.small_duration[1], self.large_duration[1])
+
+    @property
+    def max_demand(self) -> int:
+        """units, of any job for any resource"""
+        return max(self.dominant_demand[1], self.other_demand[1])
+
+    @property
+    def actions(self) -> int:
+        """M + 1: 0 is void, m the job in slot m"""
+        return self.slots + 1
+
+    @property
+    def mean_work(self) -> float:
+        """Mean share of one resource that a job takes, times the steps for which it does."""
+        duration = self.small_share * sum(self.small_duration) / 2.0
+        duration += (1.0 - self.small_share) * sum(self.large_duration) / 2.0
+        demand = sum(self.dominant_demand) / 2.0
+        demand += (self.resources - 1) * sum(self.other_demand) / 2.0
+        return duration * demand / self.resources / self.capacity
+
+    @property
+    def arrival_rate(self) -> float:
+        """Mean number of jobs that arrive in a step."""
+        return self.load / self.mean_work
+
+    def at_load(self, load: float) -> Config:
+        """The same with jobs that come more or less often; 0.7 is 70 %."""
+        return replace(self, load=load)
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as plain JSON; `settings.build` reads it."""
+        return dataclasses.asdict(self)
+
+
+PAPER = Config()
+"""HotNets 2016, sections 3 and 4.1, at a load of 70 %"""
+
+RELEASED = Config(
+    capacity=10,
+    slots=5,
+    shows_last_arrival=True,
+    load=0.7 * 4.1 * 0.45,
+    arrival_steps=10,
+    arrival_trials=1,
+    max_steps=200,
+)
+"""The defaults of the authors' code (hongzimao/deeprm, parameters.py): demands are twice the
+paper's, one job at most arrives in a step, with probability 0.7, for 10 steps"""
+
+CONFIGS: Mapping[str, Config] = {"paper": PAPER, "released": RELEASED}
+"""by name"""

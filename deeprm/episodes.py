@@ -1,0 +1,124 @@
+"""`Episodes`: many episodes in lockstep, the typed face of the compiled simulator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from deeprm import sim_kernels
+from deeprm.config import Config
+from deeprm.errors import DeepRmError
+from deeprm.objectives import common_multiple
+from deeprm.tables import COSTS, NONE, VOID, Bool, Int32, Int64, Jobs, Rules, State
+
+
+class Steps(NamedTuple):
+    """What one action of each of n episodes led to."""
+
+    cost: Int64
+    """(n, COSTS) of the time that passed; 0 if none did"""
+    over: Bool
+    """(n,) whether the episode is over"""
+
+
+class Episodes:
+    """E episodes, each on one of the job sets; what happens in one depends on no other.
+
+    After `__init__`, and after each action, an episode is over or some job waits in a slot: while
+    none does, time passes by itself, as nothing that could be chosen would matter.
+
+    Args:
+        config: the cluster.
+        jobs: S job sets.
+        jobs_of: (E,) which set each episode plays; None plays each once.
+    """
+
+    def __init__(self, config: Config, jobs: Jobs, jobs_of: Int32 | None = None) -> None:
+        if jobs_of is None:
+            jobs_of = np.arange(len(jobs.number), dtype=np.int32)
+        self.config = config
+        self.jobs = jobs
+        self.rules = Rules(
+            config.capacity, common_multiple(config), config.arrival_steps, config.max_steps
+        )
+        self.state = _empty(config, jobs, jobs_of)
+        self._all = np.arange(len(jobs_of), dtype=np.int32)
+        sim_kernels.begin(self.rules, self.jobs, self.state, self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def over(self) -> Bool:
+        """(E,) whether all jobs are complete, or the episode was cut."""
+        return np.asarray((self.state.finished == self.jobs.number[self.state.jobs_of]) | self.cut)
+
+    @property
+    def cut(self) -> Bool:
+        """(E,) whether the time was up before all jobs were complete."""
+        unfinished = self.state.finished < self.jobs.number[self.state.jobs_of]
+        return np.asarray(unfinished & (self.state.time >= self.rules.max_steps))
+
+    def under_way(self) -> Int32:
+        """(n,) numbers of the episodes that are not over."""
+        return np.nonzero(~self.over)[0].astype(np.int32)
+
+    def step(self, rows: Int32, action: Int32) -> Steps:
+        """Let the episodes `rows` act; each must be under way.
+
+        Args:
+            rows: (n,) numbers of episodes.
+            action: (n,) 0 for void, m for the job in slot m.
+
+        Raises:
+            DeepRmError: an action is none.
+        """
+        if action.size and not 0 <= action.min() <= action.max() <= self.config.slots:
+            raise DeepRmError(f"an action is not in 0..{self.config.slots}: {action}")
+        found = Steps(np.empty((len(rows), COSTS), np.int64), np.empty(len(rows), np.bool_))
+        sim_kernels.act_all(self.rules, self.jobs, self.state, rows, action, *found)
+        return found
+
+    def delays(self, rows: Int32) -> Int32:
+        """How soon the job in each slot could start.
+
+        Returns:
+            (n, M) steps; NONE for an empty slot and a job that cannot end within the horizon.
+        """
+        found = np.empty((len(rows), self.config.slots), np.int32)
+        sim_kernels.delays(self.rules, self.jobs, self.state, rows, found)
+        return found
+
+    def masks(self, rows: Int32) -> Bool:
+        """(n, M + 1) which actions are void or place a job; the others let time pass, too."""
+        allowed = np.ones((len(rows), self.config.actions), np.bool_)
+        allowed[:, VOID + 1 :] = self.delays(rows) != NONE
+        return allowed
+
+    def backlog(self, rows: Int32) -> Int32:
+        """(n,) jobs that wait beyond the slots, however many."""
+        return np.asarray(self.state.arrived[rows] - self.state.entered[rows])
+
+
+def _empty(config: Config, jobs: Jobs, jobs_of: Int32) -> State:
+    episodes, most = len(jobs_of), jobs.arrival.shape[1]
+
+    def zeros(*shape: int) -> Int32:
+        return np.zeros((episodes, *shape), np.int32)
+
+    return State(
+        jobs_of=np.ascontiguousarray(jobs_of, np.int32),
+        time=zeros(),
+        arrived=zeros(),
+        entered=zeros(),
+        finished=zeros(),
+        last_arrival=zeros(),
+        slot=zeros(config.slots),
+        start=zeros(most),
+        used=zeros(config.horizon, config.resources),
+        ending=zeros(config.horizon),
+        ending_weight=np.zeros((episodes, config.horizon), np.int64),
+        weight=np.zeros(episodes, np.int64),
+        cost=np.zeros((episodes, COSTS), np.int64),
+    )

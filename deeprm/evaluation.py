@@ -1,0 +1,148 @@
+"""What a scheduler reaches on job sets, by every measure of the paper.
+
+Letters: S job sets, J the most jobs of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from deeprm.config import Config
+from deeprm.episodes import Episodes, Steps
+from deeprm.objectives import Objective
+from deeprm.schedulers import PACKER, SJF, Draws, RandomChoice, Scheduler, Scored, play
+from deeprm.tables import Bool, Float64, Int32, Jobs
+
+WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
+"""of shortness against fit, among which that of Tetris* is found"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One episode on each of S job sets."""
+
+    slowdown: Float64
+    """(S,) mean over jobs of completion time / duration"""
+    completion: Float64
+    """(S,) mean steps from arrival to completion"""
+    utilisation: Float64
+    """(S,) mean share of the resources in use while jobs arrive"""
+    makespan: Float64
+    """(S,) steps until the last job is complete"""
+    duration: Int32
+    """(S, J) of each job; 0 where there is none"""
+    job_slowdown: Float64
+    """(S, J) of each job; one that an episode was cut from, up to then"""
+    held_steps: Float64
+    """(S,) share of the time steps in which a job in a slot could have started and did not"""
+    held: Bool
+    """(S, J) jobs that did not start in some step in which they could have"""
+    cut: int
+    """episodes that were over before all jobs were complete"""
+
+    def measure(self, objective: Objective) -> Float64:
+        """(S,) the objective's figure; lower is better but for utilisation."""
+        found: Float64 = getattr(self, objective.value)
+        return found
+
+
+def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Outcome:
+    """Let a scheduler play each job set once.
+
+    Args:
+        scheduler: who chooses.
+        config: the cluster.
+        jobs: S job sets.
+        seed: of what is random in the choices.
+    """
+    episodes = Episodes(config, jobs)
+    watcher = _HeldJobs(episodes)
+    play(_Watched(scheduler, watcher), episodes, Draws(seed, len(episodes)), watcher.passed)
+    state = episodes.state
+    count = jobs.number
+    exists = jobs.duration > 0
+    # A job that was never placed, or not to its end, is in the system until the cut.
+    end = np.where(state.start >= 0, state.start + jobs.duration, episodes.config.max_steps)
+    span = np.minimum(end, state.time[:, None]) - jobs.arrival
+    job_slowdown = np.where(exists, span / np.maximum(jobs.duration, 1), 0.0)
+
+    def total(objective: Objective) -> Float64:
+        return np.abs(objective.reward(config, state.cost))
+
+    return Outcome(
+        slowdown=total(Objective.SLOWDOWN) / count,
+        completion=total(Objective.COMPLETION) / count,
+        utilisation=total(Objective.UTILISATION) / config.arrival_steps / config.resources,
+        makespan=total(Objective.MAKESPAN),
+        duration=jobs.duration,
+        job_slowdown=job_slowdown,
+        held_steps=watcher.steps / state.time,
+        held=watcher.held,
+        cut=int(episodes.cut.sum()),
+    )
+
+
+class _HeldJobs:
+    """Notes jobs that could have started when a scheduler let time pass."""
+
+    def __init__(self, episodes: Episodes) -> None:
+        self._episodes = episodes
+        self._could_start: Bool = np.empty((0, 0), np.bool_)
+        self._slot: Int32 = np.empty((0, 0), np.int32)
+        self._time: Int32 = np.empty(0, np.int32)
+        self.steps = np.zeros(len(episodes))
+        self.held = np.zeros(episodes.state.start.shape, np.bool_)
+
+    def about_to_act(self, rows: Int32) -> None:
+        self._could_start = self._episodes.delays(rows) == 0
+        self._slot = self._episodes.state.slot[rows]
+        self._time = self._episodes.state.time[rows].copy()
+
+    def passed(self, rows: Int32, action: Int32, steps: Steps) -> None:
+        # A placement may let time pass too: no job was left in a slot then.
+        placed = np.zeros(len(rows), np.bool_)
+        chosen = action > 0
+        taken = self._slot[chosen, action[chosen] - 1]
+        placed[chosen] = (taken >= 0) & (self._episodes.state.start[rows[chosen], taken] >= 0)
+        held = self._could_start & ~placed[:, None]
+        self.steps[rows] += held.any(axis=1)
+        row, slot = np.nonzero(held)
+        self.held[rows[row], self._slot[row, slot]] = True
+
+
+class _Watched:
+    """A scheduler whose watcher sees each state before it acts."""
+
+    def __init__(self, scheduler: Scheduler, watcher: _HeldJobs) -> None:
+        self._scheduler = scheduler
+        self._watcher = watcher
+
+    def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
+        self._watcher.about_to_act(rows)
+        return self._scheduler.choose(episodes, rows, draws)
+
+
+def tuned_tetris(config: Config, jobs: Jobs, objective: Objective) -> Scored:
+    """Tetris*: the weight that is best on these job sets, which no figure is measured on."""
+    candidates = [Scored(weight) for weight in WEIGHTS]
+
+    def cost(candidate: Scored) -> float:
+        episodes = Episodes(config, jobs)
+        play(candidate, episodes, Draws(0, len(episodes)))
+        count = jobs.number if objective in (Objective.SLOWDOWN, Objective.COMPLETION) else 1
+        return float(-(objective.reward(config, episodes.state.cost) / count).mean())
+
+    return min(candidates, key=cost)
+
+
+def baselines(config: Config, tuning: Jobs, objective: Objective) -> Mapping[str, Scheduler]:
+    """The heuristics by name; Tetris* is tuned on `tuning`."""
+    return {
+        "tetris": tuned_tetris(config, tuning, objective),
+        "sjf": SJF,
+        "packer": PACKER,
+        "random": RandomChoice(),
+    }

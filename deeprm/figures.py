@@ -1,0 +1,227 @@
+"""What the figures of the paper show, measured: numbers with intervals, no drawing.
+
+Every figure is measured on the same 100 job sets, of the purpose `TEST`, which no training and no
+tuning has seen. Source: DeepRM (HotNets 2016), section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deeprm.config import PAPER, Config
+from deeprm.evaluation import Outcome, baselines, evaluate
+from deeprm.jobs import Purpose, draw_jobs
+from deeprm.learned import Learned
+from deeprm.models import Model
+from deeprm.objectives import Objective
+from deeprm.statistics import difference_percent, mean_of
+from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
+from deeprm.tables import Bool, Float64, Int32, Jobs
+from deeprm.training_config import ObjectiveName
+
+SEED = 2016
+"""of job sets and choices; trainings have theirs"""
+HELD_AT = 110
+"""percent, of figure 7"""
+TUNING_SETS = 200
+PLAYS = 5
+"""episodes of a policy on each job set, as its actions are drawn"""
+SIZES = {1: 10, 2: 15, 4: 20}
+"""capacity, in that of the paper's cluster, and slots"""
+
+
+class Bench(NamedTuple):
+    """What schedulers are compared on."""
+
+    models: Models
+    sets: int
+    """job sets"""
+
+    def cluster(self, load: int) -> Config:
+        """at a load in percent."""
+        return PAPER.at_load(load / 100)
+
+    def jobs(self, load: int) -> Jobs:
+        """the unseen job sets."""
+        return draw_jobs(self.cluster(load), self.sets, SEED, Purpose.TEST)
+
+    def heuristics(self, load: int, objective: Objective) -> dict[str, Outcome]:
+        """by name; Tetris* is tuned on other job sets."""
+        config = self.cluster(load)
+        tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
+        found = baselines(config, tuning, objective)
+        jobs = self.jobs(load)
+        return {name: evaluate(one, config, jobs, SEED) for name, one in found.items()}
+
+    def learned(self, kind: Kind, load: int) -> list[Plays]:
+        """one for each training there is."""
+        config, jobs = self.cluster(load), self.jobs(load)
+        return [_played(model, config, jobs) for model in self.models.of(kind, load)]
+
+
+class Plays(NamedTuple):
+    """Episodes of one policy, which draws its actions: several on each job set."""
+
+    outcomes: list[Outcome]
+    """one episode on each job set, several times"""
+
+    def mean(self, of: Callable[[Outcome], Float64]) -> Float64:
+        """(S,) mean over the episodes of each job set."""
+        return np.asarray(np.mean([of(one) for one in self.outcomes], axis=0))
+
+
+def _played(model: Model, config: Config, jobs: Jobs) -> Plays:
+    scheduler = Learned(model.network.frozen())
+    return Plays([evaluate(scheduler, config, jobs, SEED + number) for number in range(PLAYS)])
+
+
+def _values(learned: list[Plays], of: Callable[[Outcome], Float64]) -> Float64:
+    """(P, S) of P trainings."""
+    return np.stack([plays.mean(of) for plays in learned])
+
+
+def figure_4(bench: Bench) -> dict[str, Any]:
+    """Average slowdown against load, one policy a load."""
+    return {"loads": {str(load): _at_load(bench, load) for load in LOADS}}
+
+
+def _at_load(bench: Bench, load: int) -> dict[str, Any]:
+    others = {
+        name: one.slowdown for name, one in bench.heuristics(load, Objective.SLOWDOWN).items()
+    }
+    found: dict[str, Any] = {name: mean_of(one[None]).to_json() for name, one in others.items()}
+    found |= _compared("deeprm", bench.learned("slowdown", load), others)
+    if load == FIRST_AT:
+        found |= _compared("paper's recipe", bench.learned("paper", load), others)
+    return found
+
+
+def _compared(
+    name: str, learned: list[Plays], others: Mapping[str, Float64]
+) -> dict[str, dict[str, Any]]:
+    """Slowdown of some trainings, and how far that is from each of the others; {} without any."""
+    if not learned:
+        return {}
+    values = _values(learned, lambda one: one.slowdown)
+    against = {other: difference_percent(values, one).to_json() for other, one in others.items()}
+    entry = {**mean_of(values).to_json(), "trainings": len(learned), "percent_against": against}
+    return {name: entry}
+
+
+def figure_5(bench: Bench) -> dict[str, Any]:
+    """Every objective at 130 %, of the heuristics and of a policy trained for each."""
+    measures: dict[str, Any] = {one.value: {} for one in Objective}
+    for name, one in bench.heuristics(OBJECTIVES_AT, Objective.SLOWDOWN).items():
+        for objective in Objective:
+            figure = mean_of(one.measure(objective)[None]).to_json()
+            measures[objective.value][name] = figure
+    names: tuple[ObjectiveName, ...] = ("slowdown", "completion", "utilisation", "makespan")
+    for name in names:
+        learned = bench.learned(name, OBJECTIVES_AT)
+        for objective in Objective if learned else ():
+            measured = partial(Outcome.measure, objective=objective)
+            figure = {**mean_of(_values(learned, measured)).to_json(), "trainings": len(learned)}
+            measures[objective.value][f"deeprm for {name}"] = figure
+    return {"load": OBJECTIVES_AT, "measures": measures}
+
+
+def figure_6(bench: Bench) -> dict[str, Any]:
+    """Slowdown and rewards against iterations at 70 %; heuristics on the same job sets."""
+    curves = bench.models.curves()
+    names = [Training("paper", FIRST_AT, seed).name for seed in SEEDS]
+    config = bench.cluster(FIRST_AT)
+    tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
+    schedulers = baselines(config, tuning, Objective.SLOWDOWN)
+    lines: dict[str, Any] = {}
+    for seed in SEEDS:
+        held_back = draw_jobs(config, 100, seed, Purpose.VALIDATION)
+        for name, one in schedulers.items():
+            found = evaluate(one, config, held_back, SEED).slowdown.mean()
+            lines.setdefault(name, []).append(float(found))
+    return {
+        "load": FIRST_AT,
+        "heuristics_by_seed": lines,
+        "curves": {name: curves[name] for name in names if name in curves},
+    }
+
+
+def figure_7(bench: Bench) -> dict[str, Any]:
+    """What is withheld at 110 %, and what that does to small and to large jobs."""
+    tetris = bench.heuristics(HELD_AT, Objective.SLOWDOWN)["tetris"]
+    learned = bench.learned("slowdown", HELD_AT)
+    found: dict[str, Any] = {"load": HELD_AT, "trainings": len(learned)}
+    if not learned:
+        return found
+    found["held_steps"] = mean_of(_values(learned, lambda one: one.held_steps)).to_json()
+    played = [one for plays in learned for one in plays.outcomes]
+    durations = np.concatenate([one.duration[one.held] for one in played])
+    exists = np.concatenate([one.duration[one.duration > 0] for one in played])
+    found["withheld_jobs_by_duration"] = _counts(durations)
+    found["jobs_by_duration"] = _counts(exists)
+    sizes: Mapping[str, Callable[[Outcome], Float64]] = {
+        "small": lambda one: _mean_over(one, one.duration <= 3),
+        "large": lambda one: _mean_over(one, one.duration > 3),
+    }
+    found["slowdown"] = {
+        size: {
+            "deeprm": mean_of(_values(learned, of)).to_json(),
+            "tetris": mean_of(of(tetris)[None]).to_json(),
+        }
+        for size, of in sizes.items()
+    }
+    return found
+
+
+def _counts(durations: Int32) -> dict[str, int]:
+    values, counts = np.unique(durations, return_counts=True)
+    return {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+
+
+def _mean_over(one: Outcome, chosen: Bool) -> Float64:
+    """(S,) mean slowdown of the chosen jobs of each set; a set without any has that of all sets."""
+    chosen = chosen & (one.duration > 0)
+    count = chosen.sum(axis=1)
+    total = np.where(chosen, one.job_slowdown, 0.0).sum(axis=1)
+    overall = total.sum() / count.sum()
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall))
+
+
+def sizes(bench: Bench) -> dict[str, Any]:
+    """Slowdown on clusters of other sizes, of one network on numbers that was trained on the first.
+
+    The jobs stay as they are, and more of them come, so that the load does. Not in the paper.
+    """
+    models = bench.models.of("compact", SIZES_AT)
+    found: dict[str, Any] = {"load": SIZES_AT, "sizes": {}}
+    for times, slots in SIZES.items():
+        config = replace(
+            bench.cluster(SIZES_AT),
+            capacity=times * PAPER.capacity,
+            slots=slots,
+            arrival_trials=times * PAPER.arrival_trials,
+        )
+        jobs = draw_jobs(config, bench.sets, SEED, Purpose.TEST)
+        tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
+        others = {
+            name: evaluate(one, config, jobs, SEED).slowdown
+            for name, one in baselines(config, tuning, Objective.SLOWDOWN).items()
+        }
+        entry: dict[str, Any] = {n: mean_of(one[None]).to_json() for n, one in others.items()}
+        learned = [_played(one, config, jobs) for one in models]
+        found["sizes"][str(times)] = entry | _compared("deeprm", learned, others)
+    return found
+
+
+FIGURES: Mapping[str, Callable[[Bench], dict[str, Any]]] = {
+    "figure4": figure_4,
+    "figure5": figure_5,
+    "figure6": figure_6,
+    "figure7": figure_7,
+    "sizes": sizes,
+}
+"""by name; those of the paper by their number there"""

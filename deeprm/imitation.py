@@ -1,0 +1,36 @@
+"""What a teacher does, to begin with: the supervised warm start.
+
+Source: the released code's `pg_su.py` imitates shortest job first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deeprm.config import Config
+from deeprm.episodes import Episodes
+from deeprm.learned import Frozen, Seen
+from deeprm.schedulers import SJF, Draws, play
+from deeprm.tables import Int32, Jobs
+
+
+class _Student:
+    """Lets the teacher choose, and notes what the network would have been told."""
+
+    def __init__(self, frozen: Frozen) -> None:
+        self._frozen = frozen
+        self.seen: list[Seen] = []
+        self.action: list[Int32] = []
+
+    def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
+        self.seen.append(self._frozen.observe(episodes, rows))
+        self.action.append(SJF.choose(episodes, rows, draws))
+        return self.action[-1]
+
+
+def imitated(frozen: Frozen, config: Config, jobs: Jobs) -> tuple[Seen, Int32]:
+    """Shortest job first on each job set: (Q, ...) what it saw, and (Q,) what it did."""
+    student = _Student(frozen)
+    episodes = Episodes(config, jobs)
+    play(student, episodes, Draws(0, len(episodes)))
+    return np.concatenate(student.seen), np.concatenate(student.action)

@@ -1,0 +1,137 @@
+"""Job sets: who arrives when, drawn from named streams of one seed.
+
+`deeprm.tables.Jobs` is what they are made into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+
+from deeprm.config import Config
+from deeprm.errors import DeepRmError
+from deeprm.tables import Int32, Jobs
+
+
+class Purpose(IntEnum):
+    """What random numbers are for; no two purposes share any."""
+
+    TRAINING = 0
+    VALIDATION = 1
+    """job sets that choose the best weights of a training"""
+    TUNING = 2
+    """job sets on which the weight of Tetris* is tuned"""
+    TEST = 3
+    """job sets that every figure is measured on, and nothing else"""
+    ACTIONS = 4
+    """choices of a randomised policy"""
+    EPISODES = 5
+    """job sets of the Gymnasium environment"""
+    WEIGHTS = 6
+    """of a network before it has learned"""
+
+
+def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
+    """The stream of a purpose; `which` tells apart what serves the same one."""
+    if seed < 0:
+        raise DeepRmError(f"seed is {seed}: it must not be negative")
+    return np.random.SeedSequence(seed, spawn_key=(purpose, *which))
+
+
+def draw_jobs(config: Config, sets: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:
+    """Job sets `first` to `first + sets - 1` of a purpose; each has a stream of its own.
+
+    Jobs arrive in each of the `arrival_trials` chances of each of the `arrival_steps` steps with
+    the same probability. A set without any job is drawn again: it would have no slowdown.
+
+    Source: DeepRM (HotNets 2016), section 4.1.
+    """
+    if sets < 1:
+        raise DeepRmError(f"{sets} job sets: at least 1 is needed")
+    drawn = [
+        _draw(config, np.random.default_rng(seed_of(seed, purpose, first + number)))
+        for number in range(sets)
+    ]
+    return stack(drawn)
+
+
+def stack(sets: list[Jobs]) -> Jobs:
+    """Job sets of any number of rows, one after another."""
+    most = max(one.arrival.shape[1] for one in sets)
+    return Jobs(
+        np.concatenate([one.number for one in sets]),
+        np.concatenate([_widened(one.arrival, most) for one in sets]),
+        np.concatenate([_widened(one.duration, most) for one in sets]),
+        np.concatenate([_widened(one.demand, most) for one in sets]),
+    )
+
+
+def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) -> Jobs:
+    """One set of jobs made by hand: (arrival, duration, demands) each.
+
+    Raises:
+        DeepRmError: there is none, they are not in the order of arrival, or one does not fit the
+            cluster.
+    """
+    if not jobs:
+        raise DeepRmError("a job set without jobs: at least 1 is needed")
+    latest = 0
+    for number, (arrival, duration, demand) in enumerate(jobs):
+        if arrival < latest:
+            raise DeepRmError(f"job {number} arrives at {arrival}, after one at {latest}")
+        latest = arrival
+        if not 0 <= arrival < config.max_steps:
+            raise DeepRmError(
+                f"job {number} arrives at {arrival}, not in 0..{config.max_steps - 1}"
+            )
+        if not 1 <= duration <= config.max_duration:
+            raise DeepRmError(f"job {number} lasts {duration} steps, not 1..{config.max_duration}")
+        if len(demand) != config.resources or not all(
+            1 <= units <= config.max_demand for units in demand
+        ):
+            raise DeepRmError(
+                f"job {number} needs {demand}: 1..{config.max_demand} units of each of "
+                f"{config.resources} resources"
+            )
+    return Jobs(
+        np.array([len(jobs)], np.int32),
+        np.array([[job[0] for job in jobs]], np.int32),
+        np.array([[job[1] for job in jobs]], np.int32),
+        np.array([[job[2] for job in jobs]], np.int32),
+    )
+
+
+def _draw(config: Config, rng: np.random.Generator) -> Jobs:
+    chance = config.arrival_rate / config.arrival_trials
+    shape = (config.arrival_steps, config.arrival_trials)
+    arrived = rng.random(shape) < chance
+    while not arrived.any():
+        arrived = rng.random(shape) < chance
+    arrival = np.nonzero(arrived)[0]
+    count = len(arrival)
+    small = rng.random(count) < config.small_share
+    duration = np.where(
+        small,
+        _uniform(rng, config.small_duration, count),
+        _uniform(rng, config.large_duration, count),
+    )
+    demand = _uniform(rng, config.other_demand, (count, config.resources))
+    dominant = rng.integers(config.resources, size=count)
+    demand[np.arange(count), dominant] = _uniform(rng, config.dominant_demand, count)
+    return Jobs(
+        np.array([count], np.int32),
+        arrival[None].astype(np.int32),
+        duration[None].astype(np.int32),
+        demand[None].astype(np.int32),
+    )
+
+
+def _uniform(rng: np.random.Generator, span: tuple[int, int], size: int | tuple[int, int]) -> Int32:
+    return rng.integers(span[0], span[1], size=size, endpoint=True, dtype=np.int32)
+
+
+def _widened(rows: Int32, most: int) -> Int32:
+    padding = [(0, 0), (0, most - rows.shape[1]), *[(0, 0)] * (rows.ndim - 2)]
+    return np.pad(rows, padding)

@@ -1,0 +1,155 @@
+"""`DeepRmLearner`: one training, as the loop of `rl` runs it.
+
+Source: DeepRM (HotNets 2016), figure 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deeprm.episodes import Episodes
+from deeprm.evaluation import evaluate
+from deeprm.imitation import imitated
+from deeprm.jobs import Purpose, draw_jobs, seed_of
+from deeprm.learned import Learned, Seen
+from deeprm.models import Model, check_same_network, new_network
+from deeprm.objectives import Objective
+from deeprm.rollouts import Grouping, Rollouts, roll_out
+from deeprm.schedulers import Draws
+from deeprm.tables import Float64, Int32, Jobs
+from deeprm.training_config import TrainConfig
+from rl.objectives import entropy_loss, policy_gradient_loss
+from rl.optimiser import flat_gradient, flat_parameters, set_flat_parameters
+from rl.rmsprop import RmsProp
+
+CHUNK = 2**16
+"""decisions whose gradient is taken at once: it bounds the memory that takes"""
+
+_LOWEST = -1e9
+"""in place of the logarithm of 0"""
+
+
+class DeepRmLearner:
+    """Weights and optimiser; job sets and choices are drawn from (seed, iteration)."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config = config
+        self._objective = Objective(config.objective)
+        self.network = new_network(config.policy, config.cluster, _generator(config.seed))
+        self._optimiser = RmsProp(self.network, config.learning_rate, config.decay)
+        self._jobs = draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING)
+        self._validation = draw_jobs(
+            config.cluster, config.validation_sets, config.seed, Purpose.VALIDATION
+        )
+
+    def begin_with(self, model: Model) -> None:
+        """Take over the weights of a model.
+
+        Raises:
+            DeepRmError: it is of another network.
+        """
+        check_same_network(model, self._config)
+        self.network.load_state_dict(model.network.state_dict())
+
+    def iterate(self, iteration: int) -> Mapping[str, float]:
+        """Play N episodes on each job set, then move the weights once."""
+        config = self._config
+        jobs = self._jobs_of(iteration)
+        rate = self._learning_rate(iteration)
+        if iteration < config.imitation:
+            seen, action = imitated(self.network.frozen(), config.cluster, jobs)
+            weight = np.ones(len(action))
+            found = self._update(seen, action, weight, rate)
+            return {"imitation_loss": found["entropy"], "gradient_norm": found["gradient_norm"]}
+        repeated = np.repeat(np.arange(config.job_sets, dtype=np.int32), config.episodes)
+        episodes = Episodes(config.cluster, jobs, repeated)
+        draws = Draws(config.seed, len(episodes), iteration)
+        grouping = Grouping(config.episodes, config.baseline)
+        played = roll_out(self.network.frozen(), episodes, draws, self._objective, grouping)
+        return {
+            **self._update(played.seen, played.action, played.advantage, rate),
+            **_figures(played),
+        }
+
+    def validate(self) -> Mapping[str, float]:
+        """Mean figures on held-back job sets.
+
+        Returns:
+            each objective's, and "score": that of the training, negated where more is better.
+        """
+        scheduler = Learned(self.network.frozen())
+        found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
+        figures = {one.value: float(found.measure(one).mean()) for one in Objective}
+        is_gain = self._objective is Objective.UTILISATION
+        score = figures[self._objective.value]
+        return {"score": -score if is_gain else score, **figures}
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and what the optimiser remembers."""
+        return {"parameters": flat_parameters(self.network), **self._optimiser.state()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave.
+
+        Raises:
+            ValueError: it is of another network.
+        """
+        set_flat_parameters(self.network, state["parameters"])
+        self._optimiser.load(state)
+
+    def model_state(self) -> dict[str, Tensor]:
+        """The weights by name."""
+        return dict(self.network.state_dict())
+
+    def _jobs_of(self, iteration: int) -> Jobs:
+        config = self._config
+        if not config.fresh_job_sets:
+            return self._jobs
+        first = config.job_sets * iteration
+        return draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING, first)
+
+    def _learning_rate(self, iteration: int) -> float:
+        config = self._config
+        done = iteration / config.iterations
+        return config.learning_rate + done * (config.final_learning_rate - config.learning_rate)
+
+    def _update(
+        self, seen: Seen, action: Int32, advantage: Float64, rate: float
+    ) -> dict[str, float]:
+        """One step of the optimiser for Q decisions."""
+        total = len(action)
+        self.network.zero_grad()
+        surprise = 0.0
+        for first in range(0, total, CHUNK):
+            part = slice(first, first + CHUNK)
+            log_prob = self.network(torch.from_numpy(seen[part])).log_softmax(1)
+            chosen = torch.from_numpy(action[part].astype(np.int64))
+            taken = log_prob.gather(1, chosen[:, None])[:, 0]
+            gain = torch.from_numpy(advantage[part]).float()
+            loss = policy_gradient_loss(taken, gain, total=total)
+            if self._config.entropy > 0.0:
+                # Forbidden actions have probability 0 and logarithm -inf, which count nothing.
+                spread = -(log_prob.exp() * log_prob.clamp(min=_LOWEST)).sum(1)
+                loss = loss + entropy_loss(spread, self._config.entropy, total=total)
+            torch.autograd.backward(loss)
+            surprise -= float(taken.detach().sum())
+        norm = self._optimiser.step(flat_gradient(self.network), learning_rate=rate)
+        # Of actions that were drawn, the mean surprise estimates the entropy.
+        return {"gradient_norm": norm, "entropy": surprise / total, "decisions": float(total)}
+
+
+def _figures(played: Rollouts) -> dict[str, float]:
+    """What figure 6 of the paper shows: rewards of the job sets, by their mean and their best."""
+    return {
+        "mean_reward": float(played.reward.mean()),
+        "max_reward": float(played.reward.max(axis=1).mean()),
+    }
+
+
+def _generator(seed: int) -> torch.Generator:
+    entropy = seed_of(seed, Purpose.WEIGHTS).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(entropy >> np.uint64(1)))

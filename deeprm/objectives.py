@@ -1,0 +1,59 @@
+"""What a scheduler is rewarded for; rewards of an episode sum to its objective exactly.
+
+* slowdown: minus the sum of 1 / duration over the jobs in the system; in all, minus the sum of
+  slowdowns.
+* completion: minus the number of jobs in the system; in all, minus the sum of completion times.
+* utilisation: the sum over resources of the share in use, while jobs arrive.
+* makespan: -1 until the last job is complete; in all, minus the makespan.
+
+All jobs in the system count: running, in a slot, and beyond the slots. Kernels count costs in whole
+units (`Objective.unit`), so no rounding hides in a sum.
+
+The paper rewards utilisation in every step. Over an episode in which all jobs are completed that
+sum is the work of the jobs, whatever the scheduler does; it tells schedulers apart while jobs
+arrive, for the length of an experiment.
+
+Source: DeepRM (HotNets 2016), sections 3.2 and 3.4.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+from deeprm.config import Config
+from deeprm.tables import COMPLETION, MAKESPAN, SLOWDOWN, UTILISATION, Float64, Int64
+
+
+def common_multiple(config: Config) -> int:
+    """The unit in which slowdowns are whole: least common multiple of all durations."""
+    return math.lcm(*range(1, config.max_duration + 1))
+
+
+class Objective(Enum):
+    """What is to be small: a cost, by column of `State.cost`."""
+
+    SLOWDOWN = "slowdown"
+    COMPLETION = "completion"
+    UTILISATION = "utilisation"
+    MAKESPAN = "makespan"
+
+    @property
+    def column(self) -> int:
+        """of `State.cost`"""
+        return {
+            Objective.SLOWDOWN: SLOWDOWN,
+            Objective.COMPLETION: COMPLETION,
+            Objective.UTILISATION: UTILISATION,
+            Objective.MAKESPAN: MAKESPAN,
+        }[self]
+
+    def unit(self, config: Config) -> int:
+        """How many of the kernels' units make one."""
+        if self is Objective.SLOWDOWN:
+            return common_multiple(config)
+        return config.capacity if self is Objective.UTILISATION else 1
+
+    def reward(self, config: Config, cost: Int64) -> Float64:
+        """Rewards for (..., COSTS) costs: (...)."""
+        return -cost[..., self.column].astype(float) / self.unit(config)

@@ -1,0 +1,93 @@
+"""The state of a cluster as a picture, as in figure 2 of the paper: each job in its own colour.
+
+A row for each resource; from left to right the cluster (a row of cells for each step ahead), the
+jobs in the slots, and the count of those beyond.
+"""
+
+from __future__ import annotations
+
+import colorsys
+
+import numpy as np
+
+from deeprm.episodes import Episodes
+from deeprm.tables import NONE, Int32, UInt8
+
+CELL = 6
+"""pixels of a unit, and of a step, on the screen"""
+GAP = 10
+"""pixels between two parts"""
+_WHITE = (255, 255, 255)
+_FRAME = (60, 60, 60)
+_GREY = (120, 120, 120)
+_GOLDEN = 0.618034
+"""turn of hue from job to job: neighbours differ and colours repeat late"""
+
+
+def rgb(episodes: Episodes, e: int = 0) -> UInt8:
+    """(H, W, 3) picture of episode `e`."""
+    config = episodes.config
+    rows = [_resource(episodes, e, r) for r in range(config.resources)]
+    left = np.concatenate(rows)
+    return np.concatenate([left, _backlog(episodes, e, len(left))], axis=1)
+
+
+def cluster_cells(episodes: Episodes, e: int, resource: int) -> Int32:
+    """(T, capacity) row of the job that holds each unit in each step ahead, or NONE.
+
+    Jobs are drawn in the order of arrival, each in the first units that are free in the step.
+    """
+    config, state, jobs = episodes.config, episodes.state, episodes.jobs
+    s, now = state.jobs_of[e], state.time[e]
+    cells = np.full((config.horizon, config.capacity), NONE, np.int32)
+    for job in np.nonzero(state.start[e] != NONE)[0]:
+        start, units = state.start[e, job] - now, jobs.demand[s, job, resource]
+        for step in range(max(start, 0), start + jobs.duration[s, job]):
+            free = np.nonzero(cells[step] == NONE)[0][:units]
+            cells[step, free] = job
+    return cells
+
+
+def _resource(episodes: Episodes, e: int, resource: int) -> UInt8:
+    """One row of the picture."""
+    config, state, jobs = episodes.config, episodes.state, episodes.jobs
+    parts = [_panel(cluster_cells(episodes, e, resource))]
+    for job in state.slot[e]:
+        cells = np.full((config.horizon, config.max_demand), NONE, np.int32)
+        if job != NONE:
+            s = state.jobs_of[e]
+            cells[: jobs.duration[s, job], : jobs.demand[s, job, resource]] = job
+        parts.append(_panel(cells))
+    return np.concatenate(parts, axis=1)
+
+
+def _backlog(episodes: Episodes, e: int, height: int) -> UInt8:
+    """The count of jobs beyond the slots, up to what the image of the network can show."""
+    config = episodes.config
+    columns = -(-config.backlog // config.horizon)
+    waiting = int(episodes.backlog(np.array([e], np.int32))[0])
+    place = np.arange(config.horizon * columns).reshape(config.horizon, columns)
+    shown = np.where(place < min(waiting, config.backlog), -2, NONE).astype(np.int32)
+    panel = _panel(shown)
+    picture = np.full((height, panel.shape[1], 3), _WHITE, np.uint8)
+    picture[: len(panel)] = panel
+    return picture
+
+
+def _panel(cells: Int32) -> UInt8:
+    """Cells as squares, framed, with a gap around."""
+    colours = np.array([_colour(int(job)) for job in cells.flat], np.uint8).reshape(*cells.shape, 3)
+    squares = colours.repeat(CELL, axis=0).repeat(CELL, axis=1)
+    framed = np.pad(squares, ((1, 1), (1, 1), (0, 0)))
+    framed[[0, -1]] = _FRAME
+    framed[:, [0, -1]] = _FRAME
+    return np.pad(framed, ((GAP, GAP), (GAP, GAP), (0, 0)), constant_values=255)
+
+
+def _colour(job: int) -> tuple[int, int, int]:
+    if job == NONE:
+        return _WHITE
+    if job < 0:
+        return _GREY
+    red, green, blue = colorsys.hls_to_rgb(job * _GOLDEN % 1.0, 0.5, 0.65)
+    return round(255 * red), round(255 * green), round(255 * blue)

@@ -1,0 +1,72 @@
+"""A training from its configuration to a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from deeprm.errors import DeepRmError
+from deeprm.learner import DeepRmLearner
+from deeprm.models import check_same_network, load_model, save_model
+from deeprm.settings import build
+from deeprm.training_config import TrainConfig
+from files.reading import read_bytes
+from files.writing import write_whole
+from rl.checkpoint import load_tensors
+from rl.learner import LoopSettings, Observer
+from rl.loop import TrainingResult, train
+from rl.run_folder import RunFolder
+from rl.tensorboard import TensorBoardLog
+
+MODEL, INITIAL = "model.safetensors", "initial.safetensors"
+
+
+def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> RunFolder:
+    """A run folder to train in, with a copy of the model whose weights it begins with, if any.
+
+    Raises:
+        RunError: the folder holds something, or cannot be written.
+        DeepRmError: the model is none, or of another network.
+    """
+    if initial is None:
+        return RunFolder.create(path, config.to_json())
+    check_same_network(load_model(initial), config)
+    folder = RunFolder.create(path, replace(config, initial=True).to_json())
+    write_whole(path / INITIAL, read_bytes(initial, DeepRmError), DeepRmError)
+    return folder
+
+
+def run_training(
+    folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
+) -> TrainingResult:
+    """Train as the folder's configuration says, from its checkpoint if there is one.
+
+    Leaves the best model, or without a validation the newest, as `MODEL`.
+
+    Args:
+        folder: the run folder, open.
+        time_limit_s: stop after so long.
+        observers: told of each iteration.
+
+    Raises:
+        ValueError: (one line) the configuration or the checkpoint breaks a rule.
+        NotFiniteError: a number of the training is not finite.
+    """
+    config = build(TrainConfig, folder.config)
+    learner = DeepRmLearner(config)
+    if config.initial and not folder.checkpoint_file.exists():
+        learner.begin_with(load_model(folder.path / INITIAL))
+    settings = LoopSettings(config.iterations, config.validate_every, time_limit_s=time_limit_s)
+    log = TensorBoardLog(folder.path / "tensorboard")
+    result = train(learner, folder, settings, (log, *observers))
+    has_best = folder.best_file.exists()
+    weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
+    card = {
+        "iterations": result.state.next_iteration,
+        "best_iteration": result.state.best_iteration,
+        "best_score": result.state.best_score,
+        "trained_s": round(result.state.elapsed_s, 1),
+    }
+    save_model(folder.path / MODEL, config, weights, card)
+    return result

@@ -1,0 +1,182 @@
+"""The trainings behind the figures: one policy for each load and seed, and for each objective.
+
+Each seed begins with the paper's own recipe at 70 % (figure 6): 100 job sets that never change.
+Weights learned so fit these sets better than others. All other policies on images go on
+from there on job sets that are new in each iteration, a fifth as many, with a falling rate: it is
+cheaper, and better on job sets that nobody has seen (docs/deeprm.md has both).
+
+Source: DeepRM (HotNets 2016), section 4.2: figure 4 has one policy a load, figure 5 one an
+objective at 130 %, figures 6 and 7 look into two of those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from deeprm.config import PAPER
+from deeprm.errors import DeepRmError
+from deeprm.models import Model, load_model
+from deeprm.session import MODEL, new_run
+from deeprm.settings import build
+from deeprm.training_config import ObjectiveName, TrainConfig
+from files.reading import read_bytes, read_json
+from files.writing import write_json, write_whole
+from rl.run_folder import RunFolder, read_run
+
+LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
+"""percent"""
+FIRST_AT, OBJECTIVES_AT, SIZES_AT = 70, 130, 90
+"""percent, of figures 6 and 5, and of the network that other cluster sizes are tried with"""
+SEEDS = (0, 1, 2)
+CURVES = "curves.json"
+_SOONEST = (110, 130, 150, 90, 70)
+
+
+Kind = ObjectiveName | Literal["paper", "compact"]
+
+
+class Training(NamedTuple):
+    """One of the study."""
+
+    kind: Kind
+    """the objective; or, for slowdown, "paper" (its recipe) and "compact" (a network on numbers)"""
+    load: int
+    """percent"""
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """of its run folder and its model."""
+        return f"{self.kind}-{self.load}-{self.seed}"
+
+    @property
+    def first(self) -> Training | None:
+        """The training whose weights this one begins with."""
+        if self.kind in ("paper", "compact"):
+            return None
+        return Training("paper", FIRST_AT, self.seed)
+
+    def config(self) -> TrainConfig:
+        """Its settings; the defaults are the paper's."""
+        cluster = PAPER.at_load(self.load / 100)
+        if self.kind == "paper":
+            return TrainConfig(cluster=cluster, seed=self.seed)
+        common = TrainConfig(cluster=cluster, seed=self.seed, job_sets=20, fresh_job_sets=True)
+        if self.kind == "compact":
+            return replace(
+                common,
+                policy="compact",
+                iterations=500,
+                learning_rate=3e-3,
+                final_learning_rate=3e-4,
+            )
+        return replace(
+            common,
+            objective=self.kind,
+            # The weights to begin with know slowdown already.
+            iterations=400 if self.kind == "slowdown" else 2_000,
+            final_learning_rate=1e-4,
+            initial=True,
+        )
+
+    def open(self, runs: Path) -> RunFolder:
+        """Its run folder, made if it is not there.
+
+        Raises:
+            DeepRmError: the training that it begins with has left no model yet.
+            RunError: the folder is in use, or cannot be written.
+        """
+        path = runs / self.name
+        if (path / "config.json").is_file():
+            return RunFolder.open(path)
+        if self.first is None:
+            return new_run(path, self.config())
+        model = runs / self.first.name / MODEL
+        if not model.is_file():
+            raise DeepRmError(
+                f"{self.name} begins with {model}, which is not there: train it first"
+            )
+        return new_run(path, self.config(), model)
+
+
+def trainings() -> list[Training]:
+    """All, in an order in which each has what it begins with."""
+    found = []
+    for seed in SEEDS:
+        loads = (*_SOONEST, *(load for load in LOADS if load not in _SOONEST))
+        others: tuple[ObjectiveName, ...] = ("completion", "utilisation", "makespan")
+        found.append(Training("paper", FIRST_AT, seed))
+        found += [Training("slowdown", load, seed) for load in loads]
+        found += [Training(name, OBJECTIVES_AT, seed) for name in others]
+        found.append(Training("compact", SIZES_AT, seed))
+    return found
+
+
+class Models:
+    """The models of the study in a folder.
+
+    Args:
+        folder: where; None for those in the package.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = Path(str(files("deeprm") / "data")) if folder is None else folder
+
+    def of(self, kind: Kind, load: int) -> list[Model]:
+        """Those of all seeds that are there."""
+        wanted = (Training(kind, load, seed) for seed in SEEDS)
+        paths = (self._folder / f"{one.name}.safetensors" for one in wanted)
+        return [load_model(path) for path in paths if path.is_file()]
+
+    def curves(self) -> dict[str, list[dict[str, float]]]:
+        """What trainings measured on their way, by name: a row for each iteration.
+
+        Raises:
+            DeepRmError: the file is there and holds something else.
+        """
+        path = self._folder / CURVES
+        found = read_json(path, DeepRmError) if path.is_file() else {}
+        if not isinstance(found, dict):
+            raise DeepRmError(f"{path}: holds no JSON object")
+        return found
+
+
+def gather(runs: Path, out: Path) -> list[str]:
+    """Copy the models of runs, finished or not, and the curves of figure 6, into a folder.
+
+    Args:
+        runs: a folder of run folders, named as the study names them.
+        out: where to; made if it is not there.
+
+    Returns:
+        the names of the models that were there.
+
+    Raises:
+        DeepRmError: there is none, or one was trained otherwise.
+    """
+    found = [one for one in trainings() if (runs / one.name / MODEL).is_file()]
+    if not found:
+        raise DeepRmError(f"{runs}: holds no run of the study, such as {trainings()[0].name}")
+    out.mkdir(parents=True, exist_ok=True)
+    for one in found:
+        folder = runs / one.name
+        if build(TrainConfig, read_run(folder).config) != one.config():
+            raise DeepRmError(f"{folder}: was not trained as the study says")
+        content = read_bytes(folder / MODEL, DeepRmError)
+        write_whole(out / f"{one.name}.safetensors", content, DeepRmError)
+    kept = {one.name: _curve(runs / one.name) for one in found if one.kind == "paper"}
+    write_json(out / CURVES, kept, DeepRmError)
+    return [one.name for one in found]
+
+
+def _curve(folder: Path) -> list[dict[str, float]]:
+    """Rewards of each iteration and slowdowns of each validation, as figure 6 shows them."""
+    names = {"iteration": "iteration", "mean_reward": "mean_reward", "max_reward": "max_reward"}
+    names["validation/slowdown"] = "slowdown"
+    return [
+        {short: round(row[name], 4) for name, short in names.items() if name in row}
+        for row in read_run(folder).metrics
+    ]

@@ -1,0 +1,225 @@
+"""DeepRM's heuristics and the exact bound, on instances solved with a pencil."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deeprm.config import PAPER, Config
+from deeprm.episodes import Episodes
+from deeprm.errors import DeepRmError
+from deeprm.evaluation import baselines, evaluate, tuned_tetris
+from deeprm.exact import MOST_JOBS, least_cost
+from deeprm.jobs import Purpose, draw_jobs, job_set
+from deeprm.objectives import Objective
+from deeprm.schedulers import PACKER, SJF, Draws, RandomChoice, Scheduler, Scored, play
+from deeprm.tables import Int32, Jobs
+from tests.deeprm_clusters import TINY, tiny_configs
+
+REGULAR = [Objective.SLOWDOWN, Objective.COMPLETION, Objective.MAKESPAN]
+ALL: dict[str, Scheduler] = {
+    "sjf": SJF,
+    "packer": PACKER,
+    "tetris": Scored(0.5),
+    "random": RandomChoice(),
+}
+
+
+def starts(scheduler: Scheduler, config: Config, jobs: Jobs) -> list[int]:
+    """When each job of the first set starts."""
+    episodes = Episodes(config, jobs)
+    play(scheduler, episodes, Draws(1, 1))
+    return [int(start) for start in episodes.state.start[0, : jobs.number[0]]]
+
+
+def test_shortest_job_first_starts_the_shortest() -> None:
+    """Both jobs fill a resource; the one of 1 step goes first though it came second."""
+    assert starts(SJF, TINY, job_set(TINY, [(0, 3, (4, 1)), (0, 1, (4, 1))])) == [1, 0]
+
+
+def test_packer_starts_what_matches_what_is_free() -> None:
+    """Free are 4 and 4 of 4: 4 + 1 units match better than 2 + 1, however long they take."""
+    assert starts(PACKER, TINY, job_set(TINY, [(0, 1, (2, 1)), (0, 3, (4, 1))])) == [3, 0]
+
+
+def test_tetris_lies_between_them() -> None:
+    """Scores of the first job 2/2 w + 3/4 (1 - w), of the second 1/3 w + 5/4 (1 - w): w = 3/7."""
+    jobs = job_set(TINY, [(0, 1, (2, 1)), (0, 3, (4, 1))])
+
+    assert starts(Scored(0.42), TINY, jobs) == starts(PACKER, TINY, jobs) == [3, 0]
+    assert starts(Scored(0.44), TINY, jobs) == starts(SJF, TINY, jobs) == [0, 1]
+
+
+def test_of_equal_jobs_the_earlier_arrival_goes_first() -> None:
+    """The second slot holds an older job than the first, which was refilled."""
+    jobs = job_set(TINY, [(0, 1, (4, 1)), (0, 2, (4, 1)), (0, 2, (4, 1))])
+    assert starts(SJF, TINY, jobs) == [0, 1, 3]
+
+
+@pytest.mark.parametrize("name", ["sjf", "packer", "tetris"])
+def test_heuristics_hold_nothing_back(name: str) -> None:
+    """They are work-conserving, and place no job for later."""
+    found = evaluate(ALL[name], PAPER.at_load(1.1), draw_jobs(PAPER, 5, 1, Purpose.TEST), 0)
+    assert found.held_steps.tolist() == [0.0] * 5
+    assert not found.held.any()
+    assert found.cut == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_scheduler_plays_the_same_alone_and_in_company(name: str) -> None:
+    """Also what is random: the k-th choice of an episode is its own."""
+    jobs = draw_jobs(PAPER, 4, 2, Purpose.TEST)
+    together = Episodes(PAPER, jobs)
+    play(ALL[name], together, Draws(3, 4))
+    again = Episodes(PAPER, jobs)
+    play(ALL[name], again, Draws(3, 4))
+    assert (together.state.start == again.state.start).all()
+    for e in range(4):
+        fewer = Episodes(PAPER, jobs, np.arange(e + 1, dtype=np.int32))
+        play(ALL[name], fewer, Draws(3, e + 1))
+        assert (fewer.state.start[e] == together.state.start[e]).all()
+
+
+def test_random_numbers_are_uniform_and_belong_to_an_episode() -> None:
+    """Ten thousand of them, in two orders of asking."""
+    rows = np.arange(100, dtype=np.int32)
+    together, apart = Draws(5, 100), Draws(5, 100)
+    found = np.array([together.next(rows) for _ in range(100)])
+
+    assert found.mean() == pytest.approx(0.5, abs=0.01)
+    assert np.histogram(found, bins=10, range=(0, 1))[0].min() > 850
+    seen = np.array([[apart.next(rows[e : e + 1])[0] for _ in range(100)] for e in range(100)])
+    assert (found == seen.T).all()
+    assert (Draws(6, 100).next(rows) != found[0]).all()
+
+
+def test_random_takes_every_allowed_action_alike_and_no_other() -> None:
+    """Void, slot 1 and slot 3; slot 2 is empty."""
+    config = replace(TINY, slots=3)
+    episodes = Episodes(config, job_set(config, [(0, 1, (1, 1))] * 3), np.zeros(3_000, np.int32))
+    rows = episodes.under_way()
+    episodes.step(rows, np.full(3_000, 2, np.int32))
+
+    chosen = RandomChoice().choose(episodes, rows, Draws(1, 3_000))
+    assert np.bincount(chosen, minlength=4).tolist() == pytest.approx([1000, 1000, 0, 1000], abs=90)
+
+
+def test_an_outcome_says_what_happened() -> None:
+    """Two jobs of 4 units, 1 and 2 steps: 1/1 and 3/2, 1 and 3 steps, 3 in all."""
+    found = evaluate(SJF, TINY, job_set(TINY, [(0, 2, (4, 1)), (0, 1, (4, 1))]), 0)
+
+    assert found.slowdown.tolist() == [1.25]
+    assert found.completion.tolist() == [2.0]
+    assert found.makespan.tolist() == [3.0]
+    assert found.utilisation.tolist() == [3 * 5 / 4 / 6 / 2]
+    assert found.job_slowdown.tolist() == [[1.5, 1.0]]
+
+
+def test_what_is_withheld_is_noted() -> None:
+    """Void twice while a job could start, then it starts: it was held in two of four steps."""
+
+    class Late:
+        def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
+            return (episodes.state.time[rows] >= 2).astype(np.int32)
+
+    found = evaluate(Late(), TINY, job_set(TINY, [(0, 2, (1, 1))]), 0)
+
+    assert found.held_steps.tolist() == [0.5]
+    assert found.held.tolist() == [[True]]
+    assert found.slowdown.tolist() == [2.0]
+
+
+def test_tetris_is_tuned_on_the_objective() -> None:
+    """No candidate is better on the job sets that it was tuned on."""
+    jobs = draw_jobs(PAPER.at_load(1.3), 20, 0, Purpose.TUNING)
+    config = PAPER.at_load(1.3)
+    for objective in (Objective.SLOWDOWN, Objective.MAKESPAN):
+        best = evaluate(tuned_tetris(config, jobs, objective), config, jobs, 0).measure(objective)
+        for weight in (0.1, 0.5, 0.9):
+            other = evaluate(Scored(weight), config, jobs, 0).measure(objective)
+            assert best.mean() <= other.mean()
+    assert set(baselines(config, jobs, Objective.SLOWDOWN)) == {"tetris", "sjf", "packer", "random"}
+    with pytest.raises(DeepRmError, match=r"weight is 1\.5"):
+        Scored(1.5)
+
+
+# --- the bound -----------------------------------------------------------------------------------
+
+
+def test_the_bound_of_an_instance_solved_by_hand() -> None:
+    """All fill a resource: the order 1, 2, 4 steps is best, 1 + 3/2 + 7/4; a makespan of 7."""
+    jobs = job_set(TINY, [(0, 4, (4, 1)), (0, 2, (4, 1)), (0, 1, (4, 1))])
+
+    assert least_cost(TINY, jobs, Objective.SLOWDOWN) == 1 + 3 / 2 + 7 / 4
+    assert least_cost(TINY, jobs, Objective.COMPLETION) == 1 + 3 + 7
+    assert least_cost(TINY, jobs, Objective.MAKESPAN) == 7
+
+
+def test_knowing_what_comes_may_be_worth_waiting() -> None:
+    """A job of 4 steps at 0, one of 1 step at 1: 1 + 4/1 at once, or 1 + 6/4 after a wait."""
+    jobs = job_set(TINY, [(0, 4, (4, 1)), (1, 1, (4, 1))])
+
+    assert least_cost(TINY, jobs, Objective.SLOWDOWN) == 1 + 6 / 4
+    assert evaluate(SJF, TINY, jobs, 0).slowdown.sum() * 2 == 1 + 4
+
+
+@given(tiny_configs, st.integers(0, 2**32), st.sampled_from(REGULAR))
+@settings(max_examples=40, deadline=None)
+def test_nobody_beats_the_bound(config: Config, seed: int, objective: Objective) -> None:
+    """Nor does any order of the jobs, each as early as it can; the best of them reaches it."""
+    jobs = draw_jobs(replace(config, load=0.2), 1, seed, Purpose.TEST)
+    if jobs.number[0] > 5:
+        return
+    least = least_cost(config, jobs, objective)
+    for scheduler in ALL.values():
+        episodes = Episodes(config, jobs)
+        play(scheduler, episodes, Draws(seed, 1))
+        reward = objective.reward(config, episodes.state.cost)[0]
+        assert episodes.cut[0] or -reward >= least - 1e-9
+    assert least == pytest.approx(best_of_all_orders(config, jobs, objective))
+
+
+def best_of_all_orders(config: Config, jobs: Jobs, objective: Objective) -> float:
+    """By brute force, in another way: unit by unit on a long calendar."""
+    count = int(jobs.number[0])
+    found = []
+    for order in itertools.permutations(range(count)):
+        calendar: dict[tuple[int, int], int] = {}
+        ends = {}
+        for job in order:
+            start, duration = int(jobs.arrival[0, job]), int(jobs.duration[0, job])
+            needs = jobs.demand[0, job].tolist()
+            while any(
+                calendar.get((step, r), 0) + needs[r] > config.capacity
+                for step in range(start, start + duration)
+                for r in range(config.resources)
+            ):
+                start += 1
+            for step in range(start, start + duration):
+                for r in range(config.resources):
+                    calendar[step, r] = calendar.get((step, r), 0) + needs[r]
+            ends[job] = start + duration
+        spans = [(ends[job] - jobs.arrival[0, job], jobs.duration[0, job]) for job in range(count)]
+        found.append(
+            {
+                Objective.SLOWDOWN: sum(span / duration for span, duration in spans),
+                Objective.COMPLETION: sum(span for span, _ in spans),
+                Objective.MAKESPAN: max(ends.values()),
+            }[objective]
+        )
+    return float(min(found))
+
+
+def test_what_the_bound_cannot_do_is_refused() -> None:
+    """Too many orders, or an objective that may gain from delay."""
+    config = replace(TINY, arrival_trials=3)
+    jobs = job_set(config, [(0, 1, (1, 1))] * (MOST_JOBS + 1))
+    with pytest.raises(DeepRmError, match="10 jobs"):
+        least_cost(config, jobs, Objective.SLOWDOWN)
+    with pytest.raises(DeepRmError, match="utilisation"):
+        least_cost(TINY, job_set(TINY, [(0, 1, (1, 1))]), Objective.UTILISATION)

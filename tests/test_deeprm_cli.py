@@ -1,0 +1,228 @@
+"""The `deeprm` command: a small training, its figures, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from matplotlib import image as images
+
+from deeprm import cli
+from deeprm.cli import main
+from deeprm.config import PAPER
+from deeprm.errors import DeepRmError
+from deeprm.figures import FIGURES
+from deeprm.models import load_model, new_network, save_model
+from deeprm.plots import DRAWN
+from deeprm.statistics import difference_percent, mean_of
+from deeprm.study import Models, Training, gather, trainings
+from deeprm.training_config import TrainConfig
+
+QUICK = ("job_sets=2", "episodes=2", "validation_sets=2", "validate_every=1", "imitation=0")
+
+
+def deeprm(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def trained(out: Path, *arguments: str, iterations: int = 2) -> Result:
+    settings = (*QUICK, f"iterations={iterations}")
+    changes = [part for setting in settings for part in ("--set", setting)]
+    return deeprm("train", "--out", str(out), "--load", "0.3", *changes, *arguments)
+
+
+def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path) -> None:
+    """train, evaluate, show."""
+    result = trained(tmp_path / "run", "--objective", "completion", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    assert "all iterations done after 2 iterations" in result.output
+    model = tmp_path / "run" / "model.safetensors"
+    found = load_model(model)
+    assert (found.config.objective, found.config.seed) == ("completion", 3)
+    assert found.config.cluster == PAPER.at_load(0.3)
+
+    result = deeprm("evaluate", "--load", "0.3", "--sets", "3", str(model))
+    assert result.exit_code == 0, result.output
+    rows = [line.split()[0] for line in result.output.splitlines()]
+    assert rows == ["scheduler", "tetris", "sjf", "packer", "random", str(model)]
+
+    picture = tmp_path / "state.png"
+    shown = deeprm("show", "--load", "0.9", "--model", str(model), "-o", str(picture))
+    assert shown.exit_code == 0, shown.output
+    assert len(np.unique(images.imread(picture))) > 5
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    """Where it stands, not from the beginning."""
+    trained(tmp_path, "--minutes", "1e-9", iterations=3)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
+
+    result = deeprm("train", "--out", str(tmp_path), "--resume")
+    assert "after 3 iterations" in result.output
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("train", "--out", "{}/x", "--set", "speed=1"), "unknown setting speed"),
+        (("train", "--out", "{}/x", "--set", "cluster.speed=1"), "unknown setting cluster.speed"),
+        (("train", "--out", "{}/x", "--set", "speed"), "expected KEY=VALUE"),
+        (("train", "--out", "{}/x", "--load", "9"), "a load of 9.0 needs"),
+        (("train", "--out", "{}/x", "--resume"), "not a run folder"),
+        (("study", "--out", "{}/x", "--only", "speed"), "unknown training 'speed'"),
+        (("gather", "{}", "--out", "{}/x"), "holds no run of the study"),
+        (("show", "-o", "{}/x.png", "--step", "999"), "step 999: the episode is over"),
+        (("evaluate", "{}/model.safetensors"), "cluster of another shape"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    """On stderr, with exit code 2, and leaves nothing behind."""
+    other = replace(PAPER, slots=3)
+    weights = new_network("image", other).state_dict()
+    save_model(tmp_path / "model.safetensors", TrainConfig(cluster=other), weights, {})
+
+    result = deeprm(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
+
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "x").exists()
+
+
+# --- the study and its figures -------------------------------------------------------------------
+
+
+def write_models(folder: Path, wanted: list[Training]) -> None:
+    """Models that have learned nothing, in place of those of the study."""
+    folder.mkdir(exist_ok=True)
+    for one in wanted:
+        config = one.config()
+        network = new_network(config.policy, config.cluster)
+        save_model(folder / f"{one.name}.safetensors", config, network.state_dict(), {})
+
+
+def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
+    """The paper's recipe, ten loads, three further objectives, one network on numbers; thrice."""
+    names = [one.name for one in trainings()]
+    assert len(names) == len(set(names)) == 45
+    assert trainings()[0].config() == TrainConfig()
+    for number, one in enumerate(trainings()):
+        assert one.first is None or one.first in trainings()[:number]
+    assert all(one.config().cluster == PAPER.at_load(one.load / 100) for one in trainings())
+
+
+def test_a_study_begins_with_the_papers_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later training refuses without it, and then begins with its weights."""
+    later = deeprm("study", "--out", str(tmp_path), "--only", "slowdown-30-1")
+    assert "which is not there: train it first" in later.stderr
+
+    cluster = PAPER.at_load(0.3)
+    quick = TrainConfig(cluster=cluster, job_sets=2, episodes=2, iterations=1, validation_sets=2)
+    monkeypatch.setattr(Training, "config", lambda _self: quick)
+    names = ("--only", "paper-70-1", "--only", "slowdown-30-1")
+    assert deeprm("study", "--out", str(tmp_path), *names).exit_code == 0
+    first, begun = (
+        (tmp_path / path).read_bytes()
+        for path in ("paper-70-1/model.safetensors", "slowdown-30-1/initial.safetensors")
+    )
+    assert first == begun
+    again = deeprm("study", "--out", str(tmp_path), *names)
+    assert again.output.count("all iterations done") == 2
+
+
+def test_every_figure_is_measured_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With some models missing, as after an interrupted study."""
+    monkeypatch.setattr("deeprm.figures.LOADS", (70, 110))
+    monkeypatch.setattr("deeprm.figures.SIZES", {1: 10, 2: 12})
+    monkeypatch.setattr("deeprm.figures.TUNING_SETS", 2)
+    monkeypatch.setattr("deeprm.figures.PLAYS", 2)
+    monkeypatch.setattr("deeprm.statistics.RESAMPLES", 50)
+    models = tmp_path / "models"
+    wanted = [Training("slowdown", 110, seed) for seed in (0, 1)]
+    write_models(models, [*wanted, Training("completion", 130, 0), Training("compact", 90, 1)])
+    curve = [{"iteration": 0, "mean_reward": -9.0, "max_reward": -5.0, "slowdown": 3.0}]
+    (models / "curves.json").write_text(json.dumps({"paper-70-0": curve}))
+    out = tmp_path / "figures"
+
+    result = deeprm("reproduce", "--out", str(out), "--models", str(models), "--sets", "4")
+
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        f"{name}.{ending}" for name in FIGURES for ending in ("json", "png", "svg")
+    )
+    four = json.loads((out / "figure4.json").read_text())
+    assert four["job_sets"] == 4
+    assert set(four["loads"]["70"]) == {"tetris", "sjf", "packer", "random"}
+    assert four["loads"]["110"]["deeprm"]["trainings"] == 2
+    assert four["loads"]["110"]["deeprm"]["percent_against"]["tetris"]["mean"] > 0
+    five = json.loads((out / "figure5.json").read_text())
+    assert "deeprm for completion" in five["measures"]["makespan"]
+    assert list(json.loads((out / "figure6.json").read_text())["curves"]) == ["paper-70-0"]
+    seven = json.loads((out / "figure7.json").read_text())
+    assert 0.0 < seven["held_steps"]["mean"] < 1.0
+    larger = json.loads((out / "sizes.json").read_text())["sizes"]["2"]
+    assert larger["deeprm"]["trainings"] == 1
+    assert set(seven["withheld_jobs_by_duration"]) <= {
+        str(n) for n in [*range(1, 4), *range(10, 16)]
+    }
+
+
+def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of trainings as the study has them; curves keep what figure 6 shows."""
+    one = Training("paper", 70, 0)
+    runs = tmp_path / "runs"
+    trained(runs / one.name)
+    with pytest.raises(DeepRmError, match="not trained as the study says"):
+        gather(runs, tmp_path / "models")
+
+    config = load_model(runs / one.name / "model.safetensors").config
+    monkeypatch.setattr(Training, "config", lambda _self: config)
+    assert gather(runs, tmp_path / "models") == [one.name]
+    found = Models(tmp_path / "models")
+    assert [model.config for model in found.of("paper", 70)] == [config]
+    (rows,) = found.curves().values()
+    assert [row["iteration"] for row in rows] == [0, 1]
+    assert set(rows[0]) == {"iteration", "mean_reward", "max_reward", "slowdown"}
+
+
+def test_the_command_knows_every_figure() -> None:
+    """It names them itself, as to load them takes a second."""
+    assert set(FIGURES) == set(DRAWN) == set(cli.FIGURES)
+
+
+def test_an_interval_covers_the_mean_it_estimates() -> None:
+    """Of 400 samples of 30 sets, about 95 % of the intervals hold the true mean 2."""
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(60):
+        found = mean_of(rng.exponential(2.0, size=(1, 40)))
+        hits += found.low <= 2.0 <= found.high
+    assert 50 <= hits <= 60
+
+
+def test_a_difference_is_paired_by_job_set() -> None:
+    """A tenth less in every set is a tenth less for certain, however sets differ."""
+    reference = np.random.default_rng(2).exponential(5.0, size=30)
+    found = difference_percent(0.9 * reference[None], reference)
+    assert found.mean == pytest.approx(-10.0)
+    assert found.low == pytest.approx(-10.0)
+    assert found.high == pytest.approx(-10.0)
+
+
+def test_trainings_that_differ_widen_the_interval() -> None:
+    """Of equal job sets: what varies is the luck of the training."""
+    values = np.array([[1.0] * 20, [2.0] * 20, [3.0] * 20])
+    found = mean_of(values)
+    assert found.mean == 2.0
+    assert found.high - found.low > 1.0

@@ -1,0 +1,198 @@
+"""DeepRM as Gymnasium environment: the contract, observations, pictures."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.utils.env_checker import check_env
+
+from deeprm.compact import CompactLayout
+from deeprm.config import PAPER, RELEASED
+from deeprm.env import ENV_ID, DeepRmEnv, register
+from deeprm.episodes import Episodes
+from deeprm.errors import DeepRmError
+from deeprm.image import ImageLayout
+from deeprm.jobs import job_set
+from deeprm.render import cluster_cells
+from tests.deeprm_clusters import TINY
+
+DOUBLE = replace(TINY, capacity=8, dominant_demand=(4, 8), other_demand=(2, 4))
+FIRST = np.zeros(1, np.int32)
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"observation": "compact", "load": 1.3},
+    {"config": "released", "objective": "completion"},
+    {"objective": "makespan", "load": 0.1},
+]
+
+
+def episode(env: DeepRmEnv, seed: int) -> tuple[list[float], dict[str, Any]]:
+    """Rewards of an episode of random legal actions, and its last info."""
+    _, info = env.reset(seed=seed)
+    rng = np.random.default_rng(seed)
+    rewards, over = [], False
+    while not over:
+        action = rng.choice(np.nonzero(info["action_mask"])[0])
+        seen, reward, terminated, truncated, info = env.step(action)
+        assert env.observation_space.contains(seen)
+        rewards.append(reward)
+        over = terminated or truncated
+    return rewards, info
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_gymnasium_finds_nothing_to_complain_of(setting: dict[str, Any]) -> None:
+    """`check_env` without a single warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(ENV_ID, render_mode="rgb_array", **setting)
+        check_env(env.unwrapped)
+
+
+@pytest.mark.parametrize(
+    ("objective", "figure"),
+    [("slowdown", "slowdown"), ("completion", "completion"), ("makespan", "makespan")],
+)
+def test_rewards_sum_to_the_objective(objective: str, figure: str) -> None:
+    """What passes before the first choice is part of it."""
+    rewards, info = episode(DeepRmEnv("paper", objective=objective, load=0.3), 4)
+
+    jobs = 1 if objective == "makespan" else info["jobs"]
+    assert -sum(rewards) == pytest.approx(info[figure] * jobs, rel=1e-12)
+
+
+def test_one_seed_one_episode_and_the_next_reset_the_next() -> None:
+    """Job sets of a seed come in order."""
+    first, second = (episode(DeepRmEnv(load=0.5), 9)[0] for _ in range(2))
+    assert first == second
+
+    env = DeepRmEnv(load=0.5)
+    seeds = [env.reset(seed=9)[1], env.reset()[1], env.reset(seed=9)[1]]
+    assert [info["job_set"] for info in seeds] == [0, 1, 0]
+
+
+def test_masks_say_what_places_a_job() -> None:
+    """Slot 1 fits, slot 2 is too long for the horizon behind it, void is always there."""
+    env = DeepRmEnv(TINY)
+    _, info = env.reset(options={"jobs": job_set(TINY, [(0, 4, (4, 1)), (0, 4, (4, 1))])})
+    assert info["action_mask"].tolist() == [1, 1, 1]
+
+    *_, info = env.step(np.int64(1))
+    assert info["action_mask"].tolist() == [1, 0, 0]
+    assert env.action_masks().tolist() == [True, False, False]
+
+
+def test_misuse_is_refused() -> None:
+    """Each message says what there is instead."""
+    with pytest.raises(DeepRmError, match="paper, released"):
+        DeepRmEnv("papers")  # type: ignore[arg-type]
+    with pytest.raises(DeepRmError, match="slowdown, completion"):
+        DeepRmEnv(objective="speed")
+    with pytest.raises(DeepRmError, match="image or compact"):
+        DeepRmEnv(observation="pixels")  # type: ignore[arg-type]
+    with pytest.raises(DeepRmError, match="rgb_array or None"):
+        DeepRmEnv(render_mode="human")
+    env = DeepRmEnv()
+    with pytest.raises(ResetNeeded):
+        env.step(np.int64(0))
+    with pytest.raises(ResetNeeded):
+        env.render()
+    env.reset(seed=1)
+    with pytest.raises(InvalidAction, match="11"):
+        env.step(np.int64(11))
+    with pytest.raises(DeepRmError, match="not speed"):
+        env.reset(options={"speed": 1})
+    register()
+
+
+def test_the_image_shows_the_cluster_the_slots_and_the_backlog() -> None:
+    """Two jobs run, two wait in slots, two beyond: every cell by hand."""
+    jobs = [(0, 2, (2, 1)), (0, 1, (3, 1)), *[(0, 3, (4, 2)), (0, 1, (2, 1))] * 2]
+    episodes = Episodes(TINY, job_set(TINY, jobs))
+    for action in (1, 2):
+        episodes.step(FIRST, np.array([action], np.int32))
+
+    pixels = ImageLayout(TINY).pixels(episodes, FIRST)[0]
+
+    # 2 units for 2 steps, and behind them 3 for 1: columns 0-3 and 4-7 are the cluster's
+    assert pixels[:, :4].sum(axis=1).tolist() == [2, 2, 3, 0, 0, 0]
+    assert pixels[:, 4:8].sum(axis=1).tolist() == [1, 1, 1, 0, 0, 0]
+    assert pixels[:, 8:12].tolist() == [[1, 1, 1, 1]] * 3 + [[0] * 4] * 3
+    assert pixels[:, 12:16].tolist() == [[1, 1, 0, 0]] * 3 + [[0] * 4] * 3
+    assert pixels[0, 16:].tolist() == [1, 1, 0, 0, 1, 0, 0, 0, 1]
+    assert pixels[1, 16:].tolist() == [0] * 8 + [1]
+    assert pixels.shape == (6, 2 * 4 + 2 * 2 * 4 + 1)
+
+
+def test_half_a_cell_of_the_cluster_is_one_unit_of_two() -> None:
+    """The paper's cluster image has 10 columns for 20 units."""
+    episodes = Episodes(PAPER, job_set(PAPER, [(0, 1, (5, 1)), (0, 1, (1, 1))]))
+    episodes.step(FIRST, np.array([1], np.int32))
+
+    pixels = ImageLayout(PAPER).pixels(episodes, FIRST)[0]
+    assert pixels[0, :10].tolist() == [1, 1, 0.5, *[0] * 7]
+    assert pixels[0, 10:20].tolist() == [0.5, *[0] * 9]
+
+
+def test_the_released_image_says_how_long_no_job_has_come() -> None:
+    """In tenths, in each row of the last column."""
+    episodes = Episodes(RELEASED, job_set(RELEASED, [(0, 1, (5, 1))]))
+    for _ in range(3):
+        episodes.step(FIRST, np.zeros(1, np.int32))
+
+    pixels = ImageLayout(RELEASED).pixels(episodes, FIRST)[0]
+    assert pixels[:, -1].tolist() == pytest.approx([0.3] * 20)
+
+
+def test_numbers_are_shares() -> None:
+    """Slot 1: there, 3 of 6 steps, could start in 2, all and half of a resource."""
+    episodes = Episodes(TINY, job_set(TINY, [(0, 2, (2, 1)), (0, 3, (4, 2)), (0, 1, (2, 2))]))
+    episodes.step(FIRST, np.array([1], np.int32))
+
+    seen = CompactLayout(TINY).read(episodes, FIRST)[0]
+
+    assert seen[:5].tolist() == pytest.approx([1, 1 / 6, 0, 0.5, 0.5])
+    assert seen[5:10].tolist() == pytest.approx([1, 3 / 6, 2 / 6, 1, 0.5])
+    assert seen[10:16].tolist() == [0.5, 0.75, 0.5, 0.75, 1, 1]
+    assert seen[-1] == 0.0
+
+
+def test_a_cluster_of_twice_the_size_gives_the_same_numbers() -> None:
+    """With jobs of twice the demand."""
+    small = Episodes(TINY, job_set(TINY, [(0, 2, (2, 1)), (0, 3, (4, 2))]))
+    large = Episodes(DOUBLE, job_set(DOUBLE, [(0, 2, (4, 2)), (0, 3, (8, 4))]))
+    for episodes in (small, large):
+        episodes.step(FIRST, np.array([1], np.int32))
+
+    found = [CompactLayout(one.config).read(one, FIRST).tolist() for one in (small, large)]
+    assert found[0] == found[1]
+
+
+def test_the_picture_has_every_unit_of_every_job_once() -> None:
+    """Cells of the cluster by job, and a picture of them that differs from an empty one."""
+    env = DeepRmEnv(TINY, render_mode="rgb_array")
+    env.reset(options={"jobs": job_set(TINY, [(0, 2, (2, 1)), (0, 3, (2, 2)), (0, 1, (1, 1))])})
+    before = env.render()
+    env.step(np.int64(1))
+    env.step(np.int64(2))
+
+    assert env._episodes is not None
+    cells = cluster_cells(env._episodes, 0, 0)
+    assert [(cells == job).sum() for job in range(2)] == [4, 6]
+    after = env.render()
+    assert after.dtype == np.uint8
+    assert after.shape == before.shape
+    assert (after != before).any()
+
+
+def test_importing_the_module_is_all_that_make_needs() -> None:
+    """As the docstring says, from any place."""
+    env = gymnasium.make(f"deeprm.env:{ENV_ID}", load=0.9)
+    assert isinstance(env.unwrapped, DeepRmEnv)
+    assert env.unwrapped.config.load == 0.9

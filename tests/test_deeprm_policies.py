@@ -1,0 +1,200 @@
+"""DeepRM's networks: the paper's size, tables instead of pixels, drawing, files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from deeprm import policy_kernels
+from deeprm.compact_policy import CompactPolicy
+from deeprm.config import PAPER, RELEASED, Config
+from deeprm.episodes import Episodes
+from deeprm.errors import DeepRmError
+from deeprm.image import ImageLayout
+from deeprm.image_policy import ImagePolicy
+from deeprm.jobs import Purpose, draw_jobs
+from deeprm.learned import Learned
+from deeprm.models import load_model, new_network, save_model
+from deeprm.schedulers import Draws, play
+from deeprm.tables import Int32
+from deeprm.training_config import TrainConfig
+from rl.checkpoint import save_tensors
+from tests.deeprm_clusters import TINY, random_actions
+
+CONFIGS = {
+    "paper": PAPER.at_load(1.5),
+    "released": RELEASED,
+    "tiny": TINY,
+    "three resources": replace(PAPER, resources=3, horizon=25, backlog=33),
+}
+
+
+def generator(seed: int = 1) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def some_states(config: Config, steps: int = 25) -> tuple[Episodes, Int32]:
+    """Episodes under way, after random actions."""
+    episodes = Episodes(config, draw_jobs(config, 30, 4, Purpose.TEST))
+    for step in range(steps):
+        if len(rows := episodes.under_way()) > 5:
+            episodes.step(rows, random_actions(episodes, step))
+    return episodes, episodes.under_way()
+
+
+def gradients(network: torch.nn.Module, scores: Tensor) -> list[Tensor]:
+    weight = torch.randn(scores.shape, generator=generator(7))
+    found = torch.autograd.grad((scores * weight).sum(), tuple(network.parameters()))
+    return list(found)
+
+
+def test_the_network_has_exactly_the_papers_number_of_parameters() -> None:
+    """223 columns of 20 cells, 20 hidden units, 11 actions (section 4.1: 89,451)."""
+    assert ImageLayout(PAPER).columns == 2 * 10 + 10 * 2 * 10 + 3 == 223
+    assert sum(one.numel() for one in ImagePolicy(PAPER).parameters()) == 89_451
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_sums_of_rectangles_are_what_the_pixels_give(name: str) -> None:
+    """Scores and gradients of every weight, by the table and by the linear layer itself."""
+    config = CONFIGS[name]
+    network = ImagePolicy(config, generator())
+    episodes, rows = some_states(config)
+
+    seen = torch.from_numpy(network.layout.read(episodes, rows))
+    pixels = torch.from_numpy(network.layout.pixels(episodes, rows))
+
+    assert pixels.min() == 0.0
+    assert pixels.max() == 1.0
+    expected, found = network.pixel_scores(pixels), network(seen)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    for one, other in zip(gradients(network, found), gradients(network, expected), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", ["image", "compact"])
+def test_a_frozen_network_scores_as_the_one_that_learns(policy: str) -> None:
+    """And a row does not depend on its company, to the last bit."""
+    network = new_network(policy, PAPER, generator())
+    episodes, rows = some_states(PAPER.at_load(1.5))
+    frozen = network.frozen()
+
+    seen = frozen.observe(episodes, rows)
+    together = frozen.scores(seen)
+
+    expected = network(torch.from_numpy(seen)).detach().numpy()
+    np.testing.assert_allclose(together, expected, rtol=1e-4, atol=1e-5)
+    apart = np.concatenate([frozen.scores(seen[i : i + 1]) for i in range(len(rows))])
+    assert (apart == together).all()
+
+
+def test_a_frozen_network_stays_as_it_was() -> None:
+    """What is learned later does not reach it."""
+    network = new_network("image", TINY, generator())
+    episodes, rows = some_states(TINY, 3)
+    frozen = network.frozen()
+    before = frozen.scores(frozen.observe(episodes, rows))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+    assert (frozen.scores(frozen.observe(episodes, rows)) == before).all()
+
+
+@pytest.mark.parametrize("policy", ["image", "compact"])
+def test_an_episode_is_the_same_alone_and_in_company(policy: str) -> None:
+    """Drawn actions too."""
+    network = new_network(policy, TINY, generator())
+    jobs = draw_jobs(TINY, 4, 3, Purpose.TEST)
+    together = Episodes(TINY, jobs)
+    play(Learned(network.frozen()), together, Draws(5, 4))
+    fewer = Episodes(TINY, jobs, np.arange(2, dtype=np.int32))
+    play(Learned(network.frozen()), fewer, Draws(5, 2))
+
+    assert (fewer.state.start[:2] == together.state.start[:2]).all()
+    assert (fewer.state.cost == together.state.cost[:2]).all()
+
+
+def test_actions_are_drawn_as_often_as_their_probability_says() -> None:
+    """Softmax of 0, log 2, log 5 and minus infinity: 1/8, 2/8, 5/8 and never."""
+    one = [0.0, math.log(2.0), math.log(5.0), -math.inf]
+    score = np.array([one], np.float32).repeat(8_000, 0)
+    chance = (np.arange(8_000) + 0.5) / 8_000
+    action = np.empty(8_000, np.int32)
+
+    policy_kernels.draw_action(score, chance, action)
+
+    assert np.bincount(action, minlength=4).tolist() == pytest.approx([1000, 2000, 5000, 0], abs=1)
+    policy_kernels.draw_action(score, np.full(8_000, -1.0), action)
+    assert set(action.tolist()) == {2}
+
+
+def test_a_job_that_does_not_fit_has_no_probability() -> None:
+    """The compact network's scores are finite where the mask is set, and nowhere else."""
+    config = PAPER.at_load(1.9)
+    episodes, rows = some_states(config, 60)
+    frozen = CompactPolicy(config, generator()).frozen()
+
+    finite = np.isfinite(frozen.scores(frozen.observe(episodes, rows)))
+
+    assert (finite == episodes.masks(rows)).all()
+    assert 0.0 < finite.mean() < 1.0
+
+
+def test_a_compact_network_fits_clusters_of_other_sizes() -> None:
+    """Twice the capacity, three times the slots; a frozen one chooses there as it is."""
+    network = CompactPolicy(PAPER, generator())
+    larger = replace(PAPER, capacity=40, slots=30)
+
+    assert network.fits(larger)
+    assert not network.fits(replace(PAPER, horizon=25))
+    assert not ImagePolicy(PAPER).fits(larger)
+    episodes, rows = some_states(larger)
+    assert Learned(network.frozen()).choose(episodes, rows, Draws(0, 30)).max() <= 30
+
+
+def test_an_image_with_too_many_rectangles_is_refused() -> None:
+    """They are told by 16-bit numbers."""
+    with pytest.raises(DeepRmError, match="at most 32767"):
+        ImageLayout(replace(PAPER, slots=100))
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["image", "compact"])
+def test_a_model_comes_back_from_its_file(tmp_path: Path, policy: Any) -> None:
+    """To 16 bits a number, with the configuration of its training."""
+    config = TrainConfig(cluster=TINY, policy=policy)
+    network = new_network(policy, TINY, generator())
+    path = tmp_path / "model.safetensors"
+
+    save_model(path, config, network.state_dict(), {"iterations": 3})
+    found = load_model(path)
+
+    assert found.config == config
+    assert found.card == {"iterations": 3}
+    for name, weight in network.state_dict().items():
+        torch.testing.assert_close(found.network.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    """Other tensors, weights of another shape, numbers that are not finite."""
+    path = tmp_path / "model.safetensors"
+    save_tensors(path, {"x": torch.zeros(1)}, {})
+    with pytest.raises(DeepRmError, match="no model of deeprm"):
+        load_model(path)
+    config = TrainConfig(cluster=TINY)
+    save_model(path, config, new_network("compact", TINY).state_dict(), {})
+    with pytest.raises(DeepRmError, match="the network needs"):
+        load_model(path)
+    weights = {name: one * np.nan for name, one in new_network("image", TINY).state_dict().items()}
+    save_model(path, config, weights, {})
+    with pytest.raises(DeepRmError, match="not finite"):
+        load_model(path)

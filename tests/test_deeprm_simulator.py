@@ -1,0 +1,308 @@
+"""DeepRM's cluster: stories solved on paper, and what holds whatever a scheduler does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deeprm.config import CONFIGS, PAPER, RELEASED, Config
+from deeprm.episodes import Episodes
+from deeprm.errors import DeepRmError
+from deeprm.jobs import Purpose, draw_jobs, job_set
+from deeprm.objectives import Objective
+from deeprm.settings import build
+from deeprm.tables import NONE, VOID
+from tests.deeprm_clusters import TINY, random_actions, tiny_configs
+
+FIRST = np.zeros(1, np.int32)
+
+
+def act(episodes: Episodes, *actions: int) -> None:
+    for action in actions:
+        if not episodes.over[0]:
+            episodes.step(FIRST, np.array([action], np.int32))
+
+
+def objectives(episodes: Episodes) -> dict[str, float]:
+    """Sum of the rewards of the first episode, by objective."""
+    cost = episodes.state.cost[0]
+    return {one.value: float(one.reward(episodes.config, cost)) for one in Objective}
+
+
+# --- stories -------------------------------------------------------------------------------------
+
+
+def test_two_jobs_that_fit_side_by_side() -> None:
+    """Both start at 0: 2 steps and 1 step of 4 units; the episode is over at 2."""
+    jobs = job_set(TINY, [(0, 2, (2, 1)), (0, 1, (2, 1))])
+    episodes = Episodes(TINY, jobs)
+
+    act(episodes, 1, 2)
+
+    assert episodes.over.tolist() == [True]
+    assert episodes.state.start[0].tolist() == [0, 0]
+    found = objectives(episodes)
+    assert found["slowdown"] == -2.0
+    assert found["completion"] == -3.0
+    assert found["makespan"] == -2.0
+    assert found["utilisation"] == (2 + 2 + 1 + 1) / 4 + (2 + 1) / 4
+
+
+def test_a_job_that_does_not_fit_now_is_placed_behind() -> None:
+    """4 units are taken for 2 steps, so the second job starts at 2: slowdown 1 + 3/1."""
+    jobs = job_set(TINY, [(0, 2, (4, 1)), (0, 1, (2, 1))])
+    episodes = Episodes(TINY, jobs)
+
+    act(episodes, 1, 2)
+
+    assert episodes.state.start[0].tolist() == [0, 2]
+    assert objectives(episodes)["slowdown"] == -(1.0 + 3.0)
+
+
+def test_a_job_fits_into_a_gap_before_one_that_was_placed_earlier() -> None:
+    """The third job takes the 1 unit that the first leaves, before the second one's turn."""
+    config = replace(TINY, slots=3)
+    jobs = job_set(config, [(0, 2, (3, 1)), (0, 2, (4, 1)), (0, 2, (1, 1))])
+    episodes = Episodes(config, jobs)
+
+    act(episodes, 1, 2, 3)
+
+    assert episodes.state.start[0].tolist() == [0, 2, 0]
+
+
+def test_time_stands_still_until_void_or_an_invalid_pick() -> None:
+    """An empty slot and a job that cannot end within the horizon count as void."""
+    jobs = job_set(TINY, [(0, 4, (4, 1)), (0, 4, (4, 1)), (5, 1, (1, 1))])
+    episodes = Episodes(TINY, jobs)
+
+    times = []
+    for action in (1, 1, 2, VOID):
+        act(episodes, action)
+        times.append(int(episodes.state.time[0]))
+
+    # placed at 0; slot 1 is empty: to 1; 4 steps from 4 on end at 8, within 1 + 6 only from 2 on
+    assert times == [0, 1, 2, 3]
+    act(episodes, 2)
+    assert episodes.state.start[0].tolist() == [0, 4, NONE]
+
+
+def test_jobs_beyond_the_slots_wait_their_turn_and_are_not_lost() -> None:
+    """Eight jobs at once, two slots, a backlog image of three: all count and come in order."""
+    jobs = job_set(TINY, [(0, 1, (4, 1))] * 8)
+    episodes = Episodes(TINY, jobs)
+
+    assert episodes.backlog(FIRST).tolist() == [6]
+    assert objectives(episodes)["completion"] == 0.0
+    act(episodes, VOID)
+    assert objectives(episodes)["completion"] == -8.0
+    assert episodes.state.slot[0].tolist() == [0, 1]
+    act(episodes, 1)
+    assert episodes.state.slot[0].tolist() == [2, 1]
+    while not episodes.over[0]:
+        act(episodes, 1, 2)
+    assert sorted(episodes.state.start[0].tolist()) == list(range(1, 9))
+
+
+def test_time_passes_by_itself_while_no_job_waits() -> None:
+    """The first choice is at the first arrival; after the last placement the episode runs out."""
+    jobs = job_set(TINY, [(3, 2, (1, 1)), (5, 1, (1, 1))])
+    episodes = Episodes(TINY, jobs)
+    assert episodes.state.time.tolist() == [3]
+
+    act(episodes, 1)
+    assert episodes.state.time.tolist() == [5]
+    act(episodes, 1)
+
+    assert episodes.over.tolist() == [True]
+    assert objectives(episodes) == {
+        "slowdown": -2.0,
+        "completion": -3.0,
+        "makespan": -6.0,
+        "utilisation": 2 * 3 / 4,
+    }
+
+
+def test_an_episode_is_cut_when_the_time_is_up() -> None:
+    """Who never places a job pays for it in every step until then."""
+    jobs = job_set(TINY, [(0, 2, (1, 1))])
+    episodes = Episodes(TINY, jobs)
+
+    act(episodes, *[VOID] * 40)
+
+    assert episodes.over.tolist() == episodes.cut.tolist() == [True]
+    assert objectives(episodes)["slowdown"] == -20.0
+
+
+# --- what always holds ---------------------------------------------------------------------------
+
+
+@given(tiny_configs, st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_done_the_books_balance(config: Config, seed: int) -> None:
+    """Capacity holds, every job is somewhere, time never falls, rewards sum to the objectives."""
+    jobs = draw_jobs(config, 2, seed, Purpose.TEST)
+    episodes = Episodes(config, jobs)
+    state = episodes.state
+    total = episodes.state.cost.copy()
+    while len(rows := episodes.under_way()) > 0:
+        before = state.time.copy()
+        steps = episodes.step(rows, random_actions(episodes, seed + int(state.time.sum())))
+        total[rows] += steps.cost
+
+        assert (state.used <= config.capacity).all()
+        assert (state.used >= 0).all()
+        assert (state.time >= before).all()
+        for e in range(2):
+            placed = int((state.start[e] != NONE).sum())
+            waiting = int((state.slot[e] != NONE).sum()) + int(state.arrived[e] - state.entered[e])
+            assert placed + waiting == state.arrived[e] <= jobs.number[e]
+    assert (total == state.cost).all()
+    for e in range(2):
+        assert_costs_are_those_of_the_schedule(episodes, e)
+
+
+def assert_costs_are_those_of_the_schedule(episodes: Episodes, e: int) -> None:
+    """Recounts every objective from when each job started, in fractions."""
+    config, state, jobs = episodes.config, episodes.state, episodes.jobs
+    end = int(state.time[e])
+    slowdown, completion, busy = Fraction(0), 0, Fraction(0)
+    for job in range(int(state.arrived[e])):
+        arrival, duration = int(jobs.arrival[e, job]), int(jobs.duration[e, job])
+        start = int(state.start[e, job])
+        left = end if start == NONE else min(end, start + duration)
+        slowdown += Fraction(left - arrival, duration)
+        completion += left - arrival
+        if start != NONE:
+            counted = max(0, min(left, config.arrival_steps) - start)
+            busy += Fraction(counted * int(jobs.demand[e, job].sum()), config.capacity)
+    found = {one: -Fraction(int(state.cost[e, one.column]), one.unit(config)) for one in Objective}
+    assert found == {
+        Objective.SLOWDOWN: -slowdown,
+        Objective.COMPLETION: -completion,
+        Objective.UTILISATION: busy,
+        Objective.MAKESPAN: -end,
+    }
+
+
+@given(tiny_configs, st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_lockstep_is_as_one_by_one(config: Config, seed: int) -> None:
+    """What happens in an episode depends on no other."""
+    jobs = draw_jobs(config, 3, seed, Purpose.TEST)
+    together = Episodes(config, jobs)
+    script = np.random.default_rng(seed).integers(config.actions, size=(400, 3), dtype=np.int32)
+    for actions in script:
+        rows = together.under_way()
+        together.step(rows, actions[rows])
+    for e in range(3):
+        alone = Episodes(config, jobs, np.array([e], np.int32))
+        for actions in script:
+            if alone.over[0]:
+                break
+            alone.step(FIRST, actions[e : e + 1])
+        assert (alone.state.cost[0] == together.state.cost[e]).all()
+        assert (alone.state.start[0] == together.state.start[e]).all()
+
+
+# --- configuration and job sets ------------------------------------------------------------------
+
+
+def test_the_papers_jobs_are_as_the_paper_says() -> None:
+    """Section 4.1: durations, demands and load, over ten thousand job sets' worth of jobs."""
+    config = PAPER.at_load(1.3)
+    jobs = draw_jobs(config, 400, 5, Purpose.TEST)
+    exists = jobs.duration > 0
+    duration, demand = jobs.duration[exists], jobs.demand[exists] / config.capacity
+
+    small = duration <= 3
+    assert set(duration[small].tolist()) == {1, 2, 3}
+    assert set(duration[~small].tolist()) == set(range(10, 16))
+    assert small.mean() == pytest.approx(0.8, abs=0.01)
+    assert demand.max(axis=1).min() == 0.25
+    assert demand.max() == 0.5
+    assert {0.05, 0.1} == set(demand.min(axis=1).tolist())
+    work = (duration[:, None] * demand).sum(axis=0) / 400 / config.arrival_steps
+    assert work.tolist() == pytest.approx([1.3, 1.3], rel=0.03)
+
+
+def test_the_released_code_has_other_constants() -> None:
+    """parameters.py: rate 0.7, demands 5 to 10 and 1 to 2 of 10, 5 slots, a further column."""
+    assert RELEASED.arrival_rate == pytest.approx(0.7)
+    assert (RELEASED.capacity, RELEASED.slots, RELEASED.shows_last_arrival) == (10, 5, True)
+
+
+def test_job_sets_are_drawn_one_by_one_from_named_streams() -> None:
+    """Set 7 is the same whether it is drawn alone or with others; purposes share nothing."""
+    together = draw_jobs(PAPER, 3, 11, Purpose.TEST, first=6)
+    alone = draw_jobs(PAPER, 1, 11, Purpose.TEST, first=7)
+    other = draw_jobs(PAPER, 1, 11, Purpose.TUNING, first=7)
+
+    count = int(alone.number[0])
+    assert together.number[1] == count
+    assert (together.arrival[1, :count] == alone.arrival[0]).all()
+    assert (together.demand[1, :count] == alone.demand[0]).all()
+    assert other.arrival.tolist() != alone.arrival.tolist()
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_configuration_survives_json(name: str) -> None:
+    """Lists become spans again."""
+    written = json.loads(json.dumps(CONFIGS[name].to_json()))
+    assert build(Config, written) == CONFIGS[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"slots": 0}, "slots is 0"),
+        ({"colour": 1}, "unknown setting colour"),
+        ({"capacity": "20"}, "capacity is '20'"),
+        ({"load": 9.0}, "a load of 9.0 needs"),
+        ({"load": 0.0}, "load is 0.0"),
+        ({"large_duration": [10, 21]}, "jobs last up to 21 steps"),
+        ({"dominant_demand": [5, 21]}, "jobs need up to 21 units"),
+        ({"small_duration": [3, 1]}, "small_duration is 3 to 1"),
+        ({"cluster_columns": 3}, "20 units do not fill 3 columns"),
+        ({"max_steps": 50}, "max_steps is 50"),
+        ({"arrival_trials": 2, "load": 1.9}, "2 can arrive"),
+    ],
+)
+def test_an_impossible_cluster_is_refused_in_one_line(
+    change: dict[str, object], words: str
+) -> None:
+    """The message names the value and the rule."""
+    with pytest.raises(DeepRmError, match=words) as caught:
+        build(Config, change)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [
+        ([], "without jobs"),
+        ([(1, 1, (1, 1)), (0, 1, (1, 1))], "job 1 arrives at 0"),
+        ([(0, 5, (1, 1))], "job 0 lasts 5 steps"),
+        ([(0, 1, (1,))], "job 0 needs"),
+        ([(0, 1, (1, 5))], "job 0 needs"),
+        ([(40, 1, (1, 1))], "job 0 arrives at 40"),
+    ],
+)
+def test_an_impossible_job_set_is_refused(
+    jobs: list[tuple[int, int, tuple[int, ...]]], words: str
+) -> None:
+    """One that could never be played to its end."""
+    with pytest.raises(DeepRmError, match=words):
+        job_set(TINY, jobs)
+
+
+def test_an_action_that_is_none_is_refused() -> None:
+    """Two slots: 0 to 2."""
+    episodes = Episodes(TINY, job_set(TINY, [(0, 1, (1, 1))]))
+    with pytest.raises(DeepRmError, match=r"not in 0\.\.2"):
+        act(episodes, 3)

@@ -1,0 +1,202 @@
+"""DeepRM's training: returns and baselines by hand, resuming, imitation, learning."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+
+from deeprm.config import PAPER
+from deeprm.episodes import Episodes
+from deeprm.errors import DeepRmError
+from deeprm.evaluation import evaluate
+from deeprm.jobs import Purpose, draw_jobs
+from deeprm.learned import Learned
+from deeprm.learner import DeepRmLearner
+from deeprm.models import load_model, new_network, save_model
+from deeprm.objectives import Objective
+from deeprm.rollouts import Grouping, Rollouts, roll_out
+from deeprm.schedulers import SJF, Draws, RandomChoice
+from deeprm.session import MODEL, new_run, run_training
+from deeprm.settings import build
+from deeprm.training_config import TrainConfig
+from rl.baselines import TimedReturns, input_dependent_baseline
+from rl.checkpoint import load_tensors
+from rl.returns import undiscounted
+from rl.run_folder import RunFolder
+from tests.deeprm_clusters import TINY
+
+SMALL = TrainConfig(
+    cluster=TINY, iterations=4, job_sets=3, episodes=4, validate_every=2, validation_sets=3
+)
+
+
+def rollouts(moment: Literal["step", "time"], size: int = 3) -> tuple[Rollouts, Episodes]:
+    """Two job sets, some episodes of each, played by a network that has learned nothing."""
+    jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
+    episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
+    network = new_network("image", TINY, torch.Generator().manual_seed(3))
+    grouping = Grouping(size, moment)
+    found = roll_out(network.frozen(), episodes, Draws(1, 2 * size), Objective.SLOWDOWN, grouping)
+    return found, episodes
+
+
+def test_rewards_of_rollouts_are_those_of_their_episodes() -> None:
+    """Minus the sum of slowdowns, whatever the number of rounds."""
+    found, episodes = rollouts("step")
+    reward = Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
+    assert found.reward.ravel() == pytest.approx(reward)
+
+
+@pytest.mark.parametrize("moment", ["step", "time"])
+def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", "time"]) -> None:
+    """All episodes of a set begin at one moment, and their mean is what is expected."""
+    found, _ = rollouts(moment)
+    first = found.advantage[:6].reshape(2, 3)
+    assert first.sum(axis=1) == pytest.approx([0.0, 0.0], abs=1e-12)
+    assert np.abs(first).max() > 0.0
+    assert first == pytest.approx(found.reward - found.reward.mean(axis=1, keepdims=True))
+
+
+def test_the_timed_baseline_is_that_of_the_library() -> None:
+    """`rl.baselines.input_dependent_baseline`, on rewards taken down one by one."""
+    played, _ = rollouts("time")
+    timed = [history.returns() for history in histories(size=3)]
+    expected = [
+        own.returns - base
+        for members in (timed[:3], timed[3:])
+        for own, base in zip(members, input_dependent_baseline(members), strict=True)
+    ]
+    rounds = max(len(one) for one in expected)
+    in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
+    assert played.advantage == pytest.approx(np.array(in_order))
+
+
+@dataclass
+class History:
+    """When an episode's actions were taken, and what each earned."""
+
+    time: list[float] = field(default_factory=list)
+    reward: list[float] = field(default_factory=list)
+    end: float = 0.0
+
+    def returns(self) -> TimedReturns:
+        """From each action to the end."""
+        return TimedReturns(np.array(self.time), undiscounted(np.array(self.reward)), self.end)
+
+
+def histories(size: int) -> list[History]:
+    """The episodes of `rollouts`, played again."""
+    jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
+    episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
+    network = new_network("image", TINY, torch.Generator().manual_seed(3))
+    found = [History() for _ in range(2 * size)]
+    scheduler, draws = Learned(network.frozen()), Draws(1, 2 * size)
+    while len(rows := episodes.under_way()) > 0:
+        for e in rows:
+            found[e].time.append(float(episodes.state.time[e]))
+        steps = episodes.step(rows, scheduler.choose(episodes, rows, draws))
+        reward = Objective.SLOWDOWN.reward(TINY, steps.cost)
+        for e, earned in zip(rows, reward.tolist(), strict=True):
+            found[e].reward.append(earned)
+            found[e].end = float(episodes.state.time[e])
+    return found
+
+
+@pytest.mark.parametrize("policy", ["image", "compact"])
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, policy: Any) -> None:
+    """The same weights, the same metrics, the same model file."""
+    config = replace(SMALL, policy=policy, imitation=1, fresh_job_sets=True, entropy=0.01)
+    for name, limits in (("whole", [None]), ("parts", [1e-9, 1e-9, None])):
+        RunFolder.create(tmp_path / name, config.to_json()).close()
+        for limit_s in limits:
+            with RunFolder.open(tmp_path / name) as folder:
+                run_training(folder, time_limit_s=limit_s)
+    whole, parts = (load_model(tmp_path / name / MODEL) for name in ("whole", "parts"))
+    for one, other in zip(whole.network.parameters(), parts.network.parameters(), strict=True):
+        assert bool((one == other).all())
+    lines = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
+    first, second = ([json.loads(line) for line in text.splitlines()] for text in lines)
+    for row in (*first, *second):
+        del row["elapsed_s"]
+    assert first == second
+    assert len(first) == 4
+    assert list((tmp_path / "whole" / "tensorboard").iterdir())
+
+
+def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
+    """Of a network of the same shape; a resumed run goes on with its own."""
+    path = tmp_path / "first.safetensors"
+    weights = new_network("image", TINY, torch.Generator().manual_seed(5)).state_dict()
+    save_model(path, SMALL, weights, {})
+    with new_run(tmp_path / "run", SMALL, path) as folder:
+        run_training(folder, time_limit_s=1e-9)
+        after, _ = load_tensors(folder.checkpoint_file)
+    rate = SMALL.learning_rate / math.sqrt(1 - SMALL.decay)
+    begun = torch.cat([one.flatten() for one in load_model(path).network.state_dict().values()])
+    assert (after["parameters"] - begun).abs().max() == pytest.approx(rate, rel=1e-3)
+
+    with pytest.raises(DeepRmError, match="cannot begin a training"):
+        new_run(tmp_path / "other", replace(SMALL, policy="compact"), path)
+    assert not (tmp_path / "other").exists()
+
+
+def test_whoever_imitates_becomes_like_the_teacher() -> None:
+    """The likeliest action is then mostly that of shortest job first."""
+    config = replace(SMALL, policy="compact", imitation=80, job_sets=30, learning_rate=1e-2)
+    learner = DeepRmLearner(replace(config, final_learning_rate=1e-2, iterations=80))
+    losses = [learner.iterate(iteration)["imitation_loss"] for iteration in range(80)]
+    assert losses[-1] < 0.5 * losses[0]
+
+    jobs = draw_jobs(TINY, 40, 9, Purpose.TEST)
+    student = Learned(learner.network.frozen(), greedy=True)
+    found = [evaluate(one, TINY, jobs, 0).slowdown.mean() for one in (student, SJF, RandomChoice())]
+    assert found[0] < found[1] + 0.25 * (found[2] - found[1])
+
+
+def test_a_few_iterations_make_it_better() -> None:
+    """On a small cluster at 70 %, from random to well below it."""
+    cluster = replace(PAPER, arrival_steps=15, slots=4, max_steps=100)
+    config = TrainConfig(cluster=cluster, job_sets=20, episodes=10, learning_rate=5e-3)
+    learner = DeepRmLearner(replace(config, policy="compact"))
+    before = learner.validate()["score"]
+    for iteration in range(25):
+        learner.iterate(iteration)
+    assert learner.validate()["score"] < 0.92 * before
+
+
+def test_utilisation_is_scored_the_other_way_round() -> None:
+    """The loop keeps what has the lowest score."""
+    found = DeepRmLearner(replace(SMALL, objective="utilisation")).validate()
+    assert found["score"] == -found["utilisation"] < 0.0
+
+
+def test_the_learning_rate_falls_in_a_straight_line() -> None:
+    """From the first iteration to beyond the last."""
+    learner = DeepRmLearner(replace(SMALL, learning_rate=0.4, final_learning_rate=0.2))
+    assert [learner._learning_rate(n) for n in (0, 1, 4)] == pytest.approx([0.4, 0.35, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"episodes": 1}, "at least 2"),
+        ({"iterations": 0}, "iterations is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
+        ({"decay": 1.0}, r"decay is 1\.0"),
+        ({"objective": "speed"}, "objective is 'speed'"),
+        ({"cluster": {"slots": 0}}, "slots is 0"),
+        ({"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
+    ],
+)
+def test_an_impossible_training_is_refused(change: dict[str, Any], words: str) -> None:
+    """In one line, with the value and the rule."""
+    with pytest.raises(DeepRmError, match=words):
+        build(TrainConfig, change)
