@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from typing import Any
 
 from decima.spark import Scheduler
+from decima.spark.compile import java_text
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
 
@@ -117,8 +117,7 @@ def refusing(field: str, package: str) -> Callable[..., Any]:
     """`java_class`, but that some of the fields cannot be set, as final ones on a Java to come."""
 
     def compiled(context: Any, source: str, name: str) -> Any:
-        text = (files("decima.spark") / "java" / source).read_text("utf-8")
-        text = text.replace("package decima.spark;", f"package {package};")
+        text = java_text(source).replace("package decima.spark;", f"package {package};")
         setting = "find(owner, name).set(owner, value);"
         assert setting in text
         refusal = f'if ({field}) throw new IllegalAccessException("final field " + name); {setting}'

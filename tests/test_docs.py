@@ -241,7 +241,7 @@ def test_the_check_sees_lists_that_are_none() -> None:
 @cache
 def messages() -> str:
     """Each text in our code, a line each, with … for what varies."""
-    found = [(ROOT / "decima" / "spark" / "java" / "Decima.java").read_text()]
+    found = [path.read_text() for path in (ROOT / "decima" / "spark" / "java").rglob("*.java")]
     for package in ("files", "traces", "spark_sim", "rl", "decima"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
