@@ -1,7 +1,9 @@
 package decima.spark;
 
-import java.util.HashMap;
 import java.util.Properties;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.FIFOSchedulableBuilder;
+import org.apache.spark.scheduler.FairSchedulableBuilder;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
@@ -10,20 +12,39 @@ import org.apache.spark.scheduler.TaskSetManager;
 import org.apache.spark.util.Clock;
 import scala.Option;
 
-/** Spark's builder, which gets our task set managers instead of its own. */
+/** Stands in for Spark's builder: it builds on our pool, with our task set managers. */
 final class Builder implements SchedulableBuilder {
   private final Control control;
+  private final SchedulableBuilder onPool;
 
-  Builder(Control control) {
+  Builder(Control control, SchedulableBuilder original, Pool pool) {
     this.control = control;
+    this.onPool = likeOn(original, pool, control.context);
+  }
+
+  /** Spark's builders keep the pool that they were made for: another such one for ours. */
+  private static SchedulableBuilder likeOn(
+      SchedulableBuilder original, Pool pool, SparkContext context) {
+    if (original instanceof FairSchedulableBuilder) {
+      return new FairSchedulableBuilder(pool, context);
+    }
+    if (original instanceof FIFOSchedulableBuilder) {
+      return new FIFOSchedulableBuilder(pool);
+    }
+    throw new IllegalStateException(original.getClass().getName() + " is no builder of Spark's");
+  }
+
+  /** Whether somebody of ours made it, in this class loader or another. */
+  static boolean isOurs(Object builder) {
+    return builder.getClass().getName().equals(Builder.class.getName());
   }
 
   public Pool rootPool() {
-    return control.sparkBuilder.rootPool();
+    return onPool.rootPool();
   }
 
   public void buildPools() {
-    control.sparkBuilder.buildPools();
+    // Spark's own builder has built them when the scheduler was made.
   }
 
   /** Called inside submitTasks, which holds the scheduler's lock. */
@@ -34,7 +55,7 @@ final class Builder implements SchedulableBuilder {
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
     }
-    control.sparkBuilder.addTaskSetManager(ours, properties);
+    onPool.addTaskSetManager(ours, properties);
     control.news.touch();
   }
 
@@ -45,7 +66,7 @@ final class Builder implements SchedulableBuilder {
     TaskSet set = original.taskSet();
     Option health = (Option) Fields.get(control.scheduler, "healthTrackerOpt");
     Clock clock = (Clock) Fields.get(control.scheduler, "clock");
-    String job = Control.jobOf(properties, set.priority());
+    String job = Jobs.jobOf(properties, set.priority());
     Limited ours = new Limited(control, original, health, clock, job);
     // From here on Spark must find ours wherever it looks for the original.
     scala.collection.mutable.HashMap byStage =

@@ -1,9 +1,9 @@
 package decima.spark;
 
-import java.util.HashSet;
+import java.util.Collections;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkContext;
@@ -18,41 +18,34 @@ import org.apache.spark.scheduler.TaskSchedulerImpl;
  * attached to from Python they are compiled in the driver by Janino, hence without lambdas and type
  * parameters; the plugin's jar holds the same ones, compiled by javac.
  *
- * <p>Nothing of Spark is copied or replaced for good: `RankPool` stands before Spark's own root pool
- * and asks it for everything, `Builder` stands before Spark's own builder. To detach, two fields of
- * TaskSchedulerImpl get back their old values.
+ * <p>Nothing of Spark is copied or replaced for good: while attached, Spark's root pool has one child,
+ * a `RankPool` that holds what it held, and `Builder` stands in for Spark's builder. To detach, the
+ * pool gives all back, and the one field of TaskSchedulerImpl that was set gets its old value.
  */
 public final class Control {
   static final int NO_LIMIT = Integer.MAX_VALUE;
-  static final long DRAIN_MS = 500L;
+  private static final long DRAIN_MS = 500L;
   /** after this part of its hold a new task set starts within a fair share */
   static final long SHARE_PART = 5L;
-  static final String[] JOB_PROPERTIES = {
-    "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
-  };
-  static final String[] TOLD_PROPERTIES = {
-    "decima.job",
-    "spark.sql.execution.root.id",
-    "spark.sql.execution.id",
-    "spark.jobGroup.id",
-    "spark.job.description",
-    "callSite.short"
-  };
+  private static final String BUILDER = "schedulableBuilder";
 
   final SparkContext context;
   final TaskSchedulerImpl scheduler;
-  final Pool sparkPool;
-  final SchedulableBuilder sparkBuilder;
+  final Pool root;
   final Counters counters = new Counters();
-  final News news;
+  final News news = new News(this);
+  final Session session = new Session(this);
+  final Caps caps;
   final long lapseNs;
   final long holdNs;
   final boolean observeOnly;
 
-  volatile Plan plan = new Plan();
+  volatile Plan plan = Plan.NONE;
   volatile boolean attached = false;
   /** no decision came for too long while slots stood idle: Spark's own order until one comes */
   volatile boolean lapsed = false;
+  /** nobody decides: Spark's own order, under users' caps */
+  volatile boolean isSparkOrder = false;
   volatile long beatNs = System.nanoTime();
   final Idleness idleness = new Idleness(this);
 
@@ -61,64 +54,96 @@ public final class Control {
   /** "stage.attempt" -> Watched, for the task sets that are ours */
   final ConcurrentHashMap watched = new ConcurrentHashMap();
 
+  private final Reader reader;
+  private final SchedulableBuilder sparkBuilder;
   private final RankPool pool;
   private final Builder builder;
   private final Watchdog watchdog;
+  private volatile Crowd crowd = null;
 
   public Control(SparkContext context, long lapseMs, long holdMs, int capacity, boolean observeOnly)
+      throws Exception {
+    this(context, lapseMs, holdMs, capacity, observeOnly, Collections.EMPTY_MAP);
+  }
+
+  /**
+   * Nothing of Spark is touched before `attach`.
+   *
+   * @param lapseMs the plan lapses where it keeps slots idle and nobody is heard for so long.
+   * @param holdMs a new task set waits for its first decision at most so long.
+   * @param capacity events that may wait to be read.
+   * @param observeOnly change nothing, only tell.
+   * @param caps of users (`Caps`).
+   */
+  Control(
+      SparkContext context,
+      long lapseMs,
+      long holdMs,
+      int capacity,
+      boolean observeOnly,
+      Map caps)
       throws Exception {
     this.context = context;
     this.scheduler = Fields.schedulerOf(context);
     this.lapseNs = lapseMs * 1000000L;
     this.holdNs = holdMs * 1000000L;
     this.observeOnly = observeOnly;
+    this.caps = new Caps(caps);
     synchronized (scheduler) {
-      this.sparkPool = scheduler.rootPool();
-      this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, "schedulableBuilder");
+      this.root = scheduler.rootPool();
+      this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, BUILDER);
+      this.pool = new RankPool(this, root);
+      this.builder =
+          observeOnly || Builder.isOurs(sparkBuilder)
+              ? null
+              : new Builder(this, sparkBuilder, pool);
       if (!observeOnly) {
-        // Their own values: whether the fields can be set is known before anything has changed.
-        putInPlace(sparkPool, sparkBuilder);
+        // Its own value: whether the field can be set is known before anything has changed.
+        Fields.set(scheduler, BUILDER, sparkBuilder);
       }
     }
-    this.news = new News(this, capacity);
-    this.pool = new RankPool(this);
-    this.builder = new Builder(this);
+    this.reader = news.newReader(capacity);
     this.watchdog = new Watchdog(this);
   }
 
-  private void putInPlace(Pool root, SchedulableBuilder made) throws Exception {
-    synchronized (scheduler) {
-      Fields.set(scheduler, "rootPool", root);
-      Fields.set(scheduler, "schedulableBuilder", made);
-      if (scheduler.rootPool() != root) {
-        throw new IllegalStateException(
-            scheduler.getClass().getName() + " has a root pool that is not to be set");
-      }
-    }
-  }
-
-  /** Put ourselves before Spark's own pool, or leave nothing behind; safe while jobs run. */
+  /** Put ourselves between Spark and its pools, or leave nothing behind; safe while jobs run. */
   public synchronized void attach() throws Exception {
-    if (sparkPool instanceof RankPool || scheduler.rootPool() instanceof RankPool) {
+    Object current = Fields.get(scheduler, BUILDER);
+    if (current != sparkBuilder || Builder.isOurs(current)) {
       throw new IllegalStateException("a scheduler is attached to this SparkContext already");
     }
     // Their classes load here, and not while a stage waits for its first plan.
-    Json.MAPPER.readValue(Json.text(news.state()), Map.class);
+    Json.MAPPER.readValue(Json.text(session.report(reader)), Map.class);
     beatNs = System.nanoTime();
     attached = true;
     try {
       context.listenerBus().addToQueue(news, "decima");
       if (!observeOnly) {
-        putInPlace(pool, builder);
+        putInPlace();
       }
       watchdog.start();
     } catch (Throwable fault) {
       attached = false;
       context.listenerBus().removeListener(news);
-      if (!observeOnly) {
-        putInPlace(sparkPool, sparkBuilder);
-      }
+      putBack();
       throw new IllegalStateException("attaching failed: " + fault, fault);
+    }
+  }
+
+  private void putInPlace() throws Exception {
+    synchronized (scheduler) {
+      pool.takeOver();
+      Fields.set(scheduler, BUILDER, builder);
+    }
+  }
+
+  private void putBack() throws Exception {
+    if (observeOnly) {
+      return;
+    }
+    synchronized (scheduler) {
+      pool.giveBack();
+      Fields.set(scheduler, BUILDER, sparkBuilder);
     }
   }
 
@@ -128,9 +153,7 @@ public final class Control {
       return;
     }
     attached = false;
-    if (!observeOnly) {
-      putInPlace(sparkPool, sparkBuilder);
-    }
+    putBack();
     news.touch();
     if (Thread.currentThread() != watchdog) {
       watchdog.interrupt();
@@ -145,12 +168,12 @@ public final class Control {
     revive();
   }
 
-  /**
-   * Take a plan, as JSON: its "number", the "limits" of jobs, the stages "chosen" in their order,
-   * and the "others", seen but not chosen.
-   */
+  /** Take a plan (`Plan.of`), as JSON. */
   public void apply(String text) throws Exception {
-    Plan next = new Plan(text);
+    apply(Plan.of((Map) Json.MAPPER.readValue(text, Map.class)));
+  }
+
+  void apply(Plan next) {
     // Under the lock that offer rounds hold: a round follows one plan from its first task to its last.
     synchronized (scheduler) {
       plan = next;
@@ -167,14 +190,14 @@ public final class Control {
     long nowNs = System.nanoTime();
     for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
       Watched set = (Watched) all.next();
-      if (!set.isDecided && (now.rank.containsKey(set.stage) || now.seen.contains(set.stage))) {
+      if (!set.isDecided && now.knows(set.stage)) {
         set.isDecided = true;
-        counters.noteWait(nowNs - set.bornNs);
+        counters.waits.note(nowNs - set.bornNs);
       }
     }
   }
 
-  /** The agent lives. */
+  /** Whoever decides lives. */
   void beat() {
     beatNs = System.nanoTime();
     if (lapsed) {
@@ -195,13 +218,19 @@ public final class Control {
 
   /** Wait until something changed, at most so long; then the state, as JSON. */
   public String await(long timeoutMs) throws Exception {
+    return Json.text(await(reader, timeoutMs));
+  }
+
+  /** For the reader that `newReader` has made, or null: our own; as it is before it becomes JSON. */
+  LinkedHashMap await(Reader who, long timeoutMs) throws Exception {
+    Reader asks = who == null ? reader : who;
     beat();
-    news.await(timeoutMs);
+    asks.await(timeoutMs, this);
     if (context.isStopped()) {
       attached = false;
     }
     beat();
-    return Json.text(news.state());
+    return session.report(asks);
   }
 
   public String counters() throws Exception {
@@ -209,12 +238,18 @@ public final class Control {
   }
 
   boolean isFree() {
-    return !attached || lapsed;
+    return !attached || lapsed || isSparkOrder;
   }
 
   /** Whether a task of this task set may start now. */
   boolean mayStart(Watched set) {
-    if (isFree() || set.isUnlimited) {
+    if (!attached || set.isUnlimited) {
+      return true;
+    }
+    if (caps.room(set) == 0) {
+      return false;
+    }
+    if (isFree()) {
       return true;
     }
     Plan now = plan;
@@ -237,10 +272,7 @@ public final class Control {
 
   /** Whether it still waits for the first plan that knows it. */
   boolean isNew(Watched set, Plan now) {
-    return !set.isDecided
-        && !now.rank.containsKey(set.stage)
-        && !now.seen.contains(set.stage)
-        && System.nanoTime() - set.bornNs < holdNs;
+    return !set.isDecided && !now.knows(set.stage) && System.nanoTime() - set.bornNs < holdNs;
   }
 
   /**
@@ -249,19 +281,18 @@ public final class Control {
    * fair share. Jobs that are over before a plan could help do not wait for one.
    */
   private boolean needsNoDecision(Watched set) {
-    int waiting = 0;
-    HashSet jobs = new HashSet();
-    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
-      Watched one = (Watched) all.next();
-      int own = one.waiting();
-      waiting += own;
-      if (own > 0 || one.manager.runningTasks() > 0) {
-        jobs.add(one.job);
-      }
+    Crowd now = crowd;
+    if (now == null) {
+      now = new Crowd(this);
+      crowd = now;
     }
     boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
-    return waiting <= news.slots - sparkPool.runningTasks()
-        || (isLate && heldBy(set.job) < Math.max(1, news.slots / Math.max(1, jobs.size())));
+    return !now.isCrowded || (isLate && heldBy(set.job) < now.share);
+  }
+
+  /** An offer round begins, or time has passed: what was counted may be wrong now. */
+  void forgetCrowd() {
+    crowd = null;
   }
 
   int heldBy(String job) {
@@ -273,14 +304,17 @@ public final class Control {
     if (change == 0) {
       return;
     }
-    AtomicInteger count = (AtomicInteger) held.get(set.job);
-    if (count == null) {
-      held.putIfAbsent(set.job, new AtomicInteger());
-      count = (AtomicInteger) held.get(set.job);
+    held.putIfAbsent(set.job, new AtomicInteger());
+    int now = ((AtomicInteger) held.get(set.job)).addAndGet(change);
+    boolean isOverCap = caps.changeHeld(set, change);
+    if (change < 0 || !attached || set.isUnlimited) {
+      return;
     }
-    int now = count.addAndGet(change);
-    Plan current = plan;
-    if (change > 0 && !isFree() && !set.isUnlimited) {
+    if (isOverCap) {
+      counters.overCap.incrementAndGet();
+    }
+    if (!isFree()) {
+      Plan current = plan;
       counters.launches.incrementAndGet();
       if (isNew(set, current)) {
         counters.early.incrementAndGet();
@@ -289,17 +323,5 @@ public final class Control {
         counters.overLimit.incrementAndGet();
       }
     }
-  }
-
-  static String jobOf(Properties properties, int sparkJob) {
-    if (properties != null) {
-      for (int index = 0; index < JOB_PROPERTIES.length; index++) {
-        String value = properties.getProperty(JOB_PROPERTIES[index]);
-        if (value != null) {
-          return (index == 0 ? "job " : index == 3 ? "group " : "sql ") + value;
-        }
-      }
-    }
-    return "spark " + sparkJob;
   }
 }

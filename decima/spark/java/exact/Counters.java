@@ -1,17 +1,18 @@
 package decima.spark;
 
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
+/** What was counted since we attached. */
 final class Counters {
   final AtomicLong plans = new AtomicLong();
-  final AtomicLong rounds = new AtomicLong();
-  final AtomicLong roundNs = new AtomicLong();
+  private final AtomicLong rounds = new AtomicLong();
+  private final AtomicLong roundNs = new AtomicLong();
   final AtomicLong refused = new AtomicLong();
   final AtomicLong launches = new AtomicLong();
   final AtomicLong overLimit = new AtomicLong();
+  final AtomicLong overCap = new AtomicLong();
   final AtomicLong early = new AtomicLong();
   final AtomicLong expired = new AtomicLong();
   final AtomicLong lapses = new AtomicLong();
@@ -19,24 +20,13 @@ final class Counters {
   final AtomicLong faults = new AtomicLong();
   final AtomicLong abandoned = new AtomicLong();
 
-  private static final int KEPT_WAITS = 1000;
-  private final long[] waitNs = new long[KEPT_WAITS];
-  private int waits = 0;
+  /** from a new task set to the first plan that knows it */
+  final Latencies waits = new Latencies();
 
-  synchronized void noteWait(long ns) {
-    waitNs[waits % KEPT_WAITS] = ns;
-    waits++;
-  }
-
-  /** Quantile of the newest waits for a first decision, in milliseconds; 0 if there were none. */
-  private synchronized double waitMs(double share) {
-    int count = Math.min(waits, KEPT_WAITS);
-    if (count == 0) {
-      return 0.0;
-    }
-    long[] sorted = java.util.Arrays.copyOf(waitNs, count);
-    java.util.Arrays.sort(sorted);
-    return sorted[(int) Math.min(count - 1, Math.round(share * (count - 1)))] / 1000000.0;
+  /** An offer round took us so long. */
+  void noteRound(long ns) {
+    rounds.incrementAndGet();
+    roundNs.addAndGet(ns);
   }
 
   Map now(Control control) {
@@ -47,6 +37,7 @@ final class Counters {
     out.put("refused_offers", refused);
     out.put("launches_under_limit", launches);
     out.put("launches_over_limit", overLimit);
+    out.put("launches_over_cap", overCap);
     out.put("early_launches", early);
     out.put("expired_holds", expired);
     out.put("lapses", lapses);
@@ -54,8 +45,8 @@ final class Counters {
     out.put("faults", faults);
     out.put("abandoned", abandoned);
     out.put("task_sets", control.watched.size());
-    out.put("first_decision_ms_median", waitMs(0.5));
-    out.put("first_decision_ms_p90", waitMs(0.9));
+    out.put("first_decision_ms_median", 1000.0 * waits.quantile(0.5));
+    out.put("first_decision_ms_p90", 1000.0 * waits.quantile(0.9));
     out.put("held", control.held);
     return out;
   }

@@ -16,8 +16,6 @@ final class Idleness {
   private long sinceNs = 0;
   /** slots that stand idle so; 0: none does */
   private int wasted = 0;
-  /** the least of it since it was last told: a slot that a task has just left is no waste */
-  private int least = 0;
   /** slots that no task runs on, whatever the reason */
   private int idle = 0;
 
@@ -30,11 +28,8 @@ final class Idleness {
     return wasted == 0 ? 0L : (System.nanoTime() - sinceNs) / 1000000L;
   }
 
-  /** How many have done so all the time since this was last asked. */
-  synchronized int take() {
-    int told = least;
-    least = wasted;
-    return told;
+  synchronized int wasted() {
+    return wasted;
   }
 
   synchronized int idle() {
@@ -44,11 +39,10 @@ final class Idleness {
   synchronized void look() {
     int counted = count();
     int now = control.isFree() || control.observeOnly ? 0 : counted;
+    control.news.noteIdle(now, wasted == 0);
     if (wasted == 0) {
       sinceNs = System.nanoTime();
-      least = now;
     }
-    least = Math.min(least, now);
     wasted = now;
   }
 
@@ -58,11 +52,11 @@ final class Idleness {
       return 0;
     }
     Plan plan = control.plan;
-    idle = control.news.slots;
+    idle = control.session.slots;
     int usable = 0;
     int refused = 0;
     HashMap limited = new HashMap();
-    List sets = control.news.taskSets();
+    List sets = control.session.taskSets();
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.get(index);
       if (!Watched.isOfDefaultProfile(manager)) {
@@ -71,6 +65,9 @@ final class Idleness {
       idle -= manager.runningTasks();
       Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
       int waiting = Math.max(0, Watched.waiting(manager));
+      if (own != null && !own.isUnlimited) {
+        waiting = Math.min(waiting, control.caps.room(own)); // users keep the others back, not plans
+      }
       if (own == null || own.isUnlimited) {
         usable += waiting;
       } else if (plan.rank.containsKey(own.stage) || own.isFreeOf(plan)) {

@@ -15,7 +15,8 @@ final class Limited extends TaskSetManager {
     super(
         control.scheduler, original.taskSet(), original.maxTaskFailures(), health, clock);
     this.control = control;
-    this.watched = new Watched(this, job);
+    this.watched =
+        new Watched(this, job, control.caps.pursesOf(original.taskSet().properties(), job));
   }
 
   // Who reads logs looks for Spark's names.

@@ -7,28 +7,38 @@ import java.util.Map;
 
 /** Order and limits, as decided; it never changes. */
 final class Plan {
+  static final Plan NONE = new Plan(0);
+
   final long number;
   final HashMap limit = new HashMap();
   final HashMap rank = new HashMap();
   final HashSet seen = new HashSet();
 
-  Plan() {
-    number = 0;
+  private Plan(long number) {
+    this.number = number;
   }
 
-  Plan(String text) throws Exception {
-    Map told = (Map) Json.MAPPER.readValue(text, Map.class);
-    number = ((Number) told.get("number")).longValue();
-    limit.putAll((Map) told.get("limits"));
+  /**
+   * @param told its "number", the "limits" of jobs, the stages "chosen" in their order, and the
+   *     "others", seen but not chosen.
+   */
+  static Plan of(Map told) {
+    Plan plan = new Plan(((Number) told.get("number")).longValue());
+    plan.limit.putAll((Map) told.get("limits"));
     List chosen = (List) told.get("chosen");
     for (int index = 0; index < chosen.size(); index++) {
-      rank.put(chosen.get(index), Integer.valueOf(index));
+      plan.rank.put(chosen.get(index), Integer.valueOf(index));
     }
-    seen.addAll((List) told.get("others"));
+    plan.seen.addAll((List) told.get("others"));
+    return plan;
   }
 
   int limitOf(String job) {
     Integer found = (Integer) limit.get(job);
     return found == null ? Control.NO_LIMIT : found.intValue();
+  }
+
+  boolean knows(Integer stage) {
+    return rank.containsKey(stage) || seen.contains(stage);
   }
 }

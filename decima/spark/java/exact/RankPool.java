@@ -1,28 +1,58 @@
 package decima.spark;
 
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.TaskSetManager;
 import scala.collection.mutable.ArrayBuffer;
 
-/** Spark's root pool, with the task sets in the order of the plan. */
+/**
+ * The only child of Spark's root pool while we are attached: it holds what that held, and sorts the
+ * task sets in the order of the plan. The root pool's field is final and stays as it is.
+ */
 final class RankPool extends Pool {
-  private final Control control;
+  /** no pool of a user's is called so */
+  static final String NAME = "decima order";
 
-  RankPool(Control control) {
-    super(
-        control.sparkPool.poolName(),
-        control.sparkPool.schedulingMode(),
-        control.sparkPool.minShare(),
-        control.sparkPool.weight());
+  private final Control control;
+  private final Pool root;
+
+  RankPool(Control control, Pool root) {
+    super(NAME, root.schedulingMode(), root.minShare(), root.weight());
     this.control = control;
+    this.root = root;
+  }
+
+  /** Take what the root pool holds; under the scheduler's lock. */
+  void takeOver() {
+    List all = new ArrayList(root.schedulableQueue());
+    for (Iterator each = all.iterator(); each.hasNext(); ) {
+      Schedulable one = (Schedulable) each.next();
+      root.schedulableQueue().remove(one);
+      addSchedulable(one);
+    }
+    // Before the root is our parent, else it would count what runs once more.
+    runningTasks_$eq(root.runningTasks());
+    root.addSchedulable(this);
+  }
+
+  /** Give it back; likewise. */
+  void giveBack() {
+    root.removeSchedulable(this);
+    List all = new ArrayList(schedulableQueue());
+    for (Iterator each = all.iterator(); each.hasNext(); ) {
+      Schedulable one = (Schedulable) each.next();
+      schedulableQueue().remove(one);
+      root.addSchedulable(one);
+    }
   }
 
   public ArrayBuffer getSortedTaskSetQueue() {
-    ArrayBuffer sets = control.sparkPool.getSortedTaskSetQueue();
+    ArrayBuffer sets = super.getSortedTaskSetQueue();
     if (control.isFree()) {
       return sets;
     }
@@ -31,17 +61,17 @@ final class RankPool extends Pool {
       sort(sets);
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
-      return control.sparkPool.getSortedTaskSetQueue();
+      return super.getSortedTaskSetQueue();
     } finally {
-      control.counters.rounds.incrementAndGet();
-      control.counters.roundNs.addAndGet(System.nanoTime() - began);
+      control.counters.noteRound(System.nanoTime() - began);
     }
     return sets;
   }
 
   private void sort(ArrayBuffer sets) {
     final Plan plan = control.plan;
-    ArrayList found = new ArrayList();
+    control.forgetCrowd();
+    ArrayList found = new ArrayList(sets.size());
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.apply(index);
       Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
@@ -52,7 +82,7 @@ final class RankPool extends Pool {
         found.add(new Ranked(manager, rank == null ? place : rank.intValue(), index));
       }
     }
-    java.util.Collections.sort(found);
+    Collections.sort(found);
     for (int index = 0; index < found.size(); index++) {
       sets.update(index, ((Ranked) found.get(index)).manager);
     }
@@ -64,30 +94,15 @@ final class RankPool extends Pool {
     return Pool.class.getName();
   }
 
-  // Everything else is Spark's own pool.
-  public ConcurrentLinkedQueue schedulableQueue() {
-    return control == null ? super.schedulableQueue() : control.sparkPool.schedulableQueue();
-  }
-
+  // Who asks the root pool for a pool by its name finds it as before.
   public ConcurrentHashMap schedulableNameToSchedulable() {
-    return control == null
+    return root == null
         ? super.schedulableNameToSchedulable()
-        : control.sparkPool.schedulableNameToSchedulable();
-  }
-
-  public int runningTasks() {
-    return control == null ? 0 : control.sparkPool.runningTasks();
-  }
-
-  public void addSchedulable(Schedulable one) {
-    control.sparkPool.addSchedulable(one);
-  }
-
-  public void removeSchedulable(Schedulable one) {
-    control.sparkPool.removeSchedulable(one);
+        : root.schedulableNameToSchedulable();
   }
 }
 
+/** A task set and its place: by rank in the plan, then as Spark has it. */
 final class Ranked implements Comparable {
   final TaskSetManager manager;
   private final int rank;

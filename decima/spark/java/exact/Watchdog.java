@@ -37,7 +37,7 @@ final class Watchdog extends Thread {
     }
     boolean isSilent = now - control.beatNs > control.lapseNs;
     if (isSilent) {
-      control.news.countSlots(); // else done at each report
+      control.session.countSlots(); // else done at each report
     }
     control.idleness.look();
     if (isSilent && !control.lapsed && control.idleness.ms() > 0) {
@@ -52,6 +52,7 @@ final class Watchdog extends Thread {
   /** Whether a task set may start tasks that it could not when slots were last offered. */
   private boolean isSomebodyLate(long now) {
     boolean found = false;
+    control.forgetCrowd();
     for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {
       Watched set = (Watched) all.next();
       if (!set.expired

@@ -9,6 +9,8 @@ final class Watched {
   final Integer stage;
   final int attempt;
   final String job;
+  /** the caps that it is under (`Caps`) */
+  final String[] purses;
   /** needs all its slots at once, or slots of another kind than those that plans give away */
   final boolean isUnlimited;
   final long bornNs = System.nanoTime();
@@ -16,11 +18,12 @@ final class Watched {
   volatile boolean ranDry = false;
   volatile boolean isDecided = false;
 
-  Watched(TaskSetManager manager, String job) {
+  Watched(TaskSetManager manager, String job, String[] purses) {
     this.manager = manager;
     this.stage = Integer.valueOf(manager.taskSet().stageId());
     this.attempt = manager.taskSet().stageAttemptId();
     this.job = job;
+    this.purses = purses;
     this.isUnlimited = manager.isBarrier() || isPipelined() || !isOfDefaultProfile(manager);
   }
 
