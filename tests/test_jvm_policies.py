@@ -219,7 +219,8 @@ def test_every_plan_is_that_of_an_attached_driver(classes: Classes, policy: str)
     assert len(expected) > 200
     assert answers == expected
     plans = [one for one in expected if len(one) > 1]
-    assert {one[4] for one in plans} == {False, True}
+    # Strict fair is what it is measured by: it never leaves more slots idle than itself.
+    assert {one[4] for one in plans} == ({False} if policy == "strict_fair" else {False, True})
     assert len({tuple(one[1]) for one in plans}) > 50
 
 

@@ -58,7 +58,9 @@ class RemoteControl:
 
     def wait(self, timeout_ms: int) -> SessionReport:
         """News, or the state of things after `timeout_ms`."""
-        return parse_report(self._ask({"call": "wait", "timeout_ms": timeout_ms}))
+        report = parse_report(self._ask({"call": "wait", "timeout_ms": timeout_ms}))
+        self.is_gone = self.is_gone or not report.attached
+        return report
 
     def apply(self, plan: Plan, number: int) -> None:
         """Put a plan in force at once."""

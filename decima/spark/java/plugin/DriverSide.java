@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
  * a metric, and Spark goes on as if we were not there.
  */
 final class DriverSide implements DriverPlugin {
-  static final Logger LOG = LoggerFactory.getLogger("decima.spark");
+  static final Logger LOG = LoggerFactory.getLogger(DecimaPlugin.class);
   private static final int CAPACITY = 100_000;
   private static final int OLDEST_MAJOR = 3;
   private static final int OLDEST_MINOR = 5;

@@ -7,8 +7,10 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -201,8 +203,16 @@ final class Worker {
 
   @SuppressWarnings("unchecked")
   private Map<?, ?> apply(Map<?, ?> plan) {
+    Map<String, Object> told = new LinkedHashMap<>((Map<String, ?>) plan);
+    if (!settings.caps.isEmpty()) {
+      // It knows nothing of caps: what they keep from its stages goes to those that it left out.
+      List<Object> all = new ArrayList<>((List<?>) told.get("chosen"));
+      all.addAll((List<?>) told.get("others"));
+      told.put("chosen", all);
+      told.put("others", Collections.emptyList());
+    }
+    decider.apply(told);
     isReady = true;
-    decider.apply((Map<String, ?>) plan);
     return Collections.emptyMap();
   }
 
