@@ -260,6 +260,17 @@ def test_messages_that_are_explained_exist() -> None:
     assert [one for one, pattern in patterns.items() if not re.search(pattern, messages())] == []
 
 
+def test_every_setting_of_the_plugin_is_in_its_table() -> None:
+    """As `Settings.java` knows it; and the table has no other."""
+    java = ROOT / "decima" / "spark" / "java" / "plugin" / "Settings.java"
+    known = set(re.findall(r'DEFAULTS\.put\("(\w+)"', java.read_text()))
+    page = (DOCS / "plugin.md").read_text().partition("## Settings")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", page, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert len(known) > 10
+    assert {name for name in named if not name.startswith("maxSlots.")} == known
+
+
 def test_results_of_algorithms_are_those_of_the_readme() -> None:
     """Where docs/algorithms.md names the README as its source."""
     readme = (ROOT / "README.md").read_text()
