@@ -34,7 +34,7 @@ _IMPORT = re.compile(
     r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|decima)[\w.]*) import ([\w, ]+)$",
     re.MULTILINE,
 )
-_SPARK_PROPERTIES = {"decima.job"}
+_SPARK_PROPERTIES = {"decima.job", "decima.user"}
 _KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
 
 

@@ -20,6 +20,7 @@ final class Counters {
   final AtomicLong faults = new AtomicLong();
   final AtomicLong abandoned = new AtomicLong();
 
+  private final Latencies roundTimes = new Latencies();
   /** from a new task set to the first plan that knows it */
   final Latencies waits = new Latencies();
 
@@ -27,6 +28,7 @@ final class Counters {
   void noteRound(long ns) {
     rounds.incrementAndGet();
     roundNs.addAndGet(ns);
+    roundTimes.note(ns);
   }
 
   Map now(Control control) {
@@ -34,6 +36,8 @@ final class Counters {
     out.put("plans", plans);
     out.put("offer_rounds", rounds);
     out.put("offer_round_ns", roundNs);
+    out.put("offer_round_us_median", 1e6 * roundTimes.quantile(0.5));
+    out.put("offer_round_us_p99", 1e6 * roundTimes.quantile(0.99));
     out.put("refused_offers", refused);
     out.put("launches_under_limit", launches);
     out.put("launches_over_limit", overLimit);

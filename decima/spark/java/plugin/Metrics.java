@@ -22,6 +22,10 @@ final class Metrics {
           "plans", "refused_offers", "launches_under_limit", "launches_over_limit",
           "launches_over_cap", "early_launches", "expired_holds", "lapses", "faults", "abandoned");
 
+  /** our part of an offer round, in microseconds, over the newest thousand */
+  private static final List<String> ROUNDS =
+      Arrays.asList("offer_round_us_median", "offer_round_us_p99");
+
   volatile boolean isRefused = false;
   volatile long startupMs = 0;
   private volatile Decider decider;
@@ -38,6 +42,9 @@ final class Metrics {
     registry.register("startup_ms", (Gauge<Long>) () -> startupMs);
     registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
     registry.register("worker", (Gauge<Integer>) () -> workerDecides() ? 1 : 0);
+    for (String name : ROUNDS) {
+      registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0.0));
+    }
     for (String name : COUNTERS) {
       registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0L));
     }
@@ -89,6 +96,9 @@ final class Metrics {
     add(out, "decima_refused", "gauge", isRefused ? 1 : 0);
     add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
     Map<String, Object> counters = counters();
+    for (String name : ROUNDS) {
+      add(out, "decima_" + name, "gauge", counters.getOrDefault(name, 0.0));
+    }
     for (String name : COUNTERS) {
       add(out, "decima_" + name + "_total", "counter", counters.getOrDefault(name, 0));
     }
