@@ -70,7 +70,9 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
     cluster = Cluster(num_executors=slots, protocol=Protocol.SESSION)
     simulator = Simulator(to_arrays(trace), cluster, arrival_ms, row)
     rule = Heuristic(policy)
-    number, tables, place, actions = -1, None, {}, []
+    number, tables = -1, None
+    place: dict[int, int] = {}
+    actions: list[list[int]] = []
     while simulator.status is Status.DECIDE:
         seen = simulator.observation()
         if seen.round_number != number:

@@ -91,7 +91,9 @@ class Spark:
             "spark.metrics.conf.driver.sink.csv.directory": str(self.folder),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
         }
-        conf |= {f"spark.decima.{key.replace('_', '.')}": value for key, value in settings.items()}
+        conf |= {
+            f"spark.decima.{key.replace('_', '.')}": str(value) for key, value in settings.items()
+        }
         flags = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
         words = [
             self.home / "bin" / name,
@@ -293,12 +295,10 @@ def children(process: int, words: str) -> list[int]:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     rows = [line.split(None, 2) for line in listed.stdout.splitlines()[1:]]
-    below, found = {str(process)}, []
-    for pid, parent, args in sorted(rows, key=lambda row: int(row[0])):
-        if parent in below:
-            below.add(pid)
-            found += [int(pid)] if words in args else []
-    return found
+    below = {str(process)}
+    while more := {row[0] for row in rows if row[1] in below} - below:
+        below |= more
+    return [int(row[0]) for row in rows if row[0] in below and words in row[2]]
 
 
 @contextmanager
