@@ -291,7 +291,7 @@ def until(condition: Callable[[], bool], seconds: float) -> None:
 def children(process: int, words: str) -> list[int]:
     """The processes below `process` whose command has these words."""
     listed = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args"],  # noqa: S607 - the system's
+        ["ps", "-ww", "-eo", "pid,ppid,args"],  # noqa: S607 - the system's
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     rows = [line.split(None, 2) for line in listed.stdout.splitlines()[1:]]
