@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from typing import Any
 
 from decima.spark import Scheduler
+from decima.spark.compile import java_text
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
 
@@ -102,26 +102,24 @@ def assert_all_slots_are_free(scheduler: Scheduler) -> None:
 
 
 def spark_objects(spark: Any) -> tuple[str, str]:
-    """Classes of the pool and builder that Spark's task scheduler uses now."""
+    """Classes of the root pool's children and of the builder that the task scheduler uses now."""
     scheduler = spark.sparkContext._jsc.sc().taskScheduler()
     kind = "org.apache.spark.scheduler.TaskSchedulerImpl"
     owner = spark.sparkContext._jvm.java.lang.Class.forName(kind)
     field = owner.getDeclaredField("schedulableBuilder")
     field.setAccessible(True)
-    names = scheduler.rootPool().getClass().getName(), field.get(scheduler).getClass().getName()
-    assert all(isinstance(name, str) for name in names)
-    return names
+    pools = [one.getClass().getName() for one in scheduler.rootPool().schedulableQueue().toArray()]
+    return str(pools), str(field.get(scheduler).getClass().getName())
 
 
-def refusing(field: str, package: str) -> Callable[..., Any]:
-    """`java_class`, but that some of the fields cannot be set, as final ones on a Java to come."""
+def refusing(when: str, package: str) -> Callable[..., Any]:
+    """`java_class`, but that the field cannot be set, as a final one on a Java to come."""
 
     def compiled(context: Any, source: str, name: str) -> Any:
-        text = (files("decima.spark") / "java" / source).read_text("utf-8")
-        text = text.replace("package decima.spark;", f"package {package};")
+        text = java_text(source).replace("package decima.spark;", f"package {package};")
         setting = "find(owner, name).set(owner, value);"
         assert setting in text
-        refusal = f'if ({field}) throw new IllegalAccessException("final field " + name); {setting}'
+        refusal = f'if ({when}) throw new IllegalAccessException("final field " + name); {setting}'
         compiler = context._jvm.org.codehaus.janino.SimpleCompiler()
         compiler.cook(text.replace(setting, refusal))
         return compiler.getClassLoader().loadClass(name.replace("decima.spark", package))

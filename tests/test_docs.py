@@ -42,7 +42,7 @@ _IMPORT = re.compile(
     r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|decima)[\w.]*) import ([\w, ]+)$",
     re.MULTILINE,
 )
-_SPARK_PROPERTIES = {"decima.job"}
+_SPARK_PROPERTIES = {"decima.job", "decima.user"}
 _KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
 
 
@@ -249,7 +249,7 @@ def test_the_check_sees_lists_that_are_none() -> None:
 @cache
 def messages() -> str:
     """Each text in our code, a line each, with … for what varies."""
-    found = [(ROOT / "decima" / "spark" / "java" / "Decima.java").read_text()]
+    found = [path.read_text() for path in (ROOT / "decima" / "spark" / "java").rglob("*.java")]
     for package in ("files", "traces", "spark_sim", "rl", "decima"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -266,6 +266,17 @@ def test_messages_that_are_explained_exist() -> None:
     assert len(named) > 20
     patterns = {one: re.escape(one).replace("…", "[^\n]*") for one in named}
     assert [one for one, pattern in patterns.items() if not re.search(pattern, messages())] == []
+
+
+def test_every_setting_of_the_plugin_is_in_its_table() -> None:
+    """As `Settings.java` knows it; and the table has no other."""
+    java = ROOT / "decima" / "spark" / "java" / "plugin" / "Settings.java"
+    known = set(re.findall(r'DEFAULTS\.put\("(\w+)"', java.read_text()))
+    page = (DOCS / "plugin.md").read_text().partition("## Settings")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", page, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert len(known) > 10
+    assert {name for name in named if not name.startswith("maxSlots.")} == known
 
 
 def test_results_of_algorithms_are_those_of_the_readme() -> None:

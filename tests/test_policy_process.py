@@ -203,10 +203,10 @@ import tests.test_policy_process as t
 from decima.spark import attaching
 from decima.spark.planning import Planner
 
-assert attaching._trained_slots("decima") is not None
-policy, _ = attaching._policy_for("decima")
+assert attaching.trained_slots_of("decima") is not None
+policy, _ = attaching.policy_for("decima")
 planner = Planner(policy, t.PATIENT)
-attaching._prepare(planner, "decima", t.READY_S)
+attaching.prepare(planner, "decima", t.READY_S)
 plan = planner.plan(t.session(9, 30, 3))
 print(plan.by, plan.fault, "torch" in sys.modules, policy.pid, flush=True)
 time.sleep(3600)

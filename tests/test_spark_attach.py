@@ -226,12 +226,14 @@ def test_log_lines_keep_their_names(session: Any) -> None:
     names: set[str] = set()
     with decima.spark.attach(session, policy="strict_fair"):
         root = session.sparkContext._jsc.sc().taskScheduler().rootPool()
-        names.add(root.log().getName())
+        (ours,) = root.schedulableQueue().toArray()
+        assert ours.getClass().getSimpleName() == "RankPool"
+        names.add(ours.log().getName())
 
         def look() -> None:
             end = time.monotonic() + 20
             while len(names) < 2 and time.monotonic() < end:
-                for manager in root.schedulableQueue().toArray():
+                for manager in ours.schedulableQueue().toArray():
                     assert manager.getClass().getSimpleName() == "Limited"
                     names.add(manager.log().getName())
 
@@ -283,18 +285,18 @@ def test_a_taken_port_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    ("field", "package"),
+    ("when", "package"),
     [("true", "refused.all"), ("value instanceof Builder", "refused.builder")],
-    ids=["no field", "the second one, late"],
+    ids=["at once", "late"],
 )
-def test_fields_that_cannot_be_set_leave_nothing_behind(
-    session: Any, monkeypatch: pytest.MonkeyPatch, field: str, package: str
+def test_a_field_that_cannot_be_set_leaves_nothing_behind(
+    session: Any, monkeypatch: pytest.MonkeyPatch, when: str, package: str
 ) -> None:
     """One line that says why, Spark's own objects, and no listener."""
     before, queues = spark_objects(session), listeners(session)
     threads = set(threading.enumerate())
     with monkeypatch.context() as patched:
-        patched.setattr("decima.spark.jvm.java_class", refusing(field, package))
+        patched.setattr("decima.spark.jvm.java_class", refusing(when, package))
         with pytest.raises(AttachError, match="final field") as caught:
             decima.spark.attach(session, policy="strict_fair", mode="exact")
     assert "\n" not in str(caught.value)

@@ -478,7 +478,8 @@ def test_reports_are_read() -> None:
         {
             "time_ms": 5, "plan": 2, "lapsed": False, "attached": True, "dropped": 1, "slots": 8,
             "sets": [[3, 0, "sql 1", 10, 4, 2]],
-            "events": [["J", 7, 4, [[3, 10, [2], [9, 8]], [2, 5, [], [6]]], {"decima.job": "a"}],
+            "events": [["J", 7, 4, [[3, 10, [2], [9, 8]], [2, 5, [], [6]]],
+                        {"decima.job": "a"}, "job a"],
                        ["S", 2, 0, False], ["E", 7, 5]],
             "measured": [[3, 4, 1200]], "idle_ms": 40, "idle_slots": 3,
         }

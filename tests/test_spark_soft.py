@@ -136,7 +136,7 @@ def test_auto_falls_back_where_a_field_cannot_be_set(
         assert scheduler.mode == "soft"
         sleep_tasks(fair, "four", 24)
         assert scheduler.status().plans > 0
-    assert [one for one in caplog.messages if "final field rootPool" in one]
+    assert [one for one in caplog.messages if "final field schedulableBuilder" in one]
 
 
 def test_soft_mode_needs_fair_pools(session_in: Callable[[str], Any]) -> None:

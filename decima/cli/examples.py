@@ -33,6 +33,7 @@ EXAMPLES: Mapping[str, str] = {
     "probe": "decima probe critical-path",
     "probe critical-path": "decima probe critical-path --steps 2000",
     "spark": "decima spark demo",
+    "spark jar": "decima spark jar -o decima-spark.jar",
     "spark replay": "decima spark replay --policies strict_fair,decima --jobs 20",
     "spark demo": "decima spark demo --jobs 10 --slots 4",
     "spark review": "decima spark review decisions.jsonl --draw slots.svg",

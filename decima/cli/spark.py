@@ -217,3 +217,29 @@ def review(
         from decima.report.spark import review_section
 
         write_report(page, [review_section(found, decisions)], f"Review of {log.name}")
+
+
+@spark.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write it there, a file or a folder; else its path is printed.",
+)
+def jar(output: Path | None) -> None:
+    """The plugin's jar, for any Spark from 3.5 to 4.x: `spark.plugins=decima.spark.DecimaPlugin`.
+
+    One that did not come with the package is compiled, which needs a JDK, and kept in the user's
+    cache.
+    """
+    import shutil
+
+    from decima.spark.jar import jar_name, plugin_jar
+
+    if output is None:
+        click.echo(plugin_jar())
+        return
+    path = output / jar_name() if output.is_dir() else output
+    check_folder(path)
+    shutil.copyfile(plugin_jar(), path)
+    click.echo(path)

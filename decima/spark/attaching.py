@@ -73,16 +73,16 @@ def attach(
     ports = Ports(metrics_port, dashboard_port)
     chosen_guard = Guard() if guard is None else guard
     values = read_parameters(policy, parameters)
-    policy_for, name = _policy_for(policy, values)
+    chosen, name = policy_for(policy, values)
     context = check_session(spark)
     control, mode = _control(context, mode, lapse_s, hold_s)
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
-    planner = Planner(policy_for, chosen_guard)
-    live, slots = LiveJobs(read_priors(priors)), _trained_slots(policy)
+    planner = Planner(chosen, chosen_guard)
+    live, slots = LiveJobs(read_priors(priors)), trained_slots_of(policy)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
                           open_log=log, trained_slots=slots)  # fmt: skip
     try:
-        _prepare(planner, policy, ready_s)
+        prepare(planner, policy, ready_s)
         ports.open(scheduler)
         scheduler.start()
     except BaseException:  # all or nothing: no thread, port or listener is left behind
@@ -121,10 +121,14 @@ def _ran(context: Any, mode: str, policy: str) -> str:
     return policy if mode != "shadow" else "spark_fair" if is_fair else "fifo"
 
 
-def _policy_for(
+def policy_for(
     policy: str | Policy, parameters: Parameters | None = None
 ) -> tuple[PolicyFor | PolicyProcess, str]:
-    """What decides for the jobs of the moment, and its name; unknown ones are refused."""
+    """What decides for the jobs of the moment, and its name.
+
+    Raises:
+        AttachError, PolicyError: there is no such policy or parameter.
+    """
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
@@ -149,15 +153,19 @@ class Guest:
         return self._policy.decide(read_only(observation))
 
 
-def _trained_slots(policy: str | Policy) -> tuple[int, int] | None:
+def trained_slots_of(policy: str | Policy) -> tuple[int, int] | None:
     """The slots that a model was trained for; None for other policies, and where nobody says."""
     if not isinstance(policy, str) or not is_learned(policy):
         return None
     return trained_slots(read_card(model_path(policy)))
 
 
-def _prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:
-    """Start what takes a while."""
+def prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:
+    """Start what takes a while, and wait for a learned policy at most `ready_s`.
+
+    Raises:
+        AttachError: it is not ready by then.
+    """
     process = planner.process
     if process is not None:
         process.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import zipfile
 from importlib.resources import files
@@ -10,6 +11,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from decima.spark.errors import AttachError
+
+_PACKAGE = re.compile(r"^package .*;\n", re.MULTILINE)
+_IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
 
 _classes: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """classes by gateway and name: py4j remembers methods by class name, so a second copy of a class
@@ -21,7 +25,7 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
 
     Args:
         context: a SparkContext.
-        source: name of a file.
+        source: name of a file, or of a folder whose files are of one package.
         name: of a class in it, with its package.
         for_executors: tasks need it too.
 
@@ -33,13 +37,12 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
     known = _classes.setdefault(context._gateway, {})
     if name not in known:
         jvm = context._jvm
-        text = (files("decima.spark") / "java" / source).read_text("utf-8")
         try:
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(
                 jvm.java.lang.Thread.currentThread().getContextClassLoader()
             )
-            compiler.cook(text)
+            compiler.cook(java_text(source))
             known[name] = compiler.getClassLoader().loadClass(name)
             if for_executors:
                 known[f"jar of {name}"] = _jar_of(compiler, name)
@@ -51,6 +54,23 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
     if for_executors:
         context._jsc.sc().addJar(str(known[f"jar of {name}"]))
     return known[name]
+
+
+def java_text(source: str) -> str:
+    """What Janino compiles, which takes one text: a file, or those of a folder put together."""
+    where = files("decima.spark") / "java" / source
+    if where.is_file():
+        return where.read_text("utf-8")
+    names = sorted(one.name for one in where.iterdir() if one.name.endswith(".java"))
+    packages: set[str] = set()
+    imports: set[str] = set()
+    bodies = []
+    for name in names:
+        text = (where / name).read_text("utf-8")
+        packages.update(_PACKAGE.findall(text))
+        imports.update(_IMPORT.findall(text))
+        bodies.append(_IMPORT.sub("", _PACKAGE.sub("", text)))
+    return "".join([*packages, *sorted(imports), *bodies])
 
 
 def _jar_of(compiler: Any, name: str) -> Path:

@@ -1,6 +1,6 @@
 """`Jvm`: our Java classes in the driver, compiled there by the compiler that Spark ships.
 
-Nothing is downloaded, put on a class path or left behind; `java/Decima.java` is all of it.
+Nothing is downloaded, put on a class path or left behind; the folder `java/exact` is all of it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Jvm:
 
         self._context = context
         jvm = context._jvm
-        kind = java_class(context, "Decima.java", "decima.spark.Control")
+        kind = java_class(context, "exact", "decima.spark.Control")
         arguments = context._gateway.new_array(jvm.java.lang.Object, 5)
         arguments[0] = context._jsc.sc()
         arguments[1] = jvm.java.lang.Long.valueOf(lapse_ms)

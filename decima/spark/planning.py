@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from decima.policies import Heuristic
 from decima.policy import Policy
@@ -44,13 +44,15 @@ class Plan(NamedTuple):
     fault: str | None = None
     """why something stood in"""
 
-    def text(self, number: int) -> str:
-        """The form that `Control.apply` takes."""
+    def told(self, number: int) -> dict[str, Any]:
+        """The form in which the JVM is told."""
         chosen = set(self.chosen)
         others = [stage for stage in self.considered if stage not in chosen]
-        return json.dumps(
-            {"number": number, "limits": self.limits, "chosen": self.chosen, "others": others}
-        )
+        return {"number": number, "limits": self.limits, "chosen": self.chosen, "others": others}
+
+    def text(self, number: int) -> str:
+        """The same as JSON, for `Control.apply`."""
+        return json.dumps(self.told(number))
 
 
 @dataclass(frozen=True)

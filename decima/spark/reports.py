@@ -98,7 +98,11 @@ def read_report(text: str) -> SessionReport:
     Raises:
         ValueError: not such a text; it comes from our own code, so this is a fault of ours.
     """
-    found = json.loads(text)
+    return parse_report(json.loads(text))
+
+
+def parse_report(found: Mapping[str, Any]) -> SessionReport:
+    """The same, of what has been read already."""
     return SessionReport(
         time_ms=found["time_ms"],
         slots=found["slots"],
@@ -121,7 +125,7 @@ def _event(row: list[Any]) -> LiveEvent:
     if kind == "E":
         return JobDone(*values)
     if kind == "J":
-        job, time_ms, stages, properties = values
+        job, time_ms, stages, properties, _key = values  # the key is what `job_of` says
         return JobStart(job, time_ms, tuple(_stage_info(*one) for one in stages), properties)
     raise ValueError(f"event {kind!r}")
 
@@ -136,7 +140,7 @@ def execution_of(properties: Mapping[str, str]) -> str | None:
 
 
 def job_of(properties: Mapping[str, str], spark_job: int) -> str:
-    """The job that a Spark job is part of; the same rule as `Control.jobOf`."""
+    """The job that a Spark job is part of; the same rule as `Jobs.jobOf`."""
     for label, kind in _KINDS.items():
         if label in properties:
             return f"{kind} {properties[label]}"

@@ -1,0 +1,146 @@
+"""The plugin's jar: our Java classes for any Spark from 3.5 to 4.x, whatever its Scala."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from decima.spark.errors import AttachError, missing
+
+PLUGIN = "decima.spark.DecimaPlugin"
+"""for the setting ``spark.plugins``"""
+_FOLDERS = ("exact", "policy", "plugin")
+_WEIGHTS = ("es_rule.json", "es_rules.json")
+_COMPILER_S = 300
+_DATE = (1980, 1, 1, 0, 0, 0)
+"""of every entry: the same sources make the same jar"""
+
+
+def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
+    """The jar that came with this installation, else one in the user's cache, made if need be.
+
+    Raises:
+        AttachError: it has to be compiled, and there is no JDK or no pyspark.
+    """
+    name = jar_name()
+    shipped = Path(str(files("decima.spark"))) / "data" / name
+    if shipped.is_file():
+        return shipped
+    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    path = Path(cache) / "decima" / name
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        build_jar(path, environment)
+    return path
+
+
+def jar_name() -> str:
+    """Of the jar that these sources make."""
+    digest = hashlib.sha256()
+    for name, content in sorted((_sources() | _resources()).items()):
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return f"decima-spark-{digest.hexdigest()[:12]}.jar"
+
+
+def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Compile the jar; `path` is there as a whole or not at all.
+
+    Raises:
+        AttachError: there is no JDK or no pyspark, or the compiler found a fault.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        classes = Path(folder) / "classes"
+        compile_java(list(_sources().items()), classes, environment)
+        entries = _resources() | {
+            str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")
+        }
+        made = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as jar:
+            for name, content in sorted(entries.items()):
+                jar.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
+        made.replace(path)
+
+
+def compile_java(
+    sources: list[tuple[str, bytes]], classes: Path, environment: Mapping[str, str] = os.environ
+) -> None:
+    """Compile files, given by name and content, against Spark's jars into the folder `classes`.
+
+    Raises:
+        AttachError: there is no JDK or no pyspark, or the compiler found a fault.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name, _ in sources]
+        for path, (_, content) in zip(paths, sources, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        command = [
+            str(find_javac(environment)),
+            # Spark 3.5 runs on Java 8, and Janino wants casts that javac does not.
+            *("--release", "8", "-Xlint:all,-options,-path,-rawtypes,-unchecked,-serial,-cast"),
+            *("-Werror", "-proc:none", "-encoding", "utf-8"),
+            *("-cp", f"{spark_jars()}/*", "-d", str(classes), *map(str, paths)),
+        ]
+        done = subprocess.run(  # noqa: S603 - the JDK's compiler on our own sources
+            command, capture_output=True, text=True, timeout=_COMPILER_S, check=False
+        )
+    if done.returncode != 0:
+        raise AttachError(f"javac: {done.stderr.strip().splitlines()[0]}")
+
+
+def find_javac(environment: Mapping[str, str]) -> Path:
+    """The JDK's compiler: of JAVA_HOME, else on the path.
+
+    Raises:
+        AttachError: there is none.
+    """
+    home = environment.get("JAVA_HOME")
+    found = Path(home) / "bin" / "javac" if home else None
+    if found is None or not found.is_file():
+        on_path = shutil.which("javac", path=environment.get("PATH"))
+        found = None if on_path is None else Path(on_path)
+    if found is None:
+        raise AttachError(
+            "javac is not found: install a JDK of 9 to 21 (openjdk-17-jdk-headless), or set "
+            "JAVA_HOME to one"
+        )
+    return found
+
+
+def spark_jars() -> Path:
+    """The folder of Spark's jars in the pyspark that is installed.
+
+    Raises:
+        AttachError: it is not.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise missing("pyspark")
+    return Path(spec.origin).parent / "jars"
+
+
+def _sources() -> dict[str, bytes]:
+    """By folder and name."""
+    java = files("decima.spark") / "java"
+    return {
+        f"{folder}/{one.name}": one.read_bytes()
+        for folder in _FOLDERS
+        for one in (java / folder).iterdir()
+        if one.name.endswith(".java")
+    }
+
+
+def _resources() -> dict[str, bytes]:
+    """What the classes read."""
+    data = files("decima") / "data"
+    manifest = b"Manifest-Version: 1.0\r\n\r\n"
+    weights = {f"decima/policy/{name}": (data / name).read_bytes() for name in _WEIGHTS}
+    return {"META-INF/MANIFEST.MF": manifest, **weights}

@@ -1,0 +1,327 @@
+package decima.spark;
+
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.SchedulableBuilder;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
+
+/**
+ * What the outside calls: wait for news, apply a plan, attach and detach.
+ *
+ * <p>The classes of this folder decide which task set gets the next free slot. Where a session is
+ * attached to from Python they are compiled in the driver by Janino, hence without lambdas and type
+ * parameters; the plugin's jar holds the same ones, compiled by javac.
+ *
+ * <p>Nothing of Spark is copied or replaced for good: while attached, Spark's root pool has one child,
+ * a `RankPool` that holds what it held, and `Builder` stands in for Spark's builder. To detach, the
+ * pool gives all back, and the one field of TaskSchedulerImpl that was set gets its old value.
+ */
+public final class Control {
+  static final int NO_LIMIT = Integer.MAX_VALUE;
+  private static final long DRAIN_MS = 500L;
+  /** after this part of its hold a new task set starts within a fair share */
+  static final long SHARE_PART = 5L;
+  private static final String BUILDER = "schedulableBuilder";
+
+  final SparkContext context;
+  final TaskSchedulerImpl scheduler;
+  final Pool root;
+  final Counters counters = new Counters();
+  final News news = new News(this);
+  final Session session = new Session(this);
+  final Caps caps;
+  final long lapseNs;
+  final long holdNs;
+  final boolean observeOnly;
+
+  volatile Plan plan = Plan.NONE;
+  volatile boolean attached = false;
+  /** no decision came for too long while slots stood idle: Spark's own order until one comes */
+  volatile boolean lapsed = false;
+  /** nobody decides: Spark's own order, under users' caps */
+  volatile boolean isSparkOrder = false;
+  volatile long beatNs = System.nanoTime();
+  final Idleness idleness = new Idleness(this);
+
+  /** by job: slots that it holds through our task set managers */
+  final ConcurrentHashMap held = new ConcurrentHashMap();
+  /** "stage.attempt" -> Watched, for the task sets that are ours */
+  final ConcurrentHashMap watched = new ConcurrentHashMap();
+
+  private final Reader reader;
+  private final SchedulableBuilder sparkBuilder;
+  private final RankPool pool;
+  private final Builder builder;
+  private final Watchdog watchdog;
+  private volatile Crowd crowd = null;
+
+  public Control(SparkContext context, long lapseMs, long holdMs, int capacity, boolean observeOnly)
+      throws Exception {
+    this(context, lapseMs, holdMs, capacity, observeOnly, Collections.EMPTY_MAP);
+  }
+
+  /**
+   * Nothing of Spark is touched before `attach`.
+   *
+   * @param lapseMs the plan lapses where it keeps slots idle and nobody is heard for so long.
+   * @param holdMs a new task set waits for its first decision at most so long.
+   * @param capacity events that may wait to be read.
+   * @param observeOnly change nothing, only tell.
+   * @param caps of users (`Caps`).
+   */
+  Control(
+      SparkContext context,
+      long lapseMs,
+      long holdMs,
+      int capacity,
+      boolean observeOnly,
+      Map caps)
+      throws Exception {
+    this.context = context;
+    this.scheduler = Fields.schedulerOf(context);
+    this.lapseNs = lapseMs * 1000000L;
+    this.holdNs = holdMs * 1000000L;
+    this.observeOnly = observeOnly;
+    this.caps = new Caps(caps);
+    synchronized (scheduler) {
+      this.root = scheduler.rootPool();
+      this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, BUILDER);
+      this.pool = new RankPool(this, root);
+      this.builder =
+          observeOnly || Builder.isOurs(sparkBuilder)
+              ? null
+              : new Builder(this, sparkBuilder, pool);
+      if (!observeOnly) {
+        // Its own value: whether the field can be set is known before anything has changed.
+        Fields.set(scheduler, BUILDER, sparkBuilder);
+      }
+    }
+    this.reader = news.newReader(capacity);
+    this.watchdog = new Watchdog(this);
+  }
+
+  /** Put ourselves between Spark and its pools, or leave nothing behind; safe while jobs run. */
+  public synchronized void attach() throws Exception {
+    Object current = Fields.get(scheduler, BUILDER);
+    if (current != sparkBuilder || Builder.isOurs(current)) {
+      throw new IllegalStateException("a scheduler is attached to this SparkContext already");
+    }
+    // Their classes load here, and not while a stage waits for its first plan.
+    Json.MAPPER.readValue(Json.text(session.report(reader)), Map.class);
+    beatNs = System.nanoTime();
+    attached = true;
+    try {
+      context.listenerBus().addToQueue(news, "decima");
+      if (!observeOnly) {
+        putInPlace();
+      }
+      watchdog.start();
+    } catch (Throwable fault) {
+      attached = false;
+      context.listenerBus().removeListener(news);
+      putBack();
+      throw new IllegalStateException("attaching failed: " + fault, fault);
+    }
+  }
+
+  private void putInPlace() throws Exception {
+    synchronized (scheduler) {
+      pool.takeOver();
+      Fields.set(scheduler, BUILDER, builder);
+    }
+  }
+
+  private void putBack() throws Exception {
+    if (observeOnly) {
+      return;
+    }
+    synchronized (scheduler) {
+      pool.giveBack();
+      Fields.set(scheduler, BUILDER, sparkBuilder);
+    }
+  }
+
+  /** Give Spark back its own objects. Task sets that are ours go on without limits. */
+  public synchronized void detach() throws Exception {
+    if (!attached) {
+      return;
+    }
+    attached = false;
+    putBack();
+    news.touch();
+    if (Thread.currentThread() != watchdog) {
+      watchdog.interrupt();
+    }
+    try {
+      // What happened before now is still told.
+      context.listenerBus().waitUntilEmpty(DRAIN_MS);
+    } catch (Throwable late) {
+      // The bus is busy, or stopped.
+    }
+    context.listenerBus().removeListener(news);
+    revive();
+  }
+
+  /** Take a plan (`Plan.of`), as JSON. */
+  public void apply(String text) throws Exception {
+    apply(Plan.of((Map) Json.MAPPER.readValue(text, Map.class)));
+  }
+
+  void apply(Plan next) {
+    // Under the lock that offer rounds hold: a round follows one plan from its first task to its last.
+    synchronized (scheduler) {
+      plan = next;
+    }
+    counters.plans.incrementAndGet();
+    beat();
+    revive();
+    noteFirstDecisions();
+  }
+
+  /** How long each new task set waited until a plan knew it. */
+  private void noteFirstDecisions() {
+    Plan now = plan;
+    long nowNs = System.nanoTime();
+    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
+      Watched set = (Watched) all.next();
+      if (!set.isDecided && now.knows(set.stage)) {
+        set.isDecided = true;
+        counters.waits.note(nowNs - set.bornNs);
+      }
+    }
+  }
+
+  /** Whoever decides lives. */
+  void beat() {
+    beatNs = System.nanoTime();
+    if (lapsed) {
+      synchronized (scheduler) {
+        lapsed = false;
+      }
+      counters.recoveries.incrementAndGet();
+    }
+  }
+
+  void revive() {
+    try {
+      scheduler.backend().reviveOffers();
+    } catch (Throwable stopped) {
+      // The context is being stopped: there is nothing left to offer.
+    }
+  }
+
+  /** Wait until something changed, at most so long; then the state, as JSON. */
+  public String await(long timeoutMs) throws Exception {
+    return Json.text(await(reader, timeoutMs));
+  }
+
+  /** For the reader that `newReader` has made, or null: our own; as it is before it becomes JSON. */
+  LinkedHashMap await(Reader who, long timeoutMs) throws Exception {
+    Reader asks = who == null ? reader : who;
+    beat();
+    asks.await(timeoutMs, this);
+    if (context.isStopped()) {
+      attached = false;
+    }
+    beat();
+    return session.report(asks);
+  }
+
+  public String counters() throws Exception {
+    return Json.text(counters.now(this));
+  }
+
+  boolean isFree() {
+    return !attached || lapsed || isSparkOrder;
+  }
+
+  /** Whether a task of this task set may start now. */
+  boolean mayStart(Watched set) {
+    if (!attached || set.isUnlimited) {
+      return true;
+    }
+    if (caps.room(set) == 0) {
+      return false;
+    }
+    if (isFree()) {
+      return true;
+    }
+    Plan now = plan;
+    if (!now.rank.containsKey(set.stage)) {
+      if (now.seen.contains(set.stage)) {
+        return false;
+      }
+      // No plan knows it yet. It waits for its first decision, but not for long.
+      boolean isNew = isNew(set, now);
+      if (isNew && !needsNoDecision(set)) {
+        return false;
+      }
+      if (!isNew && !set.isDecided && !set.expired) {
+        set.expired = true;
+        counters.expired.incrementAndGet();
+      }
+    }
+    return heldBy(set.job) < now.limitOf(set.job);
+  }
+
+  /** Whether it still waits for the first plan that knows it. */
+  boolean isNew(Watched set, Plan now) {
+    return !set.isDecided && !now.knows(set.stage) && System.nanoTime() - set.bornNs < holdNs;
+  }
+
+  /**
+   * Whether a new task set may start before its first decision: every task that waits has an idle
+   * slot, so that there is nothing to decide; or the decision is late, and its job holds less than a
+   * fair share. Jobs that are over before a plan could help do not wait for one.
+   */
+  private boolean needsNoDecision(Watched set) {
+    Crowd now = crowd;
+    if (now == null) {
+      now = new Crowd(this);
+      crowd = now;
+    }
+    boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
+    return !now.isCrowded || (isLate && heldBy(set.job) < now.share);
+  }
+
+  /** An offer round begins, or time has passed: what was counted may be wrong now. */
+  void forgetCrowd() {
+    crowd = null;
+  }
+
+  int heldBy(String job) {
+    AtomicInteger count = (AtomicInteger) held.get(job);
+    return count == null ? 0 : count.get();
+  }
+
+  void changeHeld(Watched set, int change) {
+    if (change == 0) {
+      return;
+    }
+    held.putIfAbsent(set.job, new AtomicInteger());
+    int now = ((AtomicInteger) held.get(set.job)).addAndGet(change);
+    boolean isOverCap = caps.changeHeld(set, change);
+    if (change < 0 || !attached || set.isUnlimited) {
+      return;
+    }
+    if (isOverCap) {
+      counters.overCap.incrementAndGet();
+    }
+    if (!isFree()) {
+      Plan current = plan;
+      counters.launches.incrementAndGet();
+      if (isNew(set, current)) {
+        counters.early.incrementAndGet();
+      }
+      if (now > current.limitOf(set.job)) {
+        counters.overLimit.incrementAndGet();
+      }
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package decima.spark;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** What was counted since we attached. */
+final class Counters {
+  final AtomicLong plans = new AtomicLong();
+  private final AtomicLong rounds = new AtomicLong();
+  private final AtomicLong roundNs = new AtomicLong();
+  final AtomicLong refused = new AtomicLong();
+  final AtomicLong launches = new AtomicLong();
+  final AtomicLong overLimit = new AtomicLong();
+  final AtomicLong overCap = new AtomicLong();
+  final AtomicLong early = new AtomicLong();
+  final AtomicLong expired = new AtomicLong();
+  final AtomicLong lapses = new AtomicLong();
+  final AtomicLong recoveries = new AtomicLong();
+  final AtomicLong faults = new AtomicLong();
+  final AtomicLong abandoned = new AtomicLong();
+
+  private final Latencies roundTimes = new Latencies();
+  /** from a new task set to the first plan that knows it */
+  final Latencies waits = new Latencies();
+
+  /** An offer round took us so long. */
+  void noteRound(long ns) {
+    rounds.incrementAndGet();
+    roundNs.addAndGet(ns);
+    roundTimes.note(ns);
+  }
+
+  Map now(Control control) {
+    LinkedHashMap out = new LinkedHashMap();
+    out.put("plans", plans);
+    out.put("offer_rounds", rounds);
+    out.put("offer_round_ns", roundNs);
+    out.put("offer_round_us_median", 1e6 * roundTimes.quantile(0.5));
+    out.put("offer_round_us_p99", 1e6 * roundTimes.quantile(0.99));
+    out.put("refused_offers", refused);
+    out.put("launches_under_limit", launches);
+    out.put("launches_over_limit", overLimit);
+    out.put("launches_over_cap", overCap);
+    out.put("early_launches", early);
+    out.put("expired_holds", expired);
+    out.put("lapses", lapses);
+    out.put("recoveries", recoveries);
+    out.put("faults", faults);
+    out.put("abandoned", abandoned);
+    out.put("task_sets", control.watched.size());
+    out.put("first_decision_ms_median", 1000.0 * waits.quantile(0.5));
+    out.put("first_decision_ms_p90", 1000.0 * waits.quantile(0.9));
+    out.put("held", control.held);
+    return out;
+  }
+}

@@ -1,0 +1,45 @@
+package decima.spark;
+
+import java.util.LinkedHashMap;
+import java.util.Properties;
+
+/** What a job is: by the properties that Spark and the application have set. */
+final class Jobs {
+  private static final String[] NAMING = {
+    "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
+  };
+  private static final String[] KINDS = {"job ", "sql ", "sql ", "group "};
+  private static final String[] TOLD = {
+    "decima.job",
+    "spark.sql.execution.root.id",
+    "spark.sql.execution.id",
+    "spark.jobGroup.id",
+    "spark.job.description",
+    "callSite.short"
+  };
+
+  /** The job that a Spark job is part of; the same rule as `decima.spark.reports.job_of`. */
+  static String jobOf(Properties properties, int sparkJob) {
+    if (properties != null) {
+      for (int index = 0; index < NAMING.length; index++) {
+        String value = properties.getProperty(NAMING[index]);
+        if (value != null) {
+          return KINDS[index] + value;
+        }
+      }
+    }
+    return "spark " + sparkJob;
+  }
+
+  /** Those of a Spark job's properties that say what it is. */
+  static LinkedHashMap told(Properties properties) {
+    LinkedHashMap found = new LinkedHashMap();
+    for (int index = 0; index < TOLD.length; index++) {
+      String value = properties == null ? null : properties.getProperty(TOLD[index]);
+      if (value != null) {
+        found.put(TOLD[index], value);
+      }
+    }
+    return found;
+  }
+}

@@ -1,0 +1,44 @@
+package decima.spark;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+
+/** Order and limits, as decided; it never changes. */
+final class Plan {
+  static final Plan NONE = new Plan(0);
+
+  final long number;
+  final HashMap limit = new HashMap();
+  final HashMap rank = new HashMap();
+  final HashSet seen = new HashSet();
+
+  private Plan(long number) {
+    this.number = number;
+  }
+
+  /**
+   * @param told its "number", the "limits" of jobs, the stages "chosen" in their order, and the
+   *     "others", seen but not chosen.
+   */
+  static Plan of(Map told) {
+    Plan plan = new Plan(((Number) told.get("number")).longValue());
+    plan.limit.putAll((Map) told.get("limits"));
+    List chosen = (List) told.get("chosen");
+    for (int index = 0; index < chosen.size(); index++) {
+      plan.rank.put(chosen.get(index), Integer.valueOf(index));
+    }
+    plan.seen.addAll((List) told.get("others"));
+    return plan;
+  }
+
+  int limitOf(String job) {
+    Integer found = (Integer) limit.get(job);
+    return found == null ? Control.NO_LIMIT : found.intValue();
+  }
+
+  boolean knows(Integer stage) {
+    return rank.containsKey(stage) || seen.contains(stage);
+  }
+}

@@ -1,0 +1,64 @@
+package decima.spark;
+
+import org.apache.spark.scheduler.TaskSet;
+import org.apache.spark.scheduler.TaskSetManager;
+
+/** A task set of ours: what never changes of it, and whether its wait for a decision ended. */
+final class Watched {
+  final TaskSetManager manager;
+  final Integer stage;
+  final int attempt;
+  final String job;
+  /** the caps that it is under (`Caps`) */
+  final String[] purses;
+  /** needs all its slots at once, or slots of another kind than those that plans give away */
+  final boolean isUnlimited;
+  final long bornNs = System.nanoTime();
+  volatile boolean expired = false;
+  volatile boolean ranDry = false;
+  volatile boolean isDecided = false;
+
+  Watched(TaskSetManager manager, String job, String[] purses) {
+    this.manager = manager;
+    this.stage = Integer.valueOf(manager.taskSet().stageId());
+    this.attempt = manager.taskSet().stageAttemptId();
+    this.job = job;
+    this.purses = purses;
+    this.isUnlimited = manager.isBarrier() || isPipelined() || !isOfDefaultProfile(manager);
+  }
+
+  static boolean isOfDefaultProfile(TaskSetManager manager) {
+    return manager.taskSet().resourceProfileId() == 0;
+  }
+
+  /** Spark 4.3 may run a stage and the one that reads its output at the same time. */
+  private boolean isPipelined() {
+    try {
+      Object answer =
+          TaskSet.class.getMethod("isPipelined", new Class[0]).invoke(manager.taskSet(), new Object[0]);
+      return Boolean.TRUE.equals(answer);
+    } catch (NoSuchMethodException older) {
+      return false;
+    } catch (Exception unknown) {
+      return true;
+    }
+  }
+
+  String key() {
+    return stage + "." + attempt;
+  }
+
+  /** Whether its wait for a decision is over though no plan knows it. */
+  boolean isFreeOf(Plan plan) {
+    return !plan.seen.contains(stage) && (isDecided || expired);
+  }
+
+  int waiting() {
+    return waiting(manager);
+  }
+
+  /** Tasks that no slot runs and that have not succeeded; a zombie starts none. */
+  static int waiting(TaskSetManager manager) {
+    return manager.isZombie() ? 0 : manager.numTasks() - manager.tasksSuccessful() - manager.runningTasks();
+  }
+}

@@ -1,0 +1,151 @@
+package decima.spark;
+
+import com.codahale.metrics.Gauge;
+import com.codahale.metrics.MetricRegistry;
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import decima.policy.Report;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** What the plugin tells of itself: to Spark's own metrics, and to Prometheus on loopback. */
+final class Metrics {
+  private static final List<String> COUNTERS =
+      Arrays.asList(
+          "plans", "refused_offers", "launches_under_limit", "launches_over_limit",
+          "launches_over_cap", "early_launches", "expired_holds", "lapses", "faults", "abandoned");
+
+  /** our part of an offer round, in microseconds, over the newest thousand */
+  private static final List<String> ROUNDS =
+      Arrays.asList("offer_round_us_median", "offer_round_us_p99");
+
+  volatile boolean isRefused = false;
+  volatile long startupMs = 0;
+  private volatile Decider decider;
+  private HttpServer server;
+
+  void of(Decider made) {
+    decider = made;
+  }
+
+  /** To Spark's metrics, as `plugin.decima.spark.DecimaPlugin.NAME`. */
+  void register(MetricRegistry registry) {
+    registry.register("attached", (Gauge<Integer>) () -> isAttached() ? 1 : 0);
+    registry.register("refused", (Gauge<Integer>) () -> isRefused ? 1 : 0);
+    registry.register("startup_ms", (Gauge<Long>) () -> startupMs);
+    registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
+    registry.register("worker", (Gauge<Integer>) () -> workerDecides() ? 1 : 0);
+    for (String name : ROUNDS) {
+      registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0.0));
+    }
+    for (String name : COUNTERS) {
+      registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0L));
+    }
+  }
+
+  private boolean isAttached() {
+    return decider != null && decider.control.attached;
+  }
+
+  private boolean workerDecides() {
+    return decider != null && decider.worker != null && decider.worker.decides();
+  }
+
+  private long fallbacks() {
+    return decider == null || decider.planner == null ? 0 : decider.planner.failures;
+  }
+
+  @SuppressWarnings("unchecked")
+  private Map<String, Object> counters() {
+    return decider == null
+        ? Collections.emptyMap()
+        : Json.plain(decider.control.counters.now(decider.control));
+  }
+
+  /** Serve `/metrics` to this machine only; port 0 is any that is free. */
+  void serve(int port) throws IOException {
+    InetAddress loopback = InetAddress.getByName("127.0.0.1");
+    try {
+      server = HttpServer.create(new InetSocketAddress(loopback, port), 0);
+    } catch (IOException error) {
+      throw new IOException("metrics port " + port + ": " + error.getMessage(), error);
+    }
+    server.createContext("/metrics", this::answer);
+    server.start();
+    DriverSide.LOG.info("metrics: http://127.0.0.1:{}/metrics", server.getAddress().getPort());
+  }
+
+  private void answer(HttpExchange exchange) throws IOException {
+    byte[] text = text().getBytes(StandardCharsets.UTF_8);
+    exchange.getResponseHeaders().set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+    exchange.sendResponseHeaders(200, text.length);
+    exchange.getResponseBody().write(text);
+    exchange.close();
+  }
+
+  private String text() {
+    StringBuilder out = new StringBuilder();
+    add(out, "decima_attached", "gauge", isAttached() ? 1 : 0);
+    add(out, "decima_refused", "gauge", isRefused ? 1 : 0);
+    add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
+    Map<String, Object> counters = counters();
+    for (String name : ROUNDS) {
+      add(out, "decima_" + name, "gauge", counters.getOrDefault(name, 0.0));
+    }
+    for (String name : COUNTERS) {
+      add(out, "decima_" + name + "_total", "counter", counters.getOrDefault(name, 0));
+    }
+    add(out, "decima_fallbacks_total", "counter", fallbacks());
+    if (decider != null) {
+      addSession(out);
+    }
+    return out.toString();
+  }
+
+  private void addSession(StringBuilder out) {
+    long starved = decider.planner == null ? 0 : decider.planner.starved;
+    add(out, "decima_starved_total", "counter", starved);
+    out.append("# TYPE decima_plan_seconds gauge\n");
+    for (String quantile : new String[] {"0.5", "0.9"}) {
+      double seconds = decider.latencies.quantile(Double.parseDouble(quantile));
+      out.append("decima_plan_seconds{quantile=\"").append(quantile).append("\"} ")
+          .append(seconds).append('\n');
+    }
+    Map<String, Integer> held = new TreeMap<>();
+    Report report = decider.report;
+    if (report != null) {
+      for (Report.TaskSet one : report.sets) {
+        held.merge(one.job, one.running, Integer::sum);
+      }
+    }
+    addByJob(out, "decima_job_slots", held);
+    addByJob(out, "decima_job_limit", decider.limits);
+  }
+
+  private static void add(StringBuilder out, String name, String kind, Object value) {
+    out.append("# TYPE ").append(name).append(' ').append(kind).append('\n');
+    out.append(name).append(' ').append(value).append('\n');
+  }
+
+  private static void addByJob(StringBuilder out, String name, Map<String, Integer> values) {
+    out.append("# TYPE ").append(name).append(" gauge\n");
+    for (Map.Entry<String, Integer> one : values.entrySet()) {
+      String job = one.getKey().replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n");
+      out.append(name).append("{job=\"").append(job).append("\"} ");
+      out.append(one.getValue()).append('\n');
+    }
+  }
+
+  void close() {
+    if (server != null) {
+      server.stop(0);
+    }
+  }
+}

@@ -1,0 +1,222 @@
+package decima.spark;
+
+import decima.policy.Policies;
+import java.io.File;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.SparkConf;
+import org.apache.spark.network.util.JavaUtils;
+import scala.Tuple2;
+
+/** The settings `spark.decima.*`, checked; docs/plugin.md tells of each. */
+final class Settings {
+  private static final String PREFIX = "spark.decima.";
+  /** the policy that leaves order to Spark: only users' caps hold */
+  private static final String SPARK = "spark";
+  private static final List<String> MODES = Arrays.asList("exact", "shadow");
+  private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
+  private static final int MAX_PORT = 65_535;
+
+  static {
+    DEFAULTS.put("policy", "strict_fair");
+    DEFAULTS.put("parameters", null);
+    DEFAULTS.put("mode", "exact");
+    DEFAULTS.put("lapse", "2s");
+    DEFAULTS.put("hold", "100ms");
+    DEFAULTS.put("starve", "60s");
+    DEFAULTS.put("idle", "5s");
+    DEFAULTS.put("metricsPort", null);
+    DEFAULTS.put("decisionLog", null);
+    DEFAULTS.put("priors", null);
+    DEFAULTS.put("python", null);
+    DEFAULTS.put("standIn", "strict_fair");
+    DEFAULTS.put("maxSlotsPerJob", null);
+    DEFAULTS.put("maxSlotsPerUser", null);
+    DEFAULTS.put("maxSlotsPerGroup", null);
+    DEFAULTS.put("maxSlotsPerPool", null);
+  }
+
+  /** setting -> kind of a cap, as `Caps` calls it */
+  private static final Map<String, String> EACH = new HashMap<>();
+
+  static {
+    EACH.put("maxSlotsPerJob", "job");
+    EACH.put("maxSlotsPerUser", "user");
+    EACH.put("maxSlotsPerGroup", "group");
+    EACH.put("maxSlotsPerPool", "pool");
+  }
+
+  private static final String ONE = "maxSlots.";
+  private static final List<String> NAMED_KINDS = Arrays.asList("user", "group", "pool");
+
+  final String policy;
+  final String mode;
+  final long lapseMs;
+  final long holdMs;
+  final long starveMs;
+  final long idleMs;
+  /** -1: none; 0: any that is free */
+  final int metricsPort;
+  /** for the process of `python`; null where not set */
+  final String parameters;
+  final String decisionLog;
+  final String priors;
+  final String python;
+  final Map<String, Integer> caps = new TreeMap<>();
+  private final String standIn;
+  private final Map<String, String> values;
+
+  /**
+   * Read a driver's settings.
+   *
+   * @throws IllegalArgumentException (one line) a setting is unknown, or its value not allowed.
+   */
+  static Settings of(SparkConf conf) {
+    Map<String, String> told = new LinkedHashMap<>();
+    for (Tuple2<String, String> one : conf.getAll()) {
+      if (one._1().startsWith(PREFIX)) {
+        told.put(one._1().substring(PREFIX.length()), one._2());
+      }
+    }
+    return new Settings(told);
+  }
+
+  Settings(Map<String, String> told) {
+    values = new HashMap<>(DEFAULTS);
+    for (Map.Entry<String, String> one : told.entrySet()) {
+      if (one.getKey().startsWith(ONE)) {
+        addNamedCap(one.getKey(), one.getValue());
+      } else if (!DEFAULTS.containsKey(one.getKey())) {
+        throw new IllegalArgumentException(
+            PREFIX + one.getKey() + ": no such setting; there are "
+                + String.join(", ", DEFAULTS.keySet()));
+      } else {
+        values.put(one.getKey(), one.getValue());
+      }
+    }
+    for (Map.Entry<String, String> each : EACH.entrySet()) {
+      if (values.get(each.getKey()) != null) {
+        caps.put(each.getValue(), slots(each.getKey(), values.get(each.getKey())));
+      }
+    }
+    policy = values.get("policy");
+    mode = values.get("mode");
+    if (!MODES.contains(mode)) {
+      throw new IllegalArgumentException(
+          PREFIX + "mode: '" + mode + "', there are " + String.join(", ", MODES));
+    }
+    lapseMs = duration("lapse");
+    holdMs = duration("hold");
+    starveMs = duration("starve");
+    idleMs = duration("idle");
+    metricsPort = values.get("metricsPort") == null ? -1 : port();
+    parameters = values.get("parameters");
+    decisionLog = values.get("decisionLog");
+    priors = values.get("priors");
+    python = values.get("python");
+    standIn = values.get("standIn");
+    checkWorker();
+  }
+
+  private void addNamedCap(String key, String value) {
+    String[] parts = key.split("\\.", 3);
+    if (parts.length < 3 || !NAMED_KINDS.contains(parts[1]) || parts[2].isEmpty()) {
+      throw new IllegalArgumentException(
+          PREFIX + key + ": no such setting; caps are called maxSlots.KIND.NAME, with KIND one of "
+              + String.join(", ", NAMED_KINDS));
+    }
+    caps.put(parts[1] + " " + parts[2], slots(key, value));
+  }
+
+  private static int slots(String key, String value) {
+    int found = wholeNumber(value);
+    if (found < 1) {
+      throw new IllegalArgumentException(
+          PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on");
+    }
+    return found;
+  }
+
+  private int port() {
+    int found = wholeNumber(values.get("metricsPort"));
+    if (found < 0 || found > MAX_PORT) {
+      throw new IllegalArgumentException(
+          PREFIX + "metricsPort: '" + values.get("metricsPort")
+              + "', ports are whole numbers from 0 to " + MAX_PORT);
+    }
+    return found;
+  }
+
+  private static int wholeNumber(String text) {
+    try {
+      return Integer.parseInt(text.trim());
+    } catch (NumberFormatException other) {
+      return -1;
+    }
+  }
+
+  private long duration(String key) {
+    long found;
+    try {
+      found = JavaUtils.timeStringAsMs(values.get(key));
+    } catch (RuntimeException error) {
+      found = -1;
+    }
+    if (found < 1) {
+      throw new IllegalArgumentException(
+          PREFIX + key + ": '" + values.get(key) + "' is no time such as 100ms, 2s or 1min");
+    }
+    return found;
+  }
+
+  private void checkWorker() {
+    boolean isInside = isSparkOrder() || Policies.NAMES.contains(policy);
+    if (!isInside && python == null) {
+      throw new IllegalArgumentException(
+          PREFIX + "policy: '" + policy + "' needs " + PREFIX + "python; without it there are "
+              + SPARK + ", " + String.join(", ", Policies.NAMES));
+    }
+    for (String key : new String[] {"decisionLog", "priors"}) {
+      if (values.get(key) != null && (python == null || isSparkOrder())) {
+        throw new IllegalArgumentException(
+            PREFIX + key + " needs " + PREFIX + "python, and a policy other than " + SPARK);
+      }
+    }
+    if (!Policies.NAMES.contains(standIn)) {
+      throw new IllegalArgumentException(
+          PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
+    }
+  }
+
+  boolean isShadow() {
+    return mode.equals("shadow");
+  }
+
+  /** Whether order is left to Spark. */
+  boolean isSparkOrder() {
+    return policy.equals(SPARK);
+  }
+
+  /** Whether a Python process decides. */
+  boolean needsWorker() {
+    return python != null && !isSparkOrder();
+  }
+
+  /** What decides inside the JVM: the policy itself, or what stands in for the worker's. */
+  String standIn() {
+    return needsWorker() ? standIn : policy;
+  }
+
+  File standInParameters() {
+    return needsWorker() || parameters == null ? null : new File(parameters);
+  }
+
+  @Override
+  public String toString() {
+    return "policy " + policy + ", mode " + mode + (caps.isEmpty() ? "" : ", caps " + caps);
+  }
+}

@@ -1,0 +1,41 @@
+package decima.policy;
+
+/**
+ * Tells when idle slots are a fault of the policy: if more stand idle than strict fair would leave,
+ * for as long as the bound.
+ */
+final class IdleWatch {
+  private final double boundMs;
+  private double dueMs = Double.NaN;
+
+  IdleWatch(double boundMs) {
+    this.boundMs = boundMs;
+  }
+
+  /** Whether slots have stood idle too long; then not again for another such time. */
+  boolean isFault(LiveJobs live, long idleMs, int idleSlots) {
+    if (idleMs < boundMs / 2 || idleSlots - idleUnderStrictFair(live) <= 0) {
+      dueMs = Double.NaN;
+      return false;
+    }
+    if (Double.isNaN(dueMs)) {
+      dueMs = live.timeMs + boundMs / 2; // what has just come up, the policy may still use
+    }
+    if (live.timeMs < dueMs) {
+      return false;
+    }
+    dueMs = live.timeMs + boundMs;
+    return true;
+  }
+
+  /** Slots that its plan would give to nobody though a task waits. */
+  private static int idleUnderStrictFair(LiveJobs live) {
+    LiveTables found = LiveTables.of(live);
+    if (found == null) {
+      return 0;
+    }
+    Round round = new Round(found.tables, found.purses);
+    Planner.decide(new StrictFair(), round);
+    return Math.min(round.unused(), round.tasksLeft());
+  }
+}

@@ -1,0 +1,165 @@
+package decima.policy;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableSet;
+
+/** The jobs that run now in the tables that policies read; made anew for each plan. */
+final class LiveTables {
+  private static final double INFLATION_A_SLOT = 0.01;
+  private static final double MOST_INFLATION = 0.94;
+
+  final Tables tables;
+  final List<LiveJob> jobs;
+  final Purses purses;
+  /** (S,) the stages by row */
+  private final List<LiveStage> stages = new ArrayList<>();
+  private final Map<String, Integer> lostSlots;
+
+  /** @return null if there is no job or no slot at all. */
+  static LiveTables of(LiveJobs live) {
+    List<LiveJob> jobs = live.active();
+    int lost = 0;
+    for (int slots : live.lostSlots.values()) {
+      lost += slots; // they are not there until tasks that nobody needs have ended
+    }
+    int slots = live.slots - lost;
+    return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots);
+  }
+
+  private LiveTables(LiveJobs live, List<LiveJob> jobs, int slots) {
+    this.jobs = jobs;
+    lostSlots = live.lostSlots;
+    List<NavigableSet<Integer>> shown = new ArrayList<>();
+    int[] firstStage = new int[jobs.size() + 1];
+    for (int job = 0; job < jobs.size(); job++) {
+      shown.add(jobs.get(job).shownRows());
+      firstStage[job + 1] = firstStage[job] + shown.get(job).size();
+    }
+    tables = new Tables(firstStage);
+    long originMs = jobs.get(0).arrivalMs;
+    tables.slots = slots;
+    tables.timeMs = live.timeMs - originMs;
+    tables.lastArrivalMs = live.lastArrivalMs - originMs;
+    tables.typicalMs = live.typicalMs();
+    tables.inflation = Math.min(INFLATION_A_SLOT * slots, MOST_INFLATION);
+    for (int job = 0; job < jobs.size(); job++) {
+      tables.arrivalMs[job] = jobs.get(job).arrivalMs - originMs;
+      fill(live, job, shown.get(job));
+    }
+    purses = purses(live);
+  }
+
+  private void fill(LiveJobs live, int job, NavigableSet<Integer> shown) {
+    LiveJob own = jobs.get(job);
+    Map<Integer, Integer> rowOf = new HashMap<>();
+    double[] leftMs = new double[shown.size()];
+    int index = 0;
+    for (int number : shown) {
+      LiveStage stage = own.stages.get(number);
+      int row = tables.firstStage[job] + index;
+      rowOf.put(number, row);
+      stages.add(stage);
+      tables.numTasks[row] = stage.numTasks;
+      tables.launched[row] = stage.launched();
+      tables.finished[row] = stage.finished();
+      tables.runnable[row] = stage.isSubmitted || stage.isDone;
+      tables.meanMs[row] = live.meanMs(own, stage);
+      leftMs[index] = (tables.numTasks[row] - tables.launched[row]) * tables.meanMs[row];
+      index += 1;
+    }
+    tables.remainingMs[job] = Sums.ofRun(leftMs);
+    fillPaths(own, shown, rowOf);
+  }
+
+  /** Longest paths, from the last stages back; not by recursion: graphs may be deep. */
+  private void fillPaths(LiveJob own, Iterable<Integer> shown, Map<Integer, Integer> rowOf) {
+    Map<Integer, Integer> missing = new HashMap<>();
+    for (int number : shown) {
+      for (int parent : own.stages.get(number).parents) {
+        missing.merge(parent, 1, Integer::sum);
+      }
+    }
+    ArrayDeque<Integer> ready = new ArrayDeque<>();
+    for (int number : shown) {
+      if (!missing.containsKey(number)) {
+        ready.add(number);
+      }
+    }
+    while (!ready.isEmpty()) {
+      int number = ready.remove();
+      int row = rowOf.get(number);
+      tables.criticalPathMs[row] += tables.meanMs[row];
+      for (int parent : own.stages.get(number).parents) {
+        Integer parentRow = rowOf.get(parent);
+        if (parentRow == null) {
+          continue;
+        }
+        tables.criticalPathMs[parentRow] =
+            Math.max(tables.criticalPathMs[parentRow], tables.criticalPathMs[row]);
+        if (missing.merge(parent, -1, Integer::sum) == 0) {
+          ready.add(parent);
+        }
+      }
+    }
+  }
+
+  /** Users' caps; slots of tasks that nobody needs any more are not theirs to give. */
+  private Purses purses(LiveJobs live) {
+    Map<String, Integer> number = new HashMap<>();
+    List<Integer> capacity = new ArrayList<>();
+    int[][] ofJob = new int[jobs.size()][];
+    for (int job = 0; job < jobs.size(); job++) {
+      Map<String, Integer> own =
+          live.purses.getOrDefault(jobs.get(job).key, Collections.emptyMap());
+      ofJob[job] = new int[own.size()];
+      int index = 0;
+      for (Map.Entry<String, Integer> purse : own.entrySet()) {
+        if (!number.containsKey(purse.getKey())) {
+          number.put(purse.getKey(), capacity.size());
+          capacity.add(purse.getValue());
+        }
+        ofJob[job][index++] = number.get(purse.getKey());
+      }
+    }
+    int[] most = capacity.stream().mapToInt(Integer::intValue).toArray();
+    return new Purses(ofJob, most);
+  }
+
+  /** By job: the limit that the round has given it; what it holds for nothing counts too. */
+  Map<String, Integer> limits(Round round) {
+    Map<String, Integer> found = new LinkedHashMap<>();
+    for (int job = 0; job < jobs.size(); job++) {
+      if (round.limit(job) > 0) {
+        String key = jobs.get(job).key;
+        found.put(key, round.limit(job) + lostSlots.getOrDefault(key, 0));
+      }
+    }
+    return found;
+  }
+
+  /** Spark's ids of the stages in these rows. */
+  List<Integer> sparkStages(int[] rows) {
+    List<Integer> found = new ArrayList<>();
+    for (int row : rows) {
+      found.add(stages.get(row).sparkStage);
+    }
+    return found;
+  }
+
+  /** Spark's ids of all stages that have a task to start. */
+  List<Integer> waitingStages() {
+    List<Integer> found = new ArrayList<>();
+    for (LiveStage stage : stages) {
+      if (stage.isSubmitted && stage.launched() < stage.numTasks) {
+        found.add(stage.sparkStage);
+      }
+    }
+    return found;
+  }
+}

@@ -1,0 +1,45 @@
+package decima.policy;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Order of stages and limits of jobs. */
+public final class Plan {
+  /** Spark's ids of the stages that may start tasks, first come first served */
+  public final List<Integer> chosen;
+  /** by job: the most slots that it may hold */
+  public final Map<String, Integer> limits;
+  /** all stages with a task to start that the policy knew of */
+  public final List<Integer> considered;
+  /** name of the policy that decided, or of what stood in for it */
+  public final String by;
+  /** why something stood in; null: nothing did */
+  public final String fault;
+
+  Plan(
+      List<Integer> chosen,
+      Map<String, Integer> limits,
+      List<Integer> considered,
+      String by,
+      String fault) {
+    this.chosen = chosen;
+    this.limits = limits;
+    this.considered = considered;
+    this.by = by;
+    this.fault = fault;
+  }
+
+  /** As those who follow it take it. */
+  public Map<String, Object> told(long number) {
+    List<Integer> others = new ArrayList<>(considered);
+    others.removeAll(chosen);
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("number", number);
+    found.put("limits", limits);
+    found.put("chosen", chosen);
+    found.put("others", others);
+    return found;
+  }
+}

@@ -1,0 +1,94 @@
+package decima.policy;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+
+/** All task sets of a session at one instant, and the events since the last report. */
+public final class Report {
+  /** since the epoch */
+  public final long timeMs;
+  /** tasks that can run at once */
+  public final int slots;
+  public final boolean attached;
+  /** for how long slots have stood idle beside tasks that the plan in force kept from starting */
+  public final long idleMs;
+  /** how many did so all the time since the last report */
+  public final int idleSlots;
+  public final List<TaskSet> sets = new ArrayList<>();
+  /** each a letter and what belongs to it, in the order in which they happened */
+  final List<List<?>> events = new ArrayList<>();
+  final List<long[]> measured = new ArrayList<>();
+  /** by job: the caps that it is under, and how many slots each allows */
+  final Map<String, Map<String, Integer>> purses;
+
+  /** @param told as `decima.spark.Session.report` tells it. */
+  @SuppressWarnings("unchecked")
+  public Report(Map<String, ?> told) {
+    timeMs = number(told.get("time_ms"));
+    slots = (int) number(told.get("slots"));
+    attached = Boolean.TRUE.equals(told.get("attached"));
+    idleMs = number(told.get("idle_ms"));
+    idleSlots = (int) number(told.get("idle_slots"));
+    for (Object row : (List<?>) told.get("sets")) {
+      sets.add(new TaskSet((List<?>) row));
+    }
+    for (Object event : (List<?>) told.get("events")) {
+      events.add((List<?>) event);
+    }
+    for (Object row : (List<?>) told.get("measured")) {
+      measured.add(numbers((List<?>) row));
+    }
+    Object found = told.get("purses");
+    purses = found == null ? Collections.emptyMap() : (Map<String, Map<String, Integer>>) found;
+  }
+
+  static long number(Object value) {
+    return ((Number) value).longValue();
+  }
+
+  static long[] numbers(List<?> values) {
+    long[] found = new long[values.size()];
+    for (int index = 0; index < found.length; index++) {
+      found[index] = number(values.get(index));
+    }
+    return found;
+  }
+
+  /** Slots with a task. */
+  public int running() {
+    int found = 0;
+    for (TaskSet one : sets) {
+      found += one.running;
+    }
+    return found;
+  }
+
+  /** One attempt of a stage that the scheduler holds tasks of. */
+  public static final class TaskSet {
+    public final int stage;
+    public final int attempt;
+    public final String job;
+    public final int numTasks;
+    public final int successful;
+    public final int running;
+    /** it was cancelled, or another attempt replaces it: what runs ends, and nothing starts */
+    public final boolean isZombie;
+
+    private TaskSet(List<?> row) {
+      stage = (int) number(row.get(0));
+      attempt = (int) number(row.get(1));
+      job = (String) row.get(2);
+      numTasks = (int) number(row.get(3));
+      successful = (int) number(row.get(4));
+      running = (int) number(row.get(5));
+      isZombie = Boolean.TRUE.equals(row.get(6));
+    }
+
+    /** Tasks that no slot runs and that have not succeeded, but will start. */
+    public int waiting() {
+      return isZombie ? 0 : Math.max(0, numTasks - successful - running);
+    }
+  }
+}

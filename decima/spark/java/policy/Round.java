@@ -1,0 +1,194 @@
+package decima.policy;
+
+import java.util.Arrays;
+
+/**
+ * One plan in the making, by the rules of the simulator's session (spark_sim/kernels/session.py): all
+ * slots are on offer except those busy with the last tasks of a stage; each action puts a stage next
+ * in the plan and sets the limit of its job.
+ */
+public final class Round {
+  public final Tables tables;
+  /** (J,) slots that the job holds or has been given */
+  final int[] held;
+  /** (J,) slots on offer that the job's tasks are on now */
+  final int[] local;
+  /** (J,) stages that may be chosen */
+  final int[] openStages;
+  /** (J,) as the last action said; 0: none did */
+  final int[] limit;
+  /** (S,) tasks that need no slot any more */
+  final int[] covered;
+  final boolean[] open;
+  int onOffer;
+  private int openCount;
+  private boolean isOpen;
+  private final int[] chosen;
+  private int numChosen;
+  private final Purses purses;
+
+  public Round(Tables tables) {
+    this(tables, Purses.none(tables.jobs()));
+  }
+
+  /** @param purses users' caps; what a purse cannot pay for is not on offer to its jobs. */
+  public Round(Tables tables, Purses purses) {
+    this.tables = tables;
+    this.purses = purses;
+    held = new int[tables.jobs()];
+    local = new int[tables.jobs()];
+    openStages = new int[tables.jobs()];
+    limit = new int[tables.jobs()];
+    covered = new int[tables.stages()];
+    open = new boolean[tables.stages()];
+    chosen = new int[tables.stages()];
+    onOffer = tables.slots;
+    for (int job = 0; job < tables.jobs(); job++) {
+      offer(job);
+    }
+    closeEmptyPurses();
+    isOpen = onOffer > 0 && openCount > 0;
+  }
+
+  private void offer(int job) {
+    for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
+      int running = tables.launched[stage] - tables.finished[stage];
+      // Tasks that run now are covered anew: their slots are on offer too.
+      covered[stage] = tables.finished[stage];
+      if (tables.launched[stage] == tables.numTasks[stage]) {
+        covered[stage] = tables.numTasks[stage];
+        held[job] += running;
+      } else if (tables.runnable[stage]) {
+        open[stage] = true;
+        openStages[job] += 1;
+        local[job] += running;
+      }
+    }
+    onOffer -= held[job];
+    openCount += openStages[job];
+    purses.take(job, held[job]);
+  }
+
+  public boolean isOpen() {
+    return isOpen;
+  }
+
+  /** Slots that the plan so far gives to nobody. */
+  public int onOffer() {
+    return onOffer;
+  }
+
+  /** Slots that a job holds or has been given. */
+  public int held(int job) {
+    return held[job];
+  }
+
+  /** Whether the stage may be chosen. */
+  public boolean isOpen(int stage) {
+    return open[stage];
+  }
+
+  /** Tasks of the stage that no slot is for, as far as caps let its job have any. */
+  int demand(int stage) {
+    int tasks = tables.numTasks[stage] - covered[stage];
+    return Math.min(tasks, purses.room(tables.job[stage]));
+  }
+
+  /**
+   * Put the action's stage next in the plan and set its job's limit; `PASS` ends the round.
+   *
+   * @throws IllegalArgumentException the stage is not open, or the limit not above what its job
+   *     holds or beyond all slots; nothing has changed then.
+   */
+  public void assign(Action action) {
+    int stage = action.stage;
+    if (stage == Action.PASS.stage) {
+      isOpen = false;
+      return;
+    }
+    if (stage < 0 || stage >= open.length || !open[stage]) {
+      throw new IllegalArgumentException("stage " + stage + " is not open");
+    }
+    int job = tables.job[stage];
+    if (action.limit <= held[job] || action.limit > tables.slots) {
+      throw new IllegalArgumentException(
+          "limit " + action.limit + ": it must be above the " + held[job]
+              + " slots that the job holds, and at most " + tables.slots);
+    }
+    limit[job] = action.limit;
+    int count = Math.min(Math.min(demand(stage), action.limit - held[job]), onOffer);
+    onOffer -= count;
+    held[job] += count;
+    local[job] -= Math.min(count, local[job]);
+    covered[stage] += count;
+    purses.take(job, count);
+    close(stage);
+    closeEmptyPurses();
+    chosen[numChosen++] = stage;
+    isOpen = onOffer > 0 && openCount > 0;
+  }
+
+  private void close(int stage) {
+    open[stage] = false;
+    openStages[tables.job[stage]] -= 1;
+    openCount -= 1;
+  }
+
+  private void closeEmptyPurses() {
+    for (int job = 0; job < openStages.length; job++) {
+      if (openStages[job] == 0 || purses.room(job) > 0) {
+        continue;
+      }
+      for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
+        if (open[stage]) {
+          close(stage);
+        }
+      }
+    }
+  }
+
+  /** Rows of the stages in the plan, first come first served. */
+  public int[] chosen() {
+    return Arrays.copyOf(chosen, numChosen);
+  }
+
+  /** The limit that the round has given a job; 0: none. */
+  public int limit(int job) {
+    return limit[job];
+  }
+
+  /** Tasks that could start and that the plan so far gives no slot. */
+  int tasksLeft() {
+    int found = 0;
+    for (int stage = 0; stage < covered.length; stage++) {
+      if (tables.runnable[stage]) {
+        found += Math.max(0, tables.numTasks[stage] - covered[stage]);
+      }
+    }
+    return found;
+  }
+
+  /** Slots that stand idle when the plan so far is all: nobody holds them or was given them. */
+  int unused() {
+    int found = tables.slots;
+    for (int job = 0; job < held.length; job++) {
+      found -= held[job];
+    }
+    return found;
+  }
+
+  /** The job's open stage with the longest critical path; -1 if none is open. */
+  int onCriticalPath(int job) {
+    int best = -1;
+    if (openStages[job] == 0) {
+      return best;
+    }
+    for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
+      if (open[stage]
+          && (best < 0 || tables.criticalPathMs[stage] > tables.criticalPathMs[best])) {
+        best = stage;
+      }
+    }
+    return best;
+  }
+}

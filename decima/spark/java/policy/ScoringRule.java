@@ -1,0 +1,145 @@
+package decima.policy;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The scoring rule (docs/es-rule.md; decima/heuristics/es_rule.py): sixteen numbers describe what one
+ * more slot for a job would mean, and one hidden layer makes a gate (may the job take it?) and a score
+ * (which job first?) of them. The best score takes slots while its gate stays open and its score above
+ * the second; a job that holds none may always take one.
+ */
+final class ScoringRule implements Policy {
+  private static final String[] FEATURES = {
+    "work", "rank", "share", "cluster", "local", "source", "tasks", "jobs", "width", "runnable",
+    "session", "moving", "executors", "quiet", "blocking", "inflation"
+  };
+  private static final String[] KINDS = {"stream", "batch", "session_stream", "session_batch"};
+  private static final String[] SIZES = {"few", "some", "many"};
+  private static final int HIDDEN = 14;
+  private static final int INPUTS = FEATURES.length;
+  /** numbers of a hidden unit: its weights, its bias, its part in the gate and in the score */
+  private static final int UNIT = INPUTS + 3;
+  /** of one rule; the last is the gate's bias */
+  private static final int SIZE = HIDDEN * UNIT + 1;
+
+  private final String name;
+  private final double[] weights;
+
+  /** @param weights of one rule, or of one for each world, in the order of the names. */
+  ScoringRule(String name, double[] weights) {
+    this.name = name;
+    this.weights = weights;
+  }
+
+  /** Names of the parameters of one rule. */
+  static List<String> parameters() {
+    List<String> found = new ArrayList<>();
+    for (int unit = 0; unit < HIDDEN; unit++) {
+      for (String feature : FEATURES) {
+        found.add(feature + "_" + unit);
+      }
+      found.add("bias_" + unit);
+      found.add("gate_" + unit);
+      found.add("score_" + unit);
+    }
+    found.add("gate_bias");
+    return found;
+  }
+
+  /** Names of the parameters of a rule for each world, one rule after the other. */
+  static List<String> worldParameters() {
+    List<String> found = new ArrayList<>();
+    for (String kind : KINDS) {
+      for (String size : SIZES) {
+        for (String parameter : parameters()) {
+          found.add(kind + "_" + size + "_" + parameter);
+        }
+      }
+    }
+    return found;
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public Action decide(Round seen) {
+    RuleView view = new RuleView(seen);
+    int start = weights.length == SIZE ? 0 : view.world() * SIZE;
+    Judgement judged = new Judgement();
+    int best = -1;
+    double bestScore = Double.NEGATIVE_INFINITY;
+    double second = Double.NEGATIVE_INFINITY;
+    for (int job = 0; job < seen.tables.jobs(); job++) {
+      int stage = seen.held[job] >= seen.tables.slots ? -1 : seen.onCriticalPath(job);
+      if (stage < 0) {
+        continue;
+      }
+      view.describe(stage, 0, judged.features);
+      judge(start, judged);
+      if (seen.held[job] > 0 && judged.gate <= 0.0) {
+        continue;
+      }
+      if (best < 0 || judged.score > bestScore) {
+        second = bestScore;
+        bestScore = judged.score;
+        best = stage;
+      } else if (judged.score > second) {
+        second = judged.score;
+      }
+    }
+    if (best < 0) {
+      return Action.PASS;
+    }
+    return new Action(best, extended(seen, view, start, best, second, judged));
+  }
+
+  /** The limit for the stage's job: one slot more, and more while gate and score allow it. */
+  private int extended(
+      Round seen, RuleView view, int start, int stage, double second, Judgement judged) {
+    int held = seen.held[seen.tables.job[stage]];
+    int most = Math.min(Math.min(seen.onOffer, seen.demand(stage)), seen.tables.slots - held);
+    int given = 1;
+    while (given < most) {
+      view.describe(stage, given, judged.features);
+      judge(start, judged);
+      if (judged.gate <= 0.0 || judged.score <= second) {
+        break;
+      }
+      given += 1;
+    }
+    return held + given;
+  }
+
+  /** Of one candidate: what describes it, and what the rule makes of that. */
+  private static final class Judgement {
+    final double[] features = new double[INPUTS];
+    double gate;
+    double score;
+  }
+
+  private void judge(int start, Judgement judged) {
+    judged.gate = weights[start + SIZE - 1];
+    judged.score = 0.0;
+    for (int unit = 0; unit < HIDDEN; unit++) {
+      int first = start + unit * UNIT;
+      double total = weights[first + INPUTS];
+      for (int index = 0; index < INPUTS; index++) {
+        total += weights[first + index] * judged.features[index];
+      }
+      double active = tanh(total);
+      judged.gate += weights[first + INPUTS + 1] * active;
+      judged.score += weights[first + INPUTS + 2] * active;
+    }
+  }
+
+  /** The quotient of polynomials that the weights were fitted with; within 0.024 of tanh. */
+  private static double tanh(double value) {
+    double bounded = Math.max(-3.0, Math.min(3.0, value));
+    double square = bounded * bounded;
+    return bounded * (27.0 + square) / (27.0 + 9.0 * square);
+  }
+}

@@ -1,0 +1,155 @@
+"""The process that the plugin starts for a learned policy: `python -m decima.spark.plugin_worker`.
+
+The plugin inside the driver's JVM (`decima/spark/java/plugin/Worker.java`) listens on loopback and
+tells the port and a secret in the environment. We connect, say the secret, get the settings, and
+then are what `attach` is in a Python driver: a `Scheduler` whose `Control` is over there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from decima.policies import is_learned
+from decima.spark import wire
+from decima.spark.attaching import policy_for, prepare, trained_slots_of
+from decima.spark.decision_log import log_opener
+from decima.spark.errors import AttachError
+from decima.spark.inputs import read_parameters, read_priors
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Guard, Plan, Planner
+from decima.spark.reports import SessionReport, parse_report
+from decima.spark.scheduler import Scheduler
+from traces import load_trace
+from traces.loopback import ADDRESS
+
+PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"
+_READY_S = 300.0
+_LOOK_S = 0.2
+
+
+class RemoteControl:
+    """The plugin's end, as `Jvm` is to a driver; every method is one round trip."""
+
+    def __init__(self, end: socket.socket, secret: str) -> None:
+        """Args:
+            end: connected to the plugin.
+            secret: that it told us.
+
+        Raises:
+            ConnectionError: it turned us away.
+        """
+        self._end = end
+        self._lock = threading.Lock()
+        self.is_gone = False
+        self.settings = self._ask({"secret": secret})
+
+    def attach(self) -> None:
+        """The plugin has, before it started us."""
+
+    def detach(self) -> None:
+        """The plugin goes on without us; it notices that we are gone."""
+
+    def wait(self, timeout_ms: int) -> SessionReport:
+        """News, or the state of things after `timeout_ms`."""
+        report = parse_report(self._ask({"call": "wait", "timeout_ms": timeout_ms}))
+        self.is_gone = self.is_gone or not report.attached
+        return report
+
+    def apply(self, plan: Plan, number: int) -> None:
+        """Put a plan in force at once."""
+        self._ask({"call": "apply", "plan": plan.told(number)})
+
+    def counters(self) -> dict[str, Any]:
+        """What the JVM has counted."""
+        return self._ask({"call": "counters"})
+
+    def refuse(self, reason: str) -> None:
+        """The policy cannot be used, now or later."""
+        self._ask({"call": "refused", "reason": reason})
+
+    def is_stopped(self) -> bool:
+        """Whether the plugin is gone, and the driver with it."""
+        return self.is_gone
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            with self._lock:
+                wire.send(self._end, json.dumps(request).encode())
+                reply = wire.receive(self._end)
+        except OSError:
+            reply = None
+        if reply is None:
+            self.is_gone = True
+            raise ConnectionError("the plugin is gone")
+        found: dict[str, Any] = json.loads(reply)
+        return found
+
+
+def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
+    """A scheduler as the plugin's settings want it; nothing has started.
+
+    Raises:
+        AttachError, PolicyError, ConfigError, ModelError, TraceError: a setting is not to be used.
+    """
+    told = control.settings
+    policy, mode = str(told["policy"]), str(told["mode"])
+    parameters = None if told["parameters"] is None else Path(told["parameters"])
+    values = read_parameters(policy, parameters)
+    priors = None if told["priors"] is None else load_trace(told["priors"])
+    chosen, name = policy_for(policy, values)
+    guard = Guard(starve_s=told["starve_s"], idle_s=told["idle_s"])
+    spark_order = "spark_fair" if told["fair"] else "fifo"
+    log = log_opener(
+        told["decision_log"], mode, name, values, name if mode != "shadow" else spark_order
+    )
+    planner = Planner(chosen, guard)
+    scheduler = Scheduler(control, planner, LiveJobs(read_priors(priors)), mode="exact",
+                          policy=name, guard=guard, open_log=log,
+                          trained_slots=trained_slots_of(policy))  # fmt: skip
+    return scheduler, planner
+
+
+def serve(control: RemoteControl) -> None:
+    """Decide until the plugin is gone, or the policy has failed for good."""
+    scheduler: Scheduler | None = None
+    try:
+        scheduler, planner = make_scheduler(control)
+        policy = str(control.settings["policy"])
+        prepare(planner, policy, _READY_S if is_learned(policy) else None)
+        scheduler.start()
+    except ValueError as error:  # all of ours are: one line that says what is wrong
+        if scheduler is not None:
+            scheduler.detach()
+        control.refuse(str(error))
+        return
+    stop = threading.Event()
+    while scheduler.is_attached:
+        stop.wait(_LOOK_S)
+    scheduler.detach()
+
+
+def main() -> None:
+    """Connect to the plugin that started us, and serve it."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="decima: %(message)s")
+    with socket.create_connection((ADDRESS, int(os.environ[PORT]))) as end:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The processes that we start need not know it.
+        control = RemoteControl(end, os.environ.pop(SECRET))
+        try:
+            serve(control)
+        except ConnectionError as error:
+            raise AttachError(str(error)) from error
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except AttachError as error:
+        sys.exit(f"decima: {error}")

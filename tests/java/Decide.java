@@ -1,0 +1,119 @@
+package decima.policy;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+
+/** For tests: answers each line of JSON, a round or a session, with what is decided in the JVM. */
+public final class Decide {
+  private static final ObjectMapper MAPPER = new ObjectMapper();
+
+  public static void main(String[] arguments) throws Exception {
+    BufferedReader in =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    Policy policy = null;
+    String name = null;
+    for (String line = in.readLine(); line != null; line = in.readLine()) {
+      Map<?, ?> asked = MAPPER.readValue(line, Map.class);
+      String file = (String) asked.get("parameters");
+      if (!asked.get("policy").equals(name)) {
+        name = (String) asked.get("policy");
+        policy = Policies.named(name, file == null ? null : new File(file));
+      }
+      Object answer =
+          asked.containsKey("reports")
+              ? plans(policy, asked)
+              : actions(policy, (Map<?, ?>) asked.get("tables"), asked);
+      System.out.println(MAPPER.writeValueAsString(answer));
+    }
+  }
+
+  /** All actions of one round: (stage, limit). */
+  private static List<List<Integer>> actions(Policy policy, Map<?, ?> told, Map<?, ?> asked) {
+    Round round = new Round(tables(told), purses(asked, whole(told.get("first_stage")).length - 1));
+    List<List<Integer>> found = new ArrayList<>();
+    while (round.isOpen()) {
+      Action action = policy.decide(round);
+      found.add(java.util.Arrays.asList(action.stage, action.limit));
+      round.assign(action);
+    }
+    return found;
+  }
+
+  private static Purses purses(Map<?, ?> asked, int jobs) {
+    if (!asked.containsKey("capacity")) {
+      return Purses.none(jobs);
+    }
+    List<?> rows = (List<?>) asked.get("purses");
+    int[][] ofJob = new int[rows.size()][];
+    for (int job = 0; job < ofJob.length; job++) {
+      ofJob[job] = whole(rows.get(job));
+    }
+    return new Purses(ofJob, whole(asked.get("capacity")));
+  }
+
+  private static Tables tables(Map<?, ?> told) {
+    Tables found = new Tables(whole(told.get("first_stage")));
+    found.timeMs = ((Number) told.get("time_ms")).doubleValue();
+    found.lastArrivalMs = ((Number) told.get("last_arrival_ms")).doubleValue();
+    found.typicalMs = ((Number) told.get("typical_ms")).doubleValue();
+    found.inflation = ((Number) told.get("inflation")).doubleValue();
+    found.slots = ((Number) told.get("slots")).intValue();
+    copy(numbers(told.get("arrival_ms")), found.arrivalMs);
+    copy(numbers(told.get("remaining_ms")), found.remainingMs);
+    copy(numbers(told.get("mean_ms")), found.meanMs);
+    copy(numbers(told.get("critical_path_ms")), found.criticalPathMs);
+    System.arraycopy(whole(told.get("num_tasks")), 0, found.numTasks, 0, found.stages());
+    System.arraycopy(whole(told.get("launched")), 0, found.launched, 0, found.stages());
+    System.arraycopy(whole(told.get("finished")), 0, found.finished, 0, found.stages());
+    int[] runnable = whole(told.get("runnable"));
+    for (int stage = 0; stage < runnable.length; stage++) {
+      found.runnable[stage] = runnable[stage] == 1;
+    }
+    return found;
+  }
+
+  private static void copy(double[] from, double[] to) {
+    System.arraycopy(from, 0, to, 0, to.length);
+  }
+
+  private static double[] numbers(Object told) {
+    List<?> values = told == null ? Collections.emptyList() : (List<?>) told;
+    return values.stream().mapToDouble(one -> ((Number) one).doubleValue()).toArray();
+  }
+
+  private static int[] whole(Object told) {
+    return ((List<?>) told).stream().mapToInt(one -> ((Number) one).intValue()).toArray();
+  }
+
+  /** The plan after each report, or null where there is none. */
+  @SuppressWarnings("unchecked")
+  private static List<Object> plans(Policy policy, Map<?, ?> asked) {
+    LiveJobs live = new LiveJobs();
+    double starveMs = ((Number) asked.get("starve_ms")).doubleValue();
+    double idleMs = ((Number) asked.get("idle_ms")).doubleValue();
+    Planner planner = new Planner(policy, starveMs, idleMs);
+    Due due = new Due();
+    Plan last = null;
+    List<Object> found = new ArrayList<>();
+    for (Object told : (List<?>) asked.get("reports")) {
+      Report report = new Report((Map<String, ?>) told);
+      live.update(report);
+      boolean isDue = due.isDue(report, last, report.timeMs * 1_000_000L);
+      Plan plan = planner.plan(live, report.idleMs, report.idleSlots);
+      last = plan == null ? last : plan;
+      found.add(
+          plan == null
+              ? java.util.Arrays.asList(isDue)
+              : java.util.Arrays.asList(
+                  isDue, plan.chosen, plan.limits, plan.considered, plan.fault != null));
+    }
+    return found;
+  }
+}

@@ -1,0 +1,62 @@
+"""Our Java classes without Spark: compiled by javac, run by java, asked line by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from decima.spark.errors import AttachError
+from decima.spark.jar import build_jar, find_javac, spark_jars
+from tests.real_spark import skip_without
+
+JAVA = Path(__file__).parent / "java"
+
+
+class Classes:
+    """The plugin's jar, and the tests' own classes beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Args:
+        folder: where both are put.
+        """
+        skip_without(_missing(), os.environ)
+        self.jar = folder / "decima.jar"
+        build_jar(self.jar)
+        self._own = folder / "tests"
+        sources = [str(path) for path in JAVA.glob("*.java")]
+        command = [str(find_javac(os.environ)), "-cp", self.path, "-d", str(self._own), *sources]
+        subprocess.run(command, check=True)  # noqa: S603 - the JDK's compiler
+
+    @property
+    def path(self) -> str:
+        """The class path: ours, and Spark's jars for Jackson and what the compiler looks for."""
+        return f"{self.jar}:{spark_jars()}/*"
+
+    def ask(self, name: str, questions: list[dict[str, Any]]) -> list[Any]:
+        """The answers of a class of the tests', one for each question."""
+        java = shutil.which("java")
+        assert java is not None
+        done = subprocess.run(  # noqa: S603 - our own class
+            [java, "-Xshare:auto", "-cp", f"{self._own}:{self.path}", name],
+            input="".join(f"{json.dumps(one)}\n" for one in questions),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2_000:]
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _missing() -> str | None:
+    """What this machine lacks; None if nothing."""
+    try:
+        find_javac(os.environ)
+        spark_jars()
+    except AttachError as error:
+        return str(error)
+    return None

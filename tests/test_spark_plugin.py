@@ -1,0 +1,389 @@
+"""The plugin in real applications, started as a person would: docs/plugin.md shows these commands.
+
+Slow (ten minutes): `pytest -m slow tests/test_spark_plugin.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from decima.spark.decision_log import read_decision_log
+from decima.spark.jar import PLUGIN, find_javac, spark_jars
+from tests.jvm import Classes
+from traces.loopback import LOOPBACK
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
+
+ROOT = Path(__file__).parents[1]
+NEWEST, OLDEST = spark_jars().parent, Path(sys.prefix) / "spark-3.5" / "pyspark"
+QUERY = (
+    "SELECT part, count(nap) FROM (SELECT id % 3 AS part, "
+    "java_method('java.lang.Thread', 'sleep', 100L) AS nap FROM range(0, 24, 1, 24)) GROUP BY part"
+)
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote(sys.argv[1]).create()
+print(len(spark.sql(sys.argv[2]).collect()))
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
+    return Classes(tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
+    """`SleepJobs`, compiled."""
+    folder = tmp_path_factory.mktemp("program")
+    source = Path(__file__).parent / "java_app" / "SleepJobs.java"
+    javac, jar = find_javac(os.environ), folder / "program.jar"
+    command = [
+        javac,
+        "--release",
+        "8",
+        "-Xlint:-options",
+        "-cp",
+        classes.path,
+        "-d",
+        folder,
+        source,
+    ]
+    subprocess.run(list(map(str, command)), check=True)  # noqa: S603 - the JDK's compiler
+    pack = [str(javac.with_name("jar")), "cf", str(jar), "-C", str(folder), "."]
+    subprocess.run(pack, check=True)  # noqa: S603 - the JDK's
+    return jar
+
+
+class Spark:
+    """Spark's own commands with our jar."""
+
+    def __init__(self, home: Path, jar: Path, folder: Path) -> None:
+        self.home, self._jar, self.folder = home, jar, folder
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
+            "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+
+    def command(self, name: str, *rest: object, **settings: object) -> list[str]:
+        """One of ``bin``; settings are those of `spark.decima`, with _ for a point."""
+        conf = {
+            **LOOPBACK,
+            "spark.plugins": PLUGIN,
+            "spark.sql.shuffle.partitions": "3",
+            "spark.ui.enabled": "false",
+            "spark.metrics.namespace": "test",
+            "spark.metrics.conf.driver.sink.csv.class": "org.apache.spark.metrics.sink.CsvSink",
+            "spark.metrics.conf.driver.sink.csv.directory": str(self.folder),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        conf |= {
+            f"spark.decima.{key.replace('_', '.')}": str(value) for key, value in settings.items()
+        }
+        flags = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+        words = [
+            self.home / "bin" / name,
+            "--master",
+            "local[8]",
+            "--jars",
+            self._jar,
+            *flags,
+            *rest,
+        ]
+        return list(map(str, words))
+
+    def run(self, name: str, *rest: object, said: str = "", **settings: object) -> tuple[str, str]:
+        """Run a command to its end: standard output, and the rest."""
+        done = subprocess.run(  # noqa: S603 - Spark's own
+            self.command(name, *rest, **settings),
+            input=said, cwd=self.folder, env=self.environment,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3_000:]
+        return done.stdout, done.stderr
+
+    def metric(self, name: str) -> float:
+        """As Spark's own metrics told it last, when it stopped."""
+        (path,) = self.folder.glob(f"*.driver.plugin.{PLUGIN}.{name}.csv")
+        return float(path.read_text().splitlines()[-1].split(",")[1])
+
+
+@pytest.fixture
+def spark(tmp_path: Path, classes: Classes) -> Spark:
+    return Spark(NEWEST, classes.jar, tmp_path)
+
+
+def most(output: str) -> dict[str, int]:
+    """How many tasks ran at once, by job, user and group."""
+    rows = [line.split() for line in output.splitlines() if line.startswith("most ")]
+    return {" ".join(row[1:-1]): int(row[-1]) for row in rows}
+
+
+def jobs(tasks: int) -> list[str]:
+    """Four jobs of two users and two groups, for `SleepJobs`."""
+    return [f"a,ann,g,{tasks}", f"b,ann,g,{tasks}", f"c,bob,g,{tasks}", f"d,bob,h,{tasks}"]
+
+
+def assert_healthy(spark: Spark, launches: int) -> None:
+    """It was attached, all tasks ran under its plans, and nothing was wrong."""
+    assert spark.metric("launches_under_limit") >= launches
+    assert spark.metric("plans") > 0
+    wrong = ("refused", "faults", "fallbacks", "launches_over_limit", "launches_over_cap", "lapses")
+    assert {name: spark.metric(name) for name in wrong} == dict.fromkeys(wrong, 0.0)
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("home", [NEWEST, OLDEST], ids=["newest", "oldest"])
+def test_a_program_without_python_is_scheduled_and_capped(
+    home: Path, tmp_path: Path, classes: Classes, program: Path
+) -> None:
+    """The same jar on Scala 2.12 and 2.13: three slots a job, four for all jobs of a user."""
+    spark = Spark(home, classes.jar, tmp_path)
+    output, _ = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(30),
+        policy="tuned_srw", maxSlotsPerJob=3, maxSlots_user_ann=4,
+    )  # fmt: skip
+    found = most(output)
+    assert output.count("done ") == 4
+    assert max(found[f"job {name}"] for name in "abcd") == 3
+    assert found["user ann"] <= 4 < found["all"] <= 8
+    assert_healthy(spark, 120)
+    assert spark.metric("startup_ms") < 5_000
+
+
+def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
+    """Pools of FAIR that mean something: no plan is made, five slots for one pool."""
+    output, _ = spark.run(
+        "spark-submit", "--conf", "spark.scheduler.mode=FAIR", "--class", "SleepJobs", program,
+        *jobs(20), policy="spark", maxSlots_pool_g=5,
+    )  # fmt: skip
+    found = most(output)
+    assert (found["group g"], found["all"]) == (5, 8)
+    assert (spark.metric("plans"), spark.metric("launches_over_cap")) == (0, 0)
+
+
+def test_a_learned_policy_decides_in_a_worker(spark: Spark, program: Path) -> None:
+    """Its decision log can be reviewed; caps hold, though it knows nothing of them."""
+    log = spark.folder / "log.jsonl"
+    output, _ = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(700),
+        policy="decima", python=sys.executable, decisionLog=log, maxSlotsPerJob=5,
+    )  # fmt: skip
+    assert output.count("done ") == 4
+    assert max(most(output)[f"job {name}"] for name in "abcd") == 5
+    assert_healthy(spark, 2_800)
+    history = read_decision_log(log)
+    assert "decima" in {plan.by for plan in history.plans}
+    assert {one.key for one in history.jobs} <= {f"job {name}" for name in "abcd"}
+
+
+def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) -> None:
+    """With -9, as soon as it decides: jobs go on under strict fair, and another one is started."""
+    port = free_port()
+    command = spark.command(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(900),
+        policy="tuned_srw", python=sys.executable, metricsPort=port,
+    )  # fmt: skip
+    with running(spark, command) as process:
+        until(lambda: "decima_worker 1" in metrics(port), 120)
+        (worker,) = children(process.pid, "decima.spark.plugin_worker")
+        os.kill(worker, 9)
+        until(lambda: "decima_worker 0" in metrics(port), 30)
+        until(lambda: "decima_worker 1" in metrics(port), 120)
+        assert process.wait(timeout=300) == 0
+    output = (spark.folder / "output").read_text()
+    assert output.count("done ") == 4
+    assert output.count("strict_fair decides until it is back") == 1
+    assert_healthy(spark, 3_600)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
+        ({"policy": "decima"}, "'decima' needs spark.decima.python"),
+        ({"maxSlotsPerJob": "0"}, "slots are whole numbers from 1 on"),
+        ({"policy": "decima", "python": "/nowhere/python"}, "/nowhere/python"),
+        ({"policy": "es_rule", "parameters": "rule.json"}, "its features are not those"),
+        ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),
+    ],
+    ids=lambda one: "-".join(one) if isinstance(one, dict) else "",
+)
+def test_what_cannot_be_used_is_told_once_and_spark_goes_on(
+    spark: Spark, program: Path, settings: dict[str, str], reason: str
+) -> None:
+    """One warning, a metric, and the jobs run as without us."""
+    rule = spark.folder / "rule.json"
+    rule.write_text('{"policy": "es_rule", "parameters": {"size_0": 1.0}}')
+    # A worker takes a while to find out; jobs run meanwhile.
+    tasks = 700 if "python" in settings else 8
+    output, told = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(tasks), **settings
+    )
+    assert output.count("done ") == 4
+    warnings = [line for line in told.splitlines() if "decima does not schedule" in line]
+    assert len(warnings) == 1
+    assert reason in warnings[0]
+    assert (spark.metric("refused"), spark.metric("attached")) == (1, 0)
+
+
+# --- Spark's own applications --------------------------------------------------------------------
+
+
+def test_spark_sql(spark: Spark) -> None:
+    """A query, typed at its prompt."""
+    output, _ = spark.run("spark-sql", said=f"{QUERY};\n", policy="es_rule")
+    assert sorted(line.split("\t")[0] for line in output.splitlines() if "\t" in line) == [*"012"]
+    assert_healthy(spark, 24)
+
+
+def test_spark_shell(spark: Spark) -> None:
+    """Two jobs at once, in Scala."""
+    said = """
+def show(): Unit = println("rows " + spark.sql(query).collect().length)
+val jobs = (1 to 2).map { _ => new Thread(() => show()) }
+jobs.foreach(_.start()); jobs.foreach(_.join())
+"""
+    output, _ = spark.run(
+        "spark-shell", said=f'val query = "{QUERY}"{said}:quit\n', policy="spark_fair"
+    )
+    assert output.count("rows 3") >= 2
+    assert_healthy(spark, 48)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def metrics(port: int) -> str:
+    """What Prometheus would read; nothing before it is served."""
+    try:
+        return str(urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode())
+    except OSError:
+        return ""
+
+
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.2)
+
+
+def children(process: int, words: str) -> list[int]:
+    """The processes below `process` whose command has these words."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "pid,ppid,args"],  # noqa: S607 - the system's
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = [line.split(None, 2) for line in listed.stdout.splitlines()[1:]]
+    below = {str(process)}
+    while more := {row[0] for row in rows if row[1] in below} - below:
+        below |= more
+    return [int(row[0]) for row in rows if row[0] in below and words in row[2]]
+
+
+@contextmanager
+def running(spark: Spark, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A server or program, and all that it starts; ended when the test is over."""
+    with (spark.folder / "output").open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - Spark's own
+            command, cwd=spark.folder, env=spark.environment, stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as end:
+        return end.connect_ex(("127.0.0.1", port)) == 0
+
+
+def at_once(spark: Spark, *commands: list[str]) -> list[str]:
+    """Run clients at the same time; what each printed."""
+    processes: list[Any] = [
+        subprocess.Popen(  # noqa: S603 - our own
+            command, cwd=spark.folder, env=spark.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for command in commands
+    ]  # fmt: skip
+    return [process.communicate(timeout=240)[0] for process in processes]
+
+
+def test_a_thrift_server_with_two_sessions(spark: Spark) -> None:
+    """Two people with beeline, in two pools of which one has a cap."""
+    port, watched = free_port(), free_port()
+    server = spark.command(
+        "spark-submit", "--conf", "spark.scheduler.mode=FAIR", "--class",
+        "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal", "--hiveconf",
+        f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
+        policy="strict_fair", metricsPort=watched, maxSlots_pool_small=2,
+    )  # fmt: skip
+    beeline = [
+        str(spark.home / "bin" / "beeline"),
+        "-u",
+        f"jdbc:hive2://127.0.0.1:{port}",
+        "-n",
+        "ann",
+    ]
+    pool = "SET spark.sql.thriftserver.scheduler.pool=small;"
+    with running(spark, server):
+        until(lambda: is_open(port), 120)
+        found = at_once(spark, [*beeline, "-e", QUERY], [*beeline, "-e", f"{pool} {QUERY}"])
+        told = metrics(watched)
+    assert ["3 rows selected" in one for one in found] == [True, True], found
+    values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
+    assert float(values["decima_attached"]) == 1
+    assert float(values["decima_launches_under_limit_total"]) >= 48
+    assert float(values["decima_refused_offers_total"]) > 0
+    assert float(values["decima_launches_over_cap_total"]) == 0
+
+
+def test_a_connect_server_with_two_clients(spark: Spark) -> None:
+    """Known by their names: no client has more than three slots."""
+    for name in ("grpc", "grpc_status", "pandas"):
+        pytest.importorskip(name, reason="pip install 'decima-scheduler[connect]'")
+    port, watched = free_port(), free_port()
+    server = spark.command(
+        "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "spark-internal",
+        policy="es_rule", metricsPort=watched, maxSlotsPerUser=3,
+    )  # fmt: skip
+    with running(spark, server):
+        until(lambda: is_open(port), 120)
+        clients = [
+            [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}/;user_id={name}", QUERY]
+            for name in ("ann", "bob")
+        ]
+        found = at_once(spark, *clients)
+        told = metrics(watched)
+    assert [one.split()[-1:] for one in found] == [["3"], ["3"]], found
+    values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
+    assert float(values["decima_attached"]) == 1
+    assert float(values["decima_launches_under_limit_total"]) >= 48
+    assert float(values["decima_refused_offers_total"]) > 0
+    assert float(values["decima_launches_over_cap_total"]) == 0
