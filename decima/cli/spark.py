@@ -232,14 +232,13 @@ def jar(output: Path | None) -> None:
     One that did not come with the package is compiled, which needs a JDK, and kept in the user's
     cache.
     """
-    import shutil
-
     from decima.spark.jar import jar_name, plugin_jar
+    from files.writing import write_whole
 
     if output is None:
         click.echo(plugin_jar())
         return
     path = output / jar_name() if output.is_dir() else output
     check_folder(path)
-    shutil.copyfile(plugin_jar(), path)
+    write_whole(path, plugin_jar().read_bytes())
     click.echo(path)

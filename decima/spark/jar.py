@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from decima.spark.errors import AttachError, missing
+from files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
@@ -54,7 +55,8 @@ def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
     """Compile the jar; `path` is there as a whole or not at all.
 
     Raises:
-        AttachError: there is no JDK or no pyspark, or the compiler found a fault.
+        AttachError: there is no JDK or no pyspark, the compiler found a fault, or it cannot be
+            written.
     """
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder) / "classes"
@@ -62,11 +64,9 @@ def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
         entries = _resources() | {
             str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")
         }
-        made = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as jar:
-            for name, content in sorted(entries.items()):
-                jar.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
-        made.replace(path)
+    with written_whole(path, AttachError) as file, zipfile.ZipFile(file, "w") as jar:
+        for name, content in sorted(entries.items()):
+            jar.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
 
 
 def compile_java(
