@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -143,23 +143,25 @@ def attributions_table(found: Explanation) -> Table:
 
 def limits_table(found: Explanation) -> Table:
     """What the network is told of each limit."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("limit of", "probability", *LIMIT_COLUMNS):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for shown in found.limits:
-        told = (f"{value:.2f}" for value in shown.columns)
-        table.add_row(str(shown.limit), _percent(shown.probability), *told)
-    return table
+    rows = ((str(shown.limit), shown) for shown in found.limits)
+    return _told_table("limit of", LIMIT_COLUMNS, rows)
 
 
 def classes_table(found: Explanation) -> Table:
     """What the network is told of each class of executors."""
+    rows = ((f"{shown.memory_gb:g}", shown) for shown in found.classes)
+    return _told_table("GB", CLASS_COLUMNS, rows)
+
+
+def _told_table(
+    what: str, columns: Iterable[str], rows: Iterable[tuple[str, LimitShown | ClassShown]]
+) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("GB", "probability", *CLASS_COLUMNS):
+    for heading in (what, "probability", *columns):
         table.add_column(heading, justify="right", no_wrap=True)
-    for shown in found.classes:
+    for name, shown in rows:
         told = (f"{value:.2f}" for value in shown.columns)
-        table.add_row(f"{shown.memory_gb:g}", _percent(shown.probability), *told)
+        table.add_row(name, _percent(shown.probability), *told)
     return table
 
 
