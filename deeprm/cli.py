@@ -11,9 +11,9 @@ import click
 
 from deeprm.config import CONFIGS
 from deeprm.errors import DeepRmError
-from deeprm.settings import build
 from files.names import one_line
 from files.reading import parse_toml
+from files.settings import build
 from rl.errors import RunError
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
@@ -91,7 +91,7 @@ def train(
     table: dict[str, Any] = {"cluster": config.to_json(), "objective": objective, "seed": seed}
     for change in changes:
         _apply(table, change)
-    _run(new_run(out, build(TrainConfig, table), initial), minutes)
+    _run(new_run(out, build(TrainConfig, table, DeepRmError), initial), minutes)
 
 
 @main.command()

@@ -13,8 +13,8 @@ from deeprm.compact_policy import CompactPolicy
 from deeprm.config import Config
 from deeprm.errors import DeepRmError
 from deeprm.image_policy import ImagePolicy
-from deeprm.settings import build
 from deeprm.training_config import TrainConfig
+from files.settings import build
 from rl.checkpoint import load_tensors, save_tensors
 
 AnyNetwork = ImagePolicy | CompactPolicy
@@ -69,7 +69,7 @@ def load_model(path: Path) -> Model:
     tensors, facts = load_tensors(path, _MAX_BYTES)
     if facts.get("format") != _FORMAT:
         raise DeepRmError(f"{path}: no model of deeprm, or of another version of it")
-    config = build(TrainConfig, facts["config"])
+    config = build(TrainConfig, facts["config"], DeepRmError)
     network = new_network(config.policy, config.cluster)
     _check_weights(path, network, tensors)
     network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})

@@ -9,9 +9,9 @@ from pathlib import Path
 from deeprm.errors import DeepRmError
 from deeprm.learner import DeepRmLearner
 from deeprm.models import check_same_network, load_model, save_model
-from deeprm.settings import build
 from deeprm.training_config import TrainConfig
 from files.reading import read_bytes
+from files.settings import build
 from files.writing import write_whole
 from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
@@ -53,7 +53,7 @@ def run_training(
         ValueError: (one line) the configuration or the checkpoint breaks a rule.
         NotFiniteError: a number of the training is not finite.
     """
-    config = build(TrainConfig, folder.config)
+    config = build(TrainConfig, folder.config, DeepRmError)
     learner = DeepRmLearner(config)
     if config.initial and not folder.checkpoint_file.exists():
         learner.begin_with(load_model(folder.path / INITIAL))

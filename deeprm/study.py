@@ -20,9 +20,9 @@ from deeprm.config import PAPER
 from deeprm.errors import DeepRmError
 from deeprm.models import Model, load_model
 from deeprm.session import MODEL, new_run
-from deeprm.settings import build
 from deeprm.training_config import ObjectiveName, TrainConfig
 from files.reading import read_bytes, read_json
+from files.settings import build
 from files.writing import write_json, write_whole
 from rl.run_folder import RunFolder, read_run
 
@@ -163,7 +163,7 @@ def gather(runs: Path, out: Path) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
     for one in found:
         folder = runs / one.name
-        if build(TrainConfig, read_run(folder).config) != one.config():
+        if build(TrainConfig, read_run(folder).config, DeepRmError) != one.config():
             raise DeepRmError(f"{folder}: was not trained as the study says")
         content = read_bytes(folder / MODEL, DeepRmError)
         write_whole(out / f"{one.name}.safetensors", content, DeepRmError)

@@ -16,8 +16,8 @@ from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.jobs import Purpose, draw_jobs, job_set
 from deeprm.objectives import Objective
-from deeprm.settings import build
 from deeprm.tables import NONE, VOID
+from files.settings import build
 from tests.deeprm_clusters import TINY, random_actions, tiny_configs
 
 FIRST = np.zeros(1, np.int32)
@@ -254,7 +254,7 @@ def test_job_sets_are_drawn_one_by_one_from_named_streams() -> None:
 def test_a_configuration_survives_json(name: str) -> None:
     """Lists become spans again."""
     written = json.loads(json.dumps(CONFIGS[name].to_json()))
-    assert build(Config, written) == CONFIGS[name]
+    assert build(Config, written, DeepRmError) == CONFIGS[name]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_an_impossible_cluster_is_refused_in_one_line(
 ) -> None:
     """The message names the value and the rule."""
     with pytest.raises(DeepRmError, match=words) as caught:
-        build(Config, change)
+        build(Config, change, DeepRmError)
     assert "\n" not in str(caught.value)
 
 

@@ -24,8 +24,8 @@ from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.schedulers import SJF, Draws, RandomChoice
 from deeprm.session import MODEL, new_run, run_training
-from deeprm.settings import build
 from deeprm.training_config import TrainConfig
+from files.settings import build
 from rl.baselines import TimedReturns, input_dependent_baseline
 from rl.checkpoint import load_tensors
 from rl.returns import undiscounted
@@ -199,4 +199,4 @@ def test_the_learning_rate_falls_in_a_straight_line() -> None:
 def test_an_impossible_training_is_refused(change: dict[str, Any], words: str) -> None:
     """In one line, with the value and the rule."""
     with pytest.raises(DeepRmError, match=words):
-        build(TrainConfig, change)
+        build(TrainConfig, change, DeepRmError)

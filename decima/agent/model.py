@@ -20,7 +20,7 @@ from torch import Tensor
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.evaluation.config import ConfigError
-from decima.settings import build
+from files.settings import build
 from files.writing import write_json
 from rl.checkpoint import load_tensors, save_tensors
 from rl.errors import RunError
@@ -139,7 +139,7 @@ def _config(path: Path, stored: object) -> NetworkConfig:
     if not isinstance(stored, dict):
         raise ModelError(f"{path}: its header names no network")
     try:
-        config = build(NetworkConfig, stored)
+        config = build(NetworkConfig, stored, ConfigError)
         check_size(config)
     except (ConfigError, ModelError) as error:
         raise ModelError(f"{path}: its header names an impossible network: {error}") from error

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.settings import build
 from files.reading import read_toml
+from files.settings import build
 from traces import load_trace
 from traces.numbers import MS_PER_S
 
@@ -65,7 +65,7 @@ def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:
     for key in _NOT_HERE:
         if key in rest:
             raise ConfigError(f"{key} is for the command to say, not for a setting")
-    config = build(EvaluationConfig, rest)
+    config = build(EvaluationConfig, rest, ConfigError)
     if load is None:
         return config
     if "interarrival_s" in rest:

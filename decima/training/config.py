@@ -16,9 +16,9 @@ from decima.agent.network import NetworkConfig
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import setting_of
 from decima.heuristics.es_rule import PARAMETERS
-from decima.settings import Maybe, build
 from files.errors import FileError
 from files.reading import parse_toml, read_toml
+from files.settings import Maybe, build
 
 Objective = Literal["avg_jct", "tail", "makespan"]
 
@@ -278,7 +278,7 @@ def with_rule(config: TrainConfig, policy: str, parameters: Mapping[str, float])
 
 def config_from(table: Mapping[str, Any]) -> TrainConfig:
     """The configuration that `TrainConfig.to_json` or a TOML file describes."""
-    return build(TrainConfig, table)
+    return build(TrainConfig, table, ConfigError)
 
 
 def _apply(table: dict[str, Any], change: str) -> None:

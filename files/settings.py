@@ -14,8 +14,6 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from decima.evaluation.config import ConfigError
-
 T = TypeVar("T")
 
 Maybe = Annotated[T | None, BeforeValidator(lambda value: None if value == "none" else value)]
@@ -34,22 +32,22 @@ _NEEDED = {
 }
 
 
-def build(kind: type[T], table: Mapping[str, Any]) -> T:
+def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) -> T:
     """The settings of the dataclass `kind` that `table` holds; what it leaves out has its default.
 
     Whole numbers serve as numbers; nothing else is taken for another type.
 
     Raises:
-        ConfigError: an unknown key, a value of a wrong type, or one that breaks a rule.
+        ValueError: (`refusal`) an unknown key, a value of a wrong type, or one that breaks a rule.
     """
     try:
         # As JSON, in which a list is what a tuple is written as.
         text = json.dumps([table], default=str)
         found: T = _reader(typing.cast(Any, kind)).validate_json(text)[0]
     except ValidationError as error:
-        raise ConfigError(_words(kind, error)) from error
+        raise refusal(_words(kind, error, refusal)) from error
     except (RecursionError, ValueError) as error:  # an integer of absurd length
-        raise ConfigError(f"a setting cannot be read: {error}") from error
+        raise refusal(f"a setting cannot be read: {error}") from error
     return found
 
 
@@ -59,7 +57,7 @@ def _reader(kind: Any) -> TypeAdapter[list[Any]]:
     return TypeAdapter(list[kind], config=_STRICT)
 
 
-def _words(kind: Any, error: ValidationError) -> str:
+def _words(kind: Any, error: ValidationError, refusal: type[ValueError]) -> str:
     """The first fault: where, the value found, the rule."""
     fault = error.errors()[0]
     path = [str(key) for key in fault["loc"][1:]]
@@ -68,7 +66,7 @@ def _words(kind: Any, error: ValidationError) -> str:
         return f"unknown setting {where:.60}; there are {', '.join(_known(kind, path[:-1]))}"
     if fault["type"] == "value_error":
         rule = fault["ctx"]["error"]
-        return str(rule) if isinstance(rule, ConfigError) else f"{where or 'settings'}: {rule}"
+        return str(rule) if isinstance(rule, refusal) else f"{where or 'settings'}: {rule}"
     needed = _NEEDED.get(fault["type"])
     if fault["type"] == "literal_error":
         needed = f"one of {fault['ctx']['expected']}"
