@@ -1,6 +1,7 @@
 """Our policies on a live, unmodified PySpark: `attach`."""
 
 from decima.spark.attaching import attach
+from decima.spark.auto import AutoSettings
 from decima.spark.errors import AttachError
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Guard
@@ -9,6 +10,7 @@ from decima.spark.status import JobStatus, SchedulerStatus
 
 __all__ = [
     "AttachError",
+    "AutoSettings",
     "DecisionLogFiles",
     "Guard",
     "JobStatus",

@@ -9,10 +9,12 @@ from typing import Any
 
 from decima.policies import Heuristic, Parameters, is_learned, model_path
 from decima.policy import Policy
+from decima.spark.auto import Auto, AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError, PolicyFaultError
 from decima.spark.inputs import Ports, read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
+from decima.spark.judge_process import JudgeProcess
 from decima.spark.jvm import Jvm, check_session
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
@@ -20,6 +22,7 @@ from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
+from decima.spark.switching import SparkOrder, Switch
 from spark_sim import Action, Observation
 from spark_sim.views import read_only
 from traces import Trace
@@ -27,6 +30,8 @@ from traces import Trace
 LOG = logging.getLogger("decima.spark")
 
 MODES = ("auto", "exact", "soft", "shadow")
+AUTO = "auto"
+"""the policy that is chosen by what the simulator says"""
 
 
 def attach(
@@ -43,6 +48,7 @@ def attach(
     metrics_port: int | None = None,
     dashboard_port: int | None = None,
     ready_s: float | None = None,
+    auto: AutoSettings | None = None,
 ) -> Scheduler:
     """Let `policy` schedule the concurrent jobs of a session, until `detach`.
 
@@ -51,7 +57,8 @@ def attach(
 
     Args:
         spark: a SparkSession, or its SparkContext.
-        policy: a heuristic by name, "decima", a model file, or an object that has `decide`.
+        policy: a heuristic by name, "decima", a model file, an object that has `decide`, or
+            "auto": what the simulator finds best for the session's own jobs, else Spark's order.
         parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
@@ -63,6 +70,7 @@ def attach(
         metrics_port: serve Prometheus metrics there, to this machine only.
         dashboard_port: serve a page to look at there, likewise.
         ready_s: wait at most so long for a learned policy; None: strict fair decides meanwhile.
+        auto: how "auto" chooses.
 
     Raises:
         AttachError: (one line) this session cannot be scheduled, or is already, or no such model.
@@ -71,6 +79,8 @@ def attach(
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     ports = Ports(metrics_port, dashboard_port)
+    if auto is not None and policy != AUTO:
+        raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
     chosen_guard = Guard() if guard is None else guard
     values = read_parameters(policy, parameters)
     chosen, name = policy_for(policy, values)
@@ -78,9 +88,13 @@ def attach(
     control, mode = _control(context, mode, lapse_s, hold_s)
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     planner = Planner(chosen, chosen_guard)
+    switch = None
+    if policy == AUTO:
+        stands_back = None if mode == "shadow" else _stands_back(control)
+        switch = auto_switch(auto, _order(context), priors, planner, stands_back)
     live, slots = LiveJobs(read_priors(priors)), trained_slots_of(policy)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
-                          open_log=log, trained_slots=slots)  # fmt: skip
+                          open_log=log, trained_slots=slots, switch=switch)  # fmt: skip
     try:
         prepare(planner, policy, ready_s)
         ports.open(scheduler)
@@ -117,8 +131,58 @@ def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Co
 
 def _ran(context: Any, mode: str, policy: str) -> str:
     """What decides: the policy, or in shadow mode Spark, by the name that the simulator has."""
-    is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
-    return policy if mode != "shadow" else "spark_fair" if is_fair else "fifo"
+    return policy if mode != "shadow" else _order(context)
+
+
+def _order(context: Any) -> str:
+    """Spark's own order, by the name that the simulator has."""
+    return spark_order(is_fair=context._jsc.sc().getSchedulingMode().toString() == "FAIR")
+
+
+def spark_order(*, is_fair: bool) -> str:
+    """What the simulator calls Spark's own order."""
+    return "spark_fair" if is_fair else "fifo"
+
+
+def _stands_back(control: Control) -> SparkOrder:
+    """The control, which policy "auto" needs to leave order to Spark.
+
+    Raises:
+        AttachError: it cannot.
+    """
+    if isinstance(control, SoftControl):
+        raise AttachError('policy "auto" needs mode "exact" or "shadow", not "soft"')
+    assert isinstance(control, Jvm)  # noqa: S101 - there are these two
+    return control
+
+
+def auto_switch(
+    settings: AutoSettings | None,
+    order: str,
+    priors: Trace | None,
+    planner: Planner,
+    control: SparkOrder | None,
+) -> Switch:
+    """What puts in force what policy "auto" chooses.
+
+    Args:
+        settings: how; None: as `AutoSettings` says.
+        order: Spark's own (`spark_order`).
+        priors: earlier runs, to choose by before anything is observed.
+        planner: makes the plans.
+        control: None where nothing of Spark is to change.
+
+    Raises:
+        AttachError, PolicyError: a candidate cannot be used.
+    """
+    chosen = AutoSettings() if settings is None else settings
+
+    def candidate(name: str) -> PolicyFor | PolicyProcess:
+        return policy_for(name, chosen.parameters.get(name))[0]
+
+    for name in chosen.candidates:
+        candidate(name)
+    return Switch(Auto(chosen, order, priors, JudgeProcess()), planner, control, candidate)
 
 
 def policy_for(
@@ -129,6 +193,8 @@ def policy_for(
     Raises:
         AttachError, PolicyError: there is no such policy or parameter.
     """
+    if policy == AUTO:
+        return Heuristic("strict_fair").on, AUTO
     if not isinstance(policy, str):
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
@@ -169,7 +235,7 @@ def prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> No
     process = planner.process
     if process is not None:
         process.start()
-    is_heuristic = isinstance(policy, str) and process is None
+    is_heuristic = isinstance(policy, str) and process is None and policy != AUTO
     planner.warm_up(Heuristic(str(policy)).on if is_heuristic else None)
     if process is not None and ready_s is not None:
         _wait_for(process, ready_s)

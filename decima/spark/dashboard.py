@@ -83,7 +83,8 @@ def content(status: SchedulerStatus) -> dict[str, Any]:
         "format": "decima-status",
         "version": 1,
         "mode": status.mode,
-        "policy": status.policy[:_NAME_LENGTH],
+        "policy": _policy(status)[:_NAME_LENGTH],
+        "why": None if status.choice is None else status.choice.why[:_NAME_LENGTH],
         "is_attached": status.is_attached,
         "is_ready": status.is_ready,
         "is_lapsed": status.is_lapsed,
@@ -108,6 +109,14 @@ def content(status: SchedulerStatus) -> dict[str, Any]:
         "prior_hits": status.prior_hits,
         "prior_misses": status.prior_misses,
     }
+
+
+def _policy(status: SchedulerStatus) -> str:
+    """What decides, for people."""
+    choice = status.choice
+    if choice is None:
+        return status.policy
+    return f"{status.policy}: {choice.policy}{' in shadow' if choice.is_shadow else ''}"
 
 
 def _job(job: JobStatus) -> dict[str, Any]:

@@ -127,24 +127,7 @@ class DecisionLog:
     def note_jobs(self, jobs: Iterable[LiveJob]) -> None:
         """Jobs that are over, or that run while the scheduler lets go."""
         for job in jobs:
-            stages = [
-                {
-                    "num_tasks": stage.all_tasks,
-                    "parents": sorted(stage.parents),
-                    "mean_ms": stage.measured_ms / stage.measured if stage.measured else None,
-                }
-                for stage in job.stages
-            ]
-            self._write(
-                {
-                    "job": job.key,
-                    "name": job.name,
-                    "arrival_ms": job.arrival_ms,
-                    "completion_ms": None if job.is_active else job.done_ms,
-                    "own_ms": job.own_ms(),
-                    "stages": stages,
-                }
-            )
+            self._write(job_row(job))
 
     def close(self) -> None:
         """Twice does no harm."""
@@ -153,6 +136,25 @@ class DecisionLog:
 
     def _write(self, row: Mapping[str, Any]) -> None:
         self._lines.write(json.dumps(row))
+
+
+def job_row(job: LiveJob) -> dict[str, Any]:
+    """A job as the log has it; `logged_job` reads it."""
+    return {
+        "job": job.key,
+        "name": job.name,
+        "arrival_ms": job.arrival_ms,
+        "completion_ms": None if job.is_active else job.done_ms,
+        "own_ms": job.own_ms(),
+        "stages": [
+            {
+                "num_tasks": stage.all_tasks,
+                "parents": sorted(stage.parents),
+                "mean_ms": stage.measured_ms / stage.measured if stage.measured else None,
+            }
+            for stage in job.stages
+        ],
+    }
 
 
 def log_opener(
@@ -187,7 +189,7 @@ def read_decision_log(path: Path) -> DecisionHistory:
     rows = older + rows
     try:
         plans = tuple(_plan(row) for row in rows if "plan" in row)
-        jobs = [one for one in (_job(row) for row in rows if "job" in row) if one is not None]
+        jobs = [one for one in (logged_job(row) for row in rows if "job" in row) if one is not None]
         if len(jobs) > _MAX_JOBS:
             raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")
         jobs.sort(key=lambda one: one.arrival_ms)
@@ -266,8 +268,11 @@ def _task_set(stage: int, attempt: int, job: str, *counts: int) -> TaskSet:
     )  # fmt: skip
 
 
-def _job(row: Mapping[str, Any]) -> LoggedJob | None:
-    """None for a job of which nothing ran. A stage that never ran is left out: it was skipped."""
+def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
+    """What `job_row` told; None for a job of which nothing ran.
+
+    A stage that never ran is left out: it was skipped.
+    """
     kept: dict[int, int] = {}
     stages: list[Stage] = []
     for number, stage in enumerate(row["stages"]):

@@ -99,6 +99,10 @@ class Jvm:
         """Put a plan in force at once."""
         self._control.apply(plan.text(number))
 
+    def leave_to_spark(self, is_left: bool) -> None:
+        """Spark's own order from now on, or plans again."""
+        self._control.leaveToSpark(is_left)
+
     def counters(self) -> dict[str, Any]:
         """What our classes have counted."""
         found: dict[str, Any] = json.loads(self._control.counters())

@@ -51,6 +51,12 @@ class Collector:
         latency.add_metric(["0.5"], status.plan_ms_median / 1000)
         latency.add_metric(["0.9"], status.plan_ms_p90 / 1000)
         yield latency
+        if status.choice is not None:
+            in_force = Gauge("decima_auto", 'What policy "auto" has chosen.', labels=["policy"])
+            in_force.add_metric([status.choice.policy], 1.0)
+            yield in_force
+            shadow = float(status.choice.is_shadow)
+            yield Gauge("decima_auto_shadow", "1 while what it has chosen is not believed.", shadow)
         for name, values, text in (
             ("decima_job_slots", status.held, "Slots that a job holds."),
             ("decima_job_limit", status.limits, "Its limit in the newest plan."),

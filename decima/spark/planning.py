@@ -88,12 +88,9 @@ class Planner:
             one. Until that is ready, strict fair decides, which is no failure.
         guard: how far the policy is trusted.
         """
-        self.process = policy_for if isinstance(policy_for, PolicyProcess) else None
-        self._policy_for = None if isinstance(policy_for, PolicyProcess) else policy_for
+        self._take(policy_for)
         self._guard = guard
         self._tables = LiveTables()
-        self._trace: TraceArrays | None = None
-        self._policy: Policy | None = None
         self._stand_in = Heuristic("strict_fair")
         self._worker = Worker()
         self._busy: Future[Action] | None = None
@@ -145,6 +142,19 @@ class Planner:
             self._decided_by,
             fault,
         )
+
+    def switch(self, policy_for: PolicyFor | PolicyProcess) -> None:
+        """Let another policy decide; the process of the one before ends."""
+        if self.process is not None:
+            self.process.close()
+        self._take(policy_for)
+        self.failures_in_a_row = 0
+
+    def _take(self, policy_for: PolicyFor | PolicyProcess) -> None:
+        self.process = policy_for if isinstance(policy_for, PolicyProcess) else None
+        self._policy_for = None if isinstance(policy_for, PolicyProcess) else policy_for
+        self._trace: TraceArrays | None = None
+        self._policy: Policy | None = None
 
     def warm_up(self, policy_for: PolicyFor | None) -> None:
         """Plan for two jobs that do not exist, so that the first real plan need not wait for

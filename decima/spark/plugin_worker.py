@@ -18,7 +18,15 @@ from typing import Any
 
 from decima.policies import is_learned
 from decima.spark import wire
-from decima.spark.attaching import policy_for, prepare, trained_slots_of
+from decima.spark.attaching import (
+    AUTO,
+    auto_switch,
+    policy_for,
+    prepare,
+    spark_order,
+    trained_slots_of,
+)
+from decima.spark.auto import AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError
 from decima.spark.inputs import read_parameters, read_priors
@@ -66,6 +74,10 @@ class RemoteControl:
         """Put a plan in force at once."""
         self._ask({"call": "apply", "plan": plan.told(number)})
 
+    def leave_to_spark(self, is_left: bool) -> None:
+        """Spark's own order from now on, or plans again."""
+        self._ask({"call": "leave_to_spark", "is_left": is_left})
+
     def counters(self) -> dict[str, Any]:
         """What the JVM has counted."""
         return self._ask({"call": "counters"})
@@ -105,14 +117,18 @@ def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
     priors = None if told["priors"] is None else load_trace(told["priors"])
     chosen, name = policy_for(policy, values)
     guard = Guard(starve_s=told["starve_s"], idle_s=told["idle_s"])
-    spark_order = "spark_fair" if told["fair"] else "fifo"
-    log = log_opener(
-        told["decision_log"], mode, name, values, name if mode != "shadow" else spark_order
-    )
+    order = spark_order(is_fair=told["fair"])
+    ran = name if mode != "shadow" else order
+    log = log_opener(told["decision_log"], mode, name, values, ran)
     planner = Planner(chosen, guard)
+    switch = None
+    if policy == AUTO:
+        settings = AutoSettings(every_s=told["auto_every_s"])
+        stands_back = control if mode != "shadow" else None
+        switch = auto_switch(settings, order, priors, planner, stands_back)
     scheduler = Scheduler(control, planner, LiveJobs(read_priors(priors)), mode="exact",
                           policy=name, guard=guard, open_log=log,
-                          trained_slots=trained_slots_of(policy))  # fmt: skip
+                          trained_slots=trained_slots_of(policy), switch=switch)  # fmt: skip
     return scheduler, planner
 
 

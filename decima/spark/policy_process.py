@@ -55,7 +55,7 @@ class PolicyProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | {"PYTHONPATH": _import_path()},
+                env=os.environ | {"PYTHONPATH": import_path()},
                 start_new_session=True,  # Ctrl-C is for the driver: when that ends, so does this
             )
         self.starts += 1
@@ -164,6 +164,6 @@ class PolicyProcess:
             self._process = None
 
 
-def _import_path() -> str:
+def import_path() -> str:
     """Where this process finds its modules, so that the other finds the same."""
     return os.pathsep.join(entry or os.getcwd() for entry in sys.path)

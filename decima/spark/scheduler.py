@@ -20,6 +20,7 @@ from decima.spark.metrics import serve as serve_metrics
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import SessionReport
 from decima.spark.status import Rate, SchedulerStatus, Unserved, held_slots, jobs_of
+from decima.spark.switching import Switch
 
 LOG = logging.getLogger("decima.spark")
 
@@ -74,6 +75,7 @@ class Scheduler:
         guard: Guard,
         open_log: Callable[[], DecisionLog] | None = None,
         trained_slots: tuple[int, int] | None = None,
+        switch: Switch | None = None,
     ) -> None:
         self.mode = mode
         self.policy = policy
@@ -85,6 +87,7 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
         self._open_log = open_log
         self._trained_slots = trained_slots
+        self._switch = switch
         self._log: DecisionLog | None = None
         self._number = 0
         self._plan: Plan | None = None
@@ -160,6 +163,8 @@ class Scheduler:
         self._let_go()
         if threading.current_thread() is not self._thread and self._thread.ident is not None:
             self._thread.join(timeout=5.0)
+        if self._switch is not None:
+            self._switch.close()
         self._planner.close()
         while self._stops:
             self._stops.pop()()
@@ -183,6 +188,7 @@ class Scheduler:
         return SchedulerStatus(
             mode=self.mode,
             policy=self.policy,
+            choice=None if self._switch is None else self._switch.choice,
             is_attached=self._is_attached and abandoned is None,
             ended_because=self._ended_because or abandoned,
             plans=self._number,
@@ -196,7 +202,7 @@ class Scheduler:
             dropped_events=0 if report is None else report.dropped,
             prior_hits=sum(n for match, n in matches if match.is_hit),
             prior_misses=sum(n for match, n in matches if not match.is_hit),
-            is_ready=self._planner.is_ready,
+            is_ready=self._planner.is_ready or self._switch is not None,
             jvm=jvm,
             slots=0 if report is None else report.slots,
             jobs=jobs,
@@ -238,6 +244,11 @@ class Scheduler:
         if not report.attached:
             self._note_end()
             return False
+        if self._switch is not None and not self._switch.look(self._live, time.monotonic()):
+            # Spark's own order is in force: the next plan, when it comes, is the first one.
+            self._plan, self._due = None, Due()
+            self._stop.wait(_PAUSE_S)
+            return True
         if not self._due.is_due(report, self._plan, time.monotonic()):
             if not any(one.waiting for one in report.sets):
                 self._stop.wait(_PAUSE_S)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from decima.spark.auto import Choice
 from decima.spark.live_job import LiveJob
 from decima.spark.reports import SessionReport
 
@@ -62,6 +63,8 @@ class SchedulerStatus:
     """stages for which earlier runs were found in `priors`"""
     prior_misses: int
     """for which none were, or ambiguous ones; both 0 without `priors`"""
+    choice: Choice | None = None
+    """under the policy "auto", what is in force and why"""
     is_ready: bool = True
     """False while strict fair decides because the process of a learned policy is starting"""
     jvm: dict[str, Any] = field(default_factory=dict)

@@ -56,7 +56,7 @@ function showFacts(status) {
     "news to plan": `${status.plan_ms_median.toFixed(1)} ms, p90 ${status.plan_ms_p90.toFixed(1)} ms`,
     fallbacks: String(status.fallbacks), lapses: status.lapses === null ? "unknown" : String(status.lapses),
     starved: String(status.starved), "events lost": String(status.dropped_events),
-    "attached for": span(status.uptime_s),
+    "attached for": span(status.uptime_s), ...(status.why === null ? {} : { "chosen because": status.why }),
   };
   if (status.prior_hits + status.prior_misses > 0) {
     facts["earlier runs found"] = `${status.prior_hits} of ${status.prior_hits + status.prior_misses} stages`;

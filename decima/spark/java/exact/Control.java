@@ -184,13 +184,22 @@ public final class Control {
     noteFirstDecisions();
   }
 
+  /** Spark's own order from now on, or plans again; caps hold either way. */
+  public void leaveToSpark(boolean isLeft) {
+    synchronized (scheduler) {
+      isSparkOrder = isLeft;
+      plan = Plan.NONE; // of long ago, when plans come again
+    }
+    revive();
+  }
+
   /** How long each new task set waited until a plan knew it. */
   private void noteFirstDecisions() {
     Plan now = plan;
     long nowNs = System.nanoTime();
     for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
       Watched set = (Watched) all.next();
-      if (!set.isDecided && now.knows(set.stage)) {
+      if (!set.isDecided && set.in(now).isKnown()) {
         set.isDecided = true;
         counters.waits.note(nowNs - set.bornNs);
       }
@@ -253,10 +262,11 @@ public final class Control {
       return true;
     }
     Plan now = plan;
-    if (!now.rank.containsKey(set.stage)) {
-      if (now.seen.contains(set.stage)) {
-        return false;
-      }
+    Standing standing = set.in(now);
+    if (standing.isLeftOut) {
+      return false;
+    }
+    if (standing.rank == Standing.UNRANKED) {
       // No plan knows it yet. It waits for its first decision, but not for long.
       boolean isNew = isNew(set, now);
       if (isNew && !needsNoDecision(set)) {
@@ -267,12 +277,12 @@ public final class Control {
         counters.expired.incrementAndGet();
       }
     }
-    return heldBy(set.job) < now.limitOf(set.job);
+    return set.held.get() < standing.limit;
   }
 
   /** Whether it still waits for the first plan that knows it. */
   boolean isNew(Watched set, Plan now) {
-    return !set.isDecided && !now.knows(set.stage) && System.nanoTime() - set.bornNs < holdNs;
+    return !set.isDecided && !set.in(now).isKnown() && System.nanoTime() - set.bornNs < holdNs;
   }
 
   /**
@@ -287,12 +297,18 @@ public final class Control {
       crowd = now;
     }
     boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
-    return !now.isCrowded || (isLate && heldBy(set.job) < now.share);
+    return !now.isCrowded || (isLate && set.held.get() < now.share);
   }
 
   /** An offer round begins, or time has passed: what was counted may be wrong now. */
   void forgetCrowd() {
     crowd = null;
+  }
+
+  /** The count of a job; under the scheduler's lock, and kept while the pools hold a set of its. */
+  AtomicInteger counterOf(String job) {
+    held.putIfAbsent(job, new AtomicInteger());
+    return (AtomicInteger) held.get(job);
   }
 
   int heldBy(String job) {
@@ -304,8 +320,7 @@ public final class Control {
     if (change == 0) {
       return;
     }
-    held.putIfAbsent(set.job, new AtomicInteger());
-    int now = ((AtomicInteger) held.get(set.job)).addAndGet(change);
+    int now = set.held.addAndGet(change);
     boolean isOverCap = caps.changeHeld(set, change);
     if (change < 0 || !attached || set.isUnlimited) {
       return;
@@ -319,7 +334,7 @@ public final class Control {
       if (isNew(set, current)) {
         counters.early.incrementAndGet();
       }
-      if (now > current.limitOf(set.job)) {
+      if (now > set.in(current).limit) {
         counters.overLimit.incrementAndGet();
       }
     }

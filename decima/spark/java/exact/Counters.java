@@ -24,11 +24,21 @@ final class Counters {
   /** from a new task set to the first plan that knows it */
   final Latencies waits = new Latencies();
 
-  /** An offer round took us so long. */
-  void noteRound(long ns) {
-    rounds.incrementAndGet();
+  private long openRoundNs = 0;
+
+  /** An offer round begins, and the one before is over; under the scheduler's lock. */
+  void beginRound(long ns) {
+    if (rounds.getAndIncrement() > 0) {
+      roundTimes.note(openRoundNs);
+    }
+    openRoundNs = ns;
     roundNs.addAndGet(ns);
-    roundTimes.note(ns);
+  }
+
+  /** It took us so much longer; likewise. */
+  void addToRound(long ns) {
+    openRoundNs += ns;
+    roundNs.addAndGet(ns);
   }
 
   Map now(Control control) {

@@ -70,10 +70,10 @@ final class Idleness {
       }
       if (own == null || own.isUnlimited) {
         usable += waiting;
-      } else if (plan.rank.containsKey(own.stage) || own.isFreeOf(plan)) {
+      } else if (own.in(plan).rank != Standing.UNRANKED || own.isFreeOf(plan)) {
         Integer before = (Integer) limited.get(own.job);
         limited.put(own.job, (before == null ? 0 : before.intValue()) + waiting);
-      } else if (plan.seen.contains(own.stage)) {
+      } else if (own.in(plan).isLeftOut) {
         refused += waiting;
       }
     }

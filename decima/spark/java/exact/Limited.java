@@ -16,7 +16,11 @@ final class Limited extends TaskSetManager {
         control.scheduler, original.taskSet(), original.maxTaskFailures(), health, clock);
     this.control = control;
     this.watched =
-        new Watched(this, job, control.caps.pursesOf(original.taskSet().properties(), job));
+        new Watched(
+            this,
+            job,
+            control.caps.pursesOf(original.taskSet().properties(), job),
+            control.counterOf(job));
   }
 
   // Who reads logs looks for Spark's names.
@@ -34,6 +38,7 @@ final class Limited extends TaskSetManager {
   }
 
   private boolean isRefused() {
+    long began = System.nanoTime();
     try {
       if (control.mayStart(watched)) {
         return false;
@@ -43,6 +48,8 @@ final class Limited extends TaskSetManager {
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
       return false;
+    } finally {
+      control.counters.addToRound(System.nanoTime() - began);
     }
   }
 

@@ -10,6 +10,7 @@ final class Plan {
   static final Plan NONE = new Plan(0);
 
   final long number;
+  private int ranks = 0;
   final HashMap limit = new HashMap();
   final HashMap rank = new HashMap();
   final HashSet seen = new HashSet();
@@ -26,11 +27,17 @@ final class Plan {
     Plan plan = new Plan(((Number) told.get("number")).longValue());
     plan.limit.putAll((Map) told.get("limits"));
     List chosen = (List) told.get("chosen");
-    for (int index = 0; index < chosen.size(); index++) {
+    plan.ranks = chosen.size();
+    for (int index = 0; index < plan.ranks; index++) {
       plan.rank.put(chosen.get(index), Integer.valueOf(index));
     }
     plan.seen.addAll((List) told.get("others"));
     return plan;
+  }
+
+  /** All ranks are below. */
+  int ranks() {
+    return ranks;
   }
 
   int limitOf(String job) {
@@ -38,7 +45,8 @@ final class Plan {
     return found == null ? Control.NO_LIMIT : found.intValue();
   }
 
-  boolean knows(Integer stage) {
-    return rank.containsKey(stage) || seen.contains(stage);
+  int rankOf(Integer stage) {
+    Integer found = (Integer) rank.get(stage);
+    return found == null ? Standing.UNRANKED : found.intValue();
   }
 }

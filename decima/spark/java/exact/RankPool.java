@@ -1,7 +1,6 @@
 package decima.spark;
 
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -63,30 +62,49 @@ final class RankPool extends Pool {
       control.counters.faults.incrementAndGet();
       return super.getSortedTaskSetQueue();
     } finally {
-      control.counters.noteRound(System.nanoTime() - began);
+      control.counters.beginRound(System.nanoTime() - began);
     }
     return sets;
   }
 
+  /** Keep what may start: new ones, then those of the plan in its order, then the others. */
   private void sort(ArrayBuffer sets) {
-    final Plan plan = control.plan;
+    Plan plan = control.plan;
     control.forgetCrowd();
-    ArrayList found = new ArrayList(sets.size());
+    int ranks = plan.ranks();
+    TaskSetManager[] found = new TaskSetManager[sets.size()];
+    int[] place = new int[sets.size()];
+    int[] ends = new int[ranks + 3];
+    int count = 0;
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.apply(index);
       Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
-      Integer rank = (Integer) plan.rank.get(Integer.valueOf(manager.taskSet().stageId()));
       if (own == null || control.mayStart(own)) {
-        // A new one within its share comes first, as it would under FAIR, until a plan knows it.
-        int place = own != null && control.isNew(own, plan) ? -1 : Integer.MAX_VALUE;
-        found.add(new Ranked(manager, rank == null ? place : rank.intValue(), index));
+        found[count] = manager;
+        place[count] = placeOf(manager, own, plan, ranks);
+        ends[place[count++] + 1]++;
       }
     }
-    Collections.sort(found);
-    for (int index = 0; index < found.size(); index++) {
-      sets.update(index, ((Ranked) found.get(index)).manager);
+    // As many sets as places, nearly: counted into their places, each place as Spark has it.
+    for (int index = 1; index < ends.length; index++) {
+      ends[index] += ends[index - 1];
     }
-    sets.remove(found.size(), sets.size() - found.size());
+    for (int index = 0; index < count; index++) {
+      sets.update(ends[place[index]]++, found[index]);
+    }
+    sets.remove(count, sets.size() - count);
+  }
+
+  private int placeOf(TaskSetManager manager, Watched own, Plan plan, int ranks) {
+    int rank =
+        own == null
+            ? plan.rankOf(Integer.valueOf(manager.taskSet().stageId()))
+            : own.in(plan).rank;
+    if (rank != Standing.UNRANKED) {
+      return rank + 1;
+    }
+    // A new one within its share comes first, as it would under FAIR, until a plan knows it.
+    return own != null && control.isNew(own, plan) ? 0 : ranks + 1;
   }
 
   // Who reads logs looks for Spark's names.
@@ -99,25 +117,5 @@ final class RankPool extends Pool {
     return root == null
         ? super.schedulableNameToSchedulable()
         : root.schedulableNameToSchedulable();
-  }
-}
-
-/** A task set and its place: by rank in the plan, then as Spark has it. */
-final class Ranked implements Comparable {
-  final TaskSetManager manager;
-  private final int rank;
-  private final int place;
-
-  Ranked(TaskSetManager manager, int rank, int place) {
-    this.manager = manager;
-    this.rank = rank;
-    this.place = place;
-  }
-
-  public int compareTo(Object other) {
-    Ranked that = (Ranked) other;
-    return rank != that.rank
-        ? (rank < that.rank ? -1 : 1)
-        : (place < that.place ? -1 : place > that.place ? 1 : 0);
   }
 }

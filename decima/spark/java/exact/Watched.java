@@ -1,5 +1,6 @@
 package decima.spark;
 
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.scheduler.TaskSet;
 import org.apache.spark.scheduler.TaskSetManager;
 
@@ -11,19 +12,23 @@ final class Watched {
   final String job;
   /** the caps that it is under (`Caps`) */
   final String[] purses;
+  /** slots that its job holds through task sets of ours */
+  final AtomicInteger held;
   /** needs all its slots at once, or slots of another kind than those that plans give away */
   final boolean isUnlimited;
   final long bornNs = System.nanoTime();
   volatile boolean expired = false;
   volatile boolean ranDry = false;
   volatile boolean isDecided = false;
+  private volatile Standing standing = null;
 
-  Watched(TaskSetManager manager, String job, String[] purses) {
+  Watched(TaskSetManager manager, String job, String[] purses, AtomicInteger held) {
     this.manager = manager;
     this.stage = Integer.valueOf(manager.taskSet().stageId());
     this.attempt = manager.taskSet().stageAttemptId();
     this.job = job;
     this.purses = purses;
+    this.held = held;
     this.isUnlimited = manager.isBarrier() || isPipelined() || !isOfDefaultProfile(manager);
   }
 
@@ -48,9 +53,19 @@ final class Watched {
     return stage + "." + attempt;
   }
 
+  /** What this plan says of it. */
+  Standing in(Plan plan) {
+    Standing known = standing;
+    if (known == null || known.plan != plan) {
+      known = new Standing(plan, stage, job);
+      standing = known;
+    }
+    return known;
+  }
+
   /** Whether its wait for a decision is over though no plan knows it. */
   boolean isFreeOf(Plan plan) {
-    return !plan.seen.contains(stage) && (isDecided || expired);
+    return !in(plan).isLeftOut && (isDecided || expired);
   }
 
   int waiting() {

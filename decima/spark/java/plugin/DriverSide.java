@@ -52,7 +52,7 @@ final class DriverSide implements DriverPlugin {
   private void start(Settings settings) throws Exception {
     checkVersion(context.version());
     Planner planner =
-        settings.isSparkOrder()
+        settings.beginsInSparkOrder()
             ? null
             : new Planner(
                 Policies.named(settings.standIn(), settings.standInParameters()),
@@ -61,7 +61,7 @@ final class DriverSide implements DriverPlugin {
     Control control =
         new Control(
             context, settings.lapseMs, settings.holdMs, CAPACITY, settings.isShadow(), settings.caps);
-    control.isSparkOrder = settings.isSparkOrder();
+    control.isSparkOrder = settings.beginsInSparkOrder();
     Worker worker = settings.needsWorker() ? new Worker(settings, control) : null;
     Decider made = new Decider(settings, control, planner, worker, this::refuse);
     metrics.of(made);

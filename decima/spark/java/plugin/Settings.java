@@ -17,6 +17,8 @@ final class Settings {
   private static final String PREFIX = "spark.decima.";
   /** the policy that leaves order to Spark: only users' caps hold */
   private static final String SPARK = "spark";
+  /** Spark's order or the best policy, as a worker finds out */
+  private static final String AUTO = "auto";
   private static final List<String> MODES = Arrays.asList("exact", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
@@ -34,6 +36,7 @@ final class Settings {
     DEFAULTS.put("priors", null);
     DEFAULTS.put("python", null);
     DEFAULTS.put("standIn", "strict_fair");
+    DEFAULTS.put("autoEvery", "10min");
     DEFAULTS.put("maxSlotsPerJob", null);
     DEFAULTS.put("maxSlotsPerUser", null);
     DEFAULTS.put("maxSlotsPerGroup", null);
@@ -59,6 +62,7 @@ final class Settings {
   final long holdMs;
   final long starveMs;
   final long idleMs;
+  final long autoEveryMs;
   /** -1: none; 0: any that is free */
   final int metricsPort;
   /** for the process of `python`; null where not set */
@@ -113,6 +117,7 @@ final class Settings {
     holdMs = duration("hold");
     starveMs = duration("starve");
     idleMs = duration("idle");
+    autoEveryMs = duration("autoEvery");
     metricsPort = values.get("metricsPort") == null ? -1 : port();
     parameters = values.get("parameters");
     decisionLog = values.get("decisionLog");
@@ -201,6 +206,11 @@ final class Settings {
     return policy.equals(SPARK);
   }
 
+  /** Whether order is left to Spark, unless a worker says otherwise. */
+  boolean beginsInSparkOrder() {
+    return isSparkOrder() || policy.equals(AUTO);
+  }
+
   /** Whether a Python process decides. */
   boolean needsWorker() {
     return python != null && !isSparkOrder();
@@ -208,6 +218,9 @@ final class Settings {
 
   /** What decides inside the JVM: the policy itself, or what stands in for the worker's. */
   String standIn() {
+    if (beginsInSparkOrder()) {
+      return "Spark's order";
+    }
     return needsWorker() ? standIn : policy;
   }
 

@@ -95,6 +95,9 @@ final class Worker {
     while (!isClosed) {
       String ended = serveOne();
       isReady = false;
+      if (settings.beginsInSparkOrder()) {
+        control.leaveToSpark(true);
+      }
       if (isClosed || control.context.isStopped()) {
         return;
       }
@@ -180,6 +183,7 @@ final class Worker {
     found.put("decision_log", settings.decisionLog);
     found.put("starve_s", settings.starveMs / 1000.0);
     found.put("idle_s", settings.idleMs / 1000.0);
+    found.put("auto_every_s", settings.autoEveryMs / 1000.0);
     found.put("fair", control.context.getSchedulingMode().toString().equals("FAIR"));
     return found;
   }
@@ -191,6 +195,9 @@ final class Worker {
         return control.await(reader, ((Number) request.get("timeout_ms")).longValue());
       case "apply":
         return apply((Map<?, ?>) request.get("plan"));
+      case "leave_to_spark":
+        control.leaveToSpark(Boolean.TRUE.equals(request.get("is_left")));
+        return Collections.emptyMap();
       case "counters":
         return control.counters.now(control);
       case "refused":

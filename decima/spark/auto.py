@@ -1,0 +1,242 @@
+"""`Auto`: choose what is in force by what the simulator says of the session's own jobs.
+
+At first and every few minutes the jobs that were observed (before any were, those of the priors)
+are played under each candidate and under Spark's own order, by a process of its own. The best
+candidate is put in force where it is better than Spark's order for certain, else Spark's order is.
+And where jobs take longer or shorter than was predicted for what ran, nothing that is predicted is
+believed: Spark's order is in force, and the policy goes on in shadow.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from decima.policies import Parameters
+from decima.spark.decision_log import job_row
+from decima.spark.errors import AttachError
+from decima.spark.jobs import LiveJobs
+from decima.spark.judge_process import Asked, JudgeError, JudgeProcess
+from traces import Trace
+from traces.numbers import MS_PER_S
+
+LOG = logging.getLogger("decima.spark")
+
+MOST_JOBS = 300
+"""the newest of a window are played"""
+KNOWN_SHARE = 0.5
+"""where earlier runs are found for fewer stages than this, durations count as unknown"""
+
+
+@dataclass(frozen=True)
+class AutoSettings:
+    """How `policy="auto"` chooses.
+
+    Raises:
+        AttachError: a value makes no sense.
+    """
+
+    candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rules", "decima")
+    """policies by name"""
+    every_s: float = 600.0
+    """between two judgements"""
+    window_s: float = 3_600.0
+    """jobs that ended longer ago do not count"""
+    least_jobs: int = 20
+    """that have ended before they are judged by"""
+    tolerance: float = 0.5
+    """a prediction that is off by more than this part, either way, is not believed"""
+    parameters: Mapping[str, Parameters] = field(default_factory=dict)
+    """of candidates, where they are not those that the package ships"""
+
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise AttachError("auto: there is no candidate")
+        for name in ("every_s", "window_s", "tolerance"):
+            if not getattr(self, name) > 0:  # also of what is no number
+                raise AttachError(f"auto: {name} must be above 0, got {getattr(self, name)}")
+        if self.least_jobs < 2:
+            raise AttachError(f"auto: least_jobs must be 2 or more, got {self.least_jobs}")
+
+
+class Choice(NamedTuple):
+    """What is in force, and why."""
+
+    policy: str
+    """by name; Spark's order by that which the simulator has: fifo or spark_fair"""
+    is_shadow: bool
+    """the policy decides, and Spark's order is in force"""
+    why: str
+
+
+class Auto:
+    """Watches a session's jobs, asks for verdicts, and says what is to be in force."""
+
+    def __init__(
+        self, settings: AutoSettings, order: str, priors: Trace | None, judge: JudgeProcess
+    ) -> None:
+        """Args:
+        settings: how to choose.
+        order: Spark's own, fifo or spark_fair.
+        priors: earlier runs; None: the first verdict waits for jobs.
+        judge: who is asked.
+        """
+        self._settings = settings
+        self._order = order
+        self._priors = [] if priors is None else rows_of(priors)
+        self._are_timed = priors is not None and all(
+            job.arrival_ms is not None for job in priors.jobs
+        )
+        self._judge = judge
+        self._asked: Future[dict[str, Any]] | None = None
+        self._ended: deque[Mapping[str, Any]] = deque(maxlen=MOST_JOBS)
+        self._next_s: float | None = None
+        """when the next verdict is due; None: as soon as there are jobs to judge by"""
+        self._since_ms = 0
+        self.choice = Choice(order, False, "nothing is known of this session yet")
+
+    @property
+    def is_spark_order(self) -> bool:
+        """Whether Spark's own order is in force."""
+        return self.choice.is_shadow or self.choice.policy == self._order
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._judge.close()
+
+    def look(self, live: LiveJobs, now_s: float) -> Choice | None:
+        """Take in the newest report; what is to be in force from now on, if that changes.
+
+        Args:
+            live: after its `update`.
+            now_s: on any clock that does not go back.
+        """
+        self._ended.extend(job_row(job) for job in live.forgotten)
+        if self._asked is not None:
+            return self._take(self._asked, live, now_s) if self._asked.done() else None
+        rows = self._rows(live, now_s)
+        if rows is not None:
+            self._asked = self._judge.ask(self._question(rows, live))
+            self._next_s = now_s + self._settings.every_s
+        return None
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def _rows(self, live: LiveJobs, now_s: float) -> list[Mapping[str, Any]] | None:
+        """The jobs to judge by, if it is time."""
+        if live.slots == 0 or (self._next_s is not None and now_s < self._next_s):
+            return None
+        if self._priors:
+            return self._priors
+        oldest_ms = live.time_ms - self._settings.window_s * MS_PER_S
+        rows = [*self._ended, *(job_row(job) for job in live.known())]
+        rows = [
+            row for row in rows if row["completion_ms"] is None or row["completion_ms"] >= oldest_ms
+        ]
+        ended = sum(row["completion_ms"] is not None for row in rows)
+        if ended < self._settings.least_jobs:
+            if self._next_s is not None:
+                self._next_s = now_s + self._settings.every_s
+            return None
+        return sorted(rows, key=lambda row: int(row["arrival_ms"]))[-MOST_JOBS:]
+
+    def _question(self, rows: list[Mapping[str, Any]], live: LiveJobs) -> Asked:
+        hits = sum(count for match, count in live.matches.items() if match.is_hit)
+        is_first = rows is self._priors
+        are_known = is_first or 2 * hits > live.matches.total() > 0
+        return Asked(
+            slots=live.slots,
+            order=self._order,
+            ran=self._order if self.is_spark_order else self.choice.policy,
+            ran_since_ms=self._since_ms,
+            candidates=self._settings.candidates,
+            estimates="exact" if are_known else "none",
+            jobs=rows,
+            is_timed=self._are_timed if is_first else True,
+            parameters=self._settings.parameters,
+        )
+
+    # --- choosing --------------------------------------------------------------------------------
+
+    def _take(self, asked: Future[dict[str, Any]], live: LiveJobs, now_s: float) -> Choice | None:
+        """The answer is there."""
+        self._asked = None
+        was_first = bool(self._priors)
+        self._priors = []
+        try:
+            verdict = asked.result()
+        except Exception as error:  # noqa: BLE001 - whatever it is, what is in force stays
+            words = str(error) if isinstance(error, JudgeError) else repr(error)
+            LOG.warning("auto: no verdict (%s): %s stays", words, self.choice.policy)
+            return None
+        if was_first:
+            self._next_s = None  # what was observed is worth more than what was known before
+        chosen = self._choose(verdict, "earlier runs" if was_first else "jobs of this session")
+        if chosen[:2] == self.choice[:2]:
+            self.choice = chosen
+            LOG.info("auto: still %s: %s", chosen.policy, chosen.why)
+            return None
+        if chosen.is_shadow:
+            LOG.error("auto: %s goes into shadow: %s", chosen.policy, chosen.why)
+        else:
+            LOG.warning("auto: %s instead of %s: %s", chosen.policy, self.choice.policy, chosen.why)
+        self.choice = chosen
+        self._since_ms = live.time_ms
+        return chosen
+
+    def _choose(self, verdict: Mapping[str, Any], judged_by: str) -> Choice:
+        by = f"{verdict['jobs']} {judged_by}"
+        drift = self._drift(verdict["error"])
+        if drift is not None:
+            # What would be chosen is not to be believed; what was chosen shows what it would do.
+            shown = self.choice.policy
+            return Choice(shown, shown != self._order, f"{drift} ({by})")
+        found = {name: _words(*one) for name, one in verdict["differences"].items()}
+        best = verdict["best"]
+        if best is None:
+            told = ", ".join(f"{name} {one}" for name, one in found.items())
+            return Choice(self._order, False, f"no policy is below {self._order} for certain "
+                          f"({told}; {by})")  # fmt: skip
+        return Choice(best, False, f"average JCT {found[best]} against {self._order} ({by})")
+
+    def _drift(self, error: tuple[float, tuple[float, float] | None] | None) -> str | None:
+        """What is wrong with the prediction for what ran; None if nothing is known to be."""
+        if error is None or error[1] is None:
+            return None
+        low, high = error[1]
+        above, below = 1 + self._settings.tolerance, 1 / (1 + self._settings.tolerance)
+        if below <= 1 + high / 100 and 1 + low / 100 <= above:
+            return None
+        ran = self._order if self.is_spark_order else self.choice.policy
+        return f"jobs took {_words(*error)} against what was predicted under {ran}"
+
+
+def rows_of(priors: Trace) -> list[Mapping[str, Any]]:
+    """The jobs of a trace in the form of `job_row`."""
+    return [
+        {
+            "job": job.name,
+            "name": job.name,
+            "arrival_ms": round(job.arrival_ms or 0.0),
+            "completion_ms": None,
+            "own_ms": None,
+            "stages": [
+                {
+                    "num_tasks": stage.num_tasks,
+                    "parents": list(stage.parents),
+                    "mean_ms": stage.mean_ms,
+                }
+                for stage in job.stages
+            ],
+        }
+        for job in sorted(priors.jobs[-MOST_JOBS:], key=lambda one: one.arrival_ms or 0.0)
+    ]
+
+
+def _words(mean: float, ci95: tuple[float, float] | None) -> str:
+    """A difference in percent, with its interval."""
+    return f"{mean:+.1f} %" + ("" if ci95 is None else f" [{ci95[0]:+.1f}, {ci95[1]:+.1f}]")

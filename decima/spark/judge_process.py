@@ -1,0 +1,120 @@
+"""`JudgeProcess`: a process that simulates and ends, at the lowest priority; and that process.
+
+The driver loads neither torch nor the simulator's machine code for it, and keeps nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from decima.spark.policy_process import import_path
+from decima.spark.worker import Worker
+
+PATIENCE_S = 1_800.0
+"""kernels may have to be compiled, at the lowest priority"""
+_NICEST = 19
+_PARENT_LOOK_S = 5.0
+
+
+class Asked(NamedTuple):
+    """What `judging.Question` holds, as the driver has it: jobs as `decision_log.job_row` does."""
+
+    slots: int
+    order: str
+    ran: str
+    ran_since_ms: int
+    candidates: tuple[str, ...]
+    estimates: str
+    jobs: Sequence[Mapping[str, Any]]
+    is_timed: bool
+    parameters: Mapping[str, Mapping[str, float]]
+
+
+class JudgeError(ValueError):
+    """The process gave no verdict; the message is one line."""
+
+
+class JudgeProcess:
+    """Asks one question at a time, each of a process of its own."""
+
+    def __init__(self) -> None:
+        self._worker = Worker("decima-judge")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+
+    def ask(self, asked: Asked) -> Future[dict[str, Any]]:
+        """What `Verdict.told` gives; the future raises `JudgeError` where there is no verdict."""
+        return self._worker.submit(lambda: self._answer(asked))
+
+    def close(self) -> None:
+        """End the process, if there is one; twice does no harm."""
+        self._is_closed = True
+        self._worker.close()
+        if self._process is not None:
+            self._process.kill()
+
+    def _answer(self, asked: Asked) -> dict[str, Any]:
+        if self._is_closed:
+            raise JudgeError("closed")
+        process = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-P", "-m", "decima.spark.judge_process", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": import_path()},
+            start_new_session=True,  # Ctrl-C is for the driver
+        )
+        self._process = process
+        try:
+            told, faults = process.communicate(json.dumps(asked._asdict()).encode(), PATIENCE_S)
+        except subprocess.TimeoutExpired as error:
+            raise JudgeError(f"no verdict after {PATIENCE_S:g} s") from error
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            lines = faults.decode(errors="replace").strip().splitlines()
+            raise JudgeError(lines[-1] if lines else f"exit code {process.returncode}")
+        found: dict[str, Any] = json.loads(told)
+        return found
+
+
+def main() -> None:
+    """Read a question from standard input, write the verdict to standard output."""
+    with suppress(OSError):
+        os.nice(_NICEST)
+    _end_with(int(sys.argv[1]))
+    # Not before: the driver imports this module.
+    from decima.spark.decision_log import logged_job
+    from decima.spark.judging import Question, judge
+
+    asked = json.load(sys.stdin)
+    jobs = [logged_job(row) for row in asked.pop("jobs")]
+    known = tuple(job for job in jobs if job is not None)
+    candidates = tuple(asked.pop("candidates"))
+    question = Question(**asked, jobs=known, candidates=candidates)
+    json.dump(judge(question).told(), sys.stdout)
+
+
+def _end_with(driver: int) -> None:
+    """End this process when the driver has ended, however that was."""
+    import threading
+    import time
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(_PARENT_LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""What the simulator says of a session's own jobs: which policy suits them, and whether it is to be
+believed.
+
+Jobs are played as a decision log holds them: one mean duration for each stage, and what Spark
+itself took of each job's time added. Policies are compared on sequences that are resampled from
+what was observed, job and the time since the one before it together, since the arrivals of the past
+will not come again. Whether the simulator is to be believed shows where it plays what really ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decima.evaluation.runner import play
+from decima.evaluation.statistics import Estimate, difference_percent
+from decima.policies import is_learned, policy_named
+from decima.replay.check import session_cluster
+from decima.spark.decision_log import LoggedJob
+from spark_sim import Simulator, Streams
+from spark_sim.metrics import measure
+from spark_sim.vector import Run
+from traces import Trace, to_arrays
+from traces.arrays import TraceArrays
+from traces.estimates import Estimates, with_estimates
+from traces.numbers import MS_PER_S, Float64
+
+ASSUMED_LOAD = 0.8
+"""of a session of which only jobs are known, not when they come"""
+SEQUENCES = 16
+"""as many as a learned policy plays side by side"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be judged."""
+
+    slots: int
+    order: str
+    """Spark's own, by the name that the simulator has: fifo or spark_fair"""
+    ran: str
+    """what was in force, by name"""
+    ran_since_ms: int
+    """since the epoch; jobs that arrived before are not compared"""
+    candidates: tuple[str, ...]
+    estimates: Estimates
+    """what policies know of durations in this session"""
+    jobs: tuple[LoggedJob, ...]
+    """by arrival"""
+    is_timed: bool
+    """the jobs came at their times; False: only the jobs are known"""
+    parameters: Mapping[str, Mapping[str, float]]
+    """of candidates, where they are not those that the package ships"""
+
+
+class Verdict(NamedTuple):
+    """What came of it; percentages are of the average JCT."""
+
+    best: str | None
+    """the candidate with the lowest average JCT whose interval lies below Spark's order"""
+    differences: dict[str, Estimate]
+    """of each candidate to Spark's order"""
+    error: Estimate | None
+    """of what was predicted for what ran to what really happened, over jobs; None without jobs that
+    can be compared"""
+    jobs: int
+
+    def told(self) -> dict[str, Any]:
+        """The form in which it is sent."""
+        error = None if self.error is None else [self.error.mean, self.error.ci95]
+        differences = {name: [one.mean, one.ci95] for name, one in self.differences.items()}
+        return {"best": self.best, "differences": differences, "error": error, "jobs": self.jobs}
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Verdict:
+        """What `told` gave."""
+        differences = {name: _estimate(one) for name, one in told["differences"].items()}
+        error = None if told["error"] is None else _estimate(told["error"])
+        return cls(told["best"], differences, error, told["jobs"])
+
+
+def _estimate(told: Sequence[Any]) -> Estimate:
+    mean, ci95 = told
+    return Estimate(float(mean), None if ci95 is None else (float(ci95[0]), float(ci95[1])))
+
+
+def judge(asked: Question) -> Verdict:
+    """Play the jobs under Spark's order and under each candidate.
+
+    Raises:
+        PolicyError, ModelError: there is no such policy or model.
+    """
+    world = World(asked)
+    sequences = [world.resampled(number) for number in range(SEQUENCES)]
+    reference = world.average_s(asked.order, sequences)
+    differences = {
+        name: difference_percent(world.average_s(name, sequences), reference)
+        for name in asked.candidates
+    }
+    sure = [name for name, one in differences.items() if one.ci95 is not None and one.ci95[1] < 0]
+    best = min(sure, key=lambda name: differences[name].mean, default=None)
+    return Verdict(best, differences, world.error(), len(asked.jobs))
+
+
+class World:
+    """The jobs of a question, ready to be simulated; K jobs."""
+
+    def __init__(self, asked: Question) -> None:
+        self._asked = asked
+        # Two runs of one query are two jobs, with durations of their own.
+        names = [f"{number} {one.job.name}" for number, one in enumerate(asked.jobs)]
+        jobs = [replace(one.job, name=name) for one, name in zip(asked.jobs, names, strict=True)]
+        trace = Trace("session", tuple(jobs))
+        exact = to_arrays(trace)
+        self._arrays = with_estimates(trace, exact, asked.estimates, np.random.default_rng(0))
+        self._exact: TraceArrays = exact
+        self._own_ms = np.array([one.own_ms or 0 for one in asked.jobs], float)
+        self._arrival_ms = np.array([one.arrival_ms for one in asked.jobs], float)
+        self._cluster = session_cluster(asked.slots)
+
+    def resampled(self, number: int) -> Run:
+        """A sequence of as many jobs, each with the time that it came after another."""
+        rng = Streams(0, number).arrivals()
+        count = len(self._arrival_ms)
+        job = rng.integers(count, size=count).astype(np.int32)
+        gap_ms = self._gaps_ms(rng)[job]
+        return Run(np.cumsum(gap_ms) - gap_ms[0], job, Streams(0, number).duration_key())
+
+    def _gaps_ms(self, rng: np.random.Generator) -> Float64:
+        """(K,) time from the job before to each job; memoryless where nobody knows."""
+        count = len(self._arrival_ms)
+        if self._asked.is_timed:
+            gaps_ms = np.diff(self._arrival_ms)
+            return np.concatenate([[gaps_ms.mean() if count > 1 else 0.0], gaps_ms])
+        work_ms = float(np.sum(self._exact.num_tasks * self._exact.mean_ms)) / count
+        return rng.exponential(work_ms / (ASSUMED_LOAD * self._asked.slots), size=count)
+
+    def average_s(self, policy: str, runs: Sequence[Run]) -> Float64:
+        """(S,) average JCT of each sequence."""
+        own_s = np.array([self._own_ms[run.job].mean() for run in runs]) / MS_PER_S
+        return np.array([jct_s.mean() for jct_s in self._jct_s(policy, runs)]) + own_s
+
+    def _jct_s(self, policy: str, runs: Sequence[Run]) -> list[Float64]:
+        """For each sequence (K,) JCTs by arrival, without Spark's own time."""
+        if is_learned(policy):
+            from decima.learned import play_in_lockstep
+
+            keys = list(range(len(runs)))
+            played = play_in_lockstep(policy, self._arrays, self._cluster, runs, keys)
+            return [measure(state).jct_s for state in played.states]
+        found = []
+        for run in runs:
+            simulator = Simulator(
+                self._arrays,
+                self._cluster,
+                run.arrival_ms,
+                run.job,
+                duration_key=run.duration_key,
+            )
+            parameters = self._asked.parameters.get(policy)
+            play(simulator, policy_named(policy, self._arrays, parameters=parameters))
+            found.append((simulator.completion_ms() - run.arrival_ms) / MS_PER_S)
+        return found
+
+    def error(self) -> Estimate | None:
+        """By how many percent jobs took longer than is predicted for what ran; over jobs."""
+        if not self._asked.is_timed:
+            return None
+        ended = np.array(
+            [
+                one.completion_ms is not None and one.arrival_ms >= self._asked.ran_since_ms
+                for one in self._asked.jobs
+            ]
+        )
+        if ended.sum() < 2:
+            return None
+        run = Run(
+            self._arrival_ms - self._arrival_ms[0],
+            np.arange(len(ended), dtype=np.int32),
+            Streams(0, 0).duration_key(),
+        )
+        predicted_s = self._jct_s(self._asked.ran, [run])[0] + self._own_ms / MS_PER_S
+        jobs = [job for job, has_ended in zip(self._asked.jobs, ended, strict=True) if has_ended]
+        actual_ms = [float((job.completion_ms or 0) - job.arrival_ms) for job in jobs]
+        return difference_percent(np.array(actual_ms) / MS_PER_S, predicted_s[ended])

@@ -1,0 +1,98 @@
+"""`Switch`: puts in force what `Auto` chooses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from decima.policies import Heuristic
+from decima.spark.auto import Auto, Choice
+from decima.spark.errors import PolicyFaultError
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Planner, PolicyFor
+from decima.spark.policy_process import PolicyProcess
+
+LOG = logging.getLogger("decima.spark")
+
+
+class SparkOrder(Protocol):
+    """A `Control` that can stand back."""
+
+    def leave_to_spark(self, is_left: bool) -> None:
+        """Spark's own order from now on, or plans again."""
+        ...
+
+
+class Switch:
+    """Between Spark's own order and the policies of a planner."""
+
+    def __init__(
+        self,
+        auto: Auto,
+        planner: Planner,
+        control: SparkOrder | None,
+        policy_for: Callable[[str], PolicyFor | PolicyProcess],
+    ) -> None:
+        """Args:
+        auto: what chooses.
+        planner: what makes plans.
+        control: None where nothing of Spark is to change.
+        policy_for: makes a candidate.
+        """
+        self._auto = auto
+        self._planner = planner
+        self._control = control
+        self._policy_for = policy_for
+        self._policy: str | None = None
+        """that the planner has"""
+        self._is_left: bool | None = None
+
+    @property
+    def choice(self) -> Choice:
+        """What is in force, and why."""
+        return self._auto.choice
+
+    def close(self) -> None:
+        """Choose no more."""
+        self._auto.close()
+
+    def look(self, live: LiveJobs, now_s: float) -> bool:
+        """Take in the newest report; whether plans are to be made of it.
+
+        Args:
+            live: after its `update`.
+            now_s: on any clock that does not go back.
+        """
+        choice = self._auto.look(live, now_s)
+        if choice is not None and not choice.is_shadow and not self._auto.is_spark_order:
+            self._take(choice.policy)
+        plans = self._policy is not None and self._is_ready()
+        if self._auto.is_spark_order and not self.choice.is_shadow:
+            plans = False
+        self._leave(self._auto.is_spark_order or not plans)
+        return plans
+
+    def _take(self, policy: str) -> None:
+        if policy != self._policy:
+            made = self._policy_for(policy)
+            self._planner.switch(made)
+            if isinstance(made, PolicyProcess):
+                made.start()
+            else:
+                # Its machine code is loaded while Spark's order is in force.
+                self._planner.warm_up(Heuristic(policy).on)
+            self._policy = policy
+
+    def _is_ready(self) -> bool:
+        process = self._planner.process
+        try:
+            return process is None or process.is_ready()
+        except PolicyFaultError as fault:
+            LOG.warning("auto: %s", fault)
+            return False
+
+    def _leave(self, is_left: bool) -> None:
+        if is_left != self._is_left and self._control is not None:
+            self._control.leave_to_spark(is_left)
+        self._is_left = is_left

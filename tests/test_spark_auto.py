@@ -1,0 +1,351 @@
+"""`policy="auto"`: what is chosen for a session, why, and when it is believed no more."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from decima.spark import AttachError, AutoSettings, Scheduler, attach
+from decima.spark.auto import Auto, Choice, rows_of
+from decima.spark.decision_log import LoggedJob, logged_job
+from decima.spark.jobs import LiveJobs
+from decima.spark.judge_process import Asked, JudgeError, JudgeProcess
+from decima.spark.judging import ASSUMED_LOAD, Question, Verdict, World, judge
+from decima.spark.live_job import LiveJob, LiveStage
+from decima.spark.planning import Planner
+from decima.spark.switching import Switch
+from tests.spark_work import local_spark, sleep_tasks, together, until
+from traces import Job, Stage, Trace
+
+LONG_MS, SHORT_MS = 10_000, 1_000
+SETTINGS = AutoSettings(every_s=60, least_jobs=2)
+NOTHING = {"best": None, "differences": {"tuned_srw": [1.0, [-2.0, 4.0]]}, "error": None, "jobs": 9}
+BETTER = NOTHING | {"best": "tuned_srw", "differences": {"tuned_srw": [-9.0, [-12.0, -4.0]]}}
+
+
+def logged(took_ms: int, arrival_ms: int, jct_ms: int | None, tasks: int = 1) -> LoggedJob:
+    """A job of one stage."""
+    job = Job(f"{took_ms} ms", (Stage.fixed("s0", tasks, took_ms, []),))
+    end_ms = None if jct_ms is None else arrival_ms + jct_ms
+    return LoggedJob(job.name, job, arrival_ms, end_ms, 0)
+
+
+def question(*jobs: LoggedJob, slots: int = 1) -> Question:
+    """Whether to leave fifo."""
+    return Question(slots, "fifo", "fifo", 0, ("tuned_srw",), "exact", jobs, True, {})
+
+
+# --- judging -------------------------------------------------------------------------------------
+
+
+def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
+    """One slot, a job of one second right behind one of ten: 10 and 11 s in order of arrival, 1 and
+    11 s the other way round."""
+    jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
+    verdict = judge(question(*jobs))
+    assert verdict.best == "tuned_srw"
+    assert verdict.differences["tuned_srw"].mean < -20
+    assert verdict.jobs == 8
+
+
+def test_where_jobs_never_meet_there_is_nothing_to_choose() -> None:
+    jobs = [logged(SHORT_MS, 100 * number * LONG_MS, SHORT_MS) for number in range(8)]
+    verdict = judge(question(*jobs))
+    assert verdict.best is None
+    assert verdict.differences["tuned_srw"].mean == 0.0
+
+
+@pytest.mark.parametrize(("factor", "percent"), [(1, 0.0), (2, 100.0), (0.5, -50.0)])
+def test_the_error_is_that_of_what_really_ran(factor: float, percent: float) -> None:
+    """One slot in order of arrival: 10 s for the long job, 9 + 1 s for the one 1 s after it."""
+    jct_ms = round(10_000 * factor)
+    found = judge(question(logged(LONG_MS, 0, jct_ms), logged(SHORT_MS, 1_000, jct_ms))).error
+    assert found is not None
+    assert found.mean == pytest.approx(percent)
+
+
+def test_jobs_of_before_a_change_say_nothing_of_what_runs_now() -> None:
+    asked = question(logged(LONG_MS, 0, 90_000), logged(SHORT_MS, 1_000, 90_000))
+    assert judge(replace(asked, ran_since_ms=500)).error is None
+
+
+def test_what_spark_itself_takes_is_added_under_every_policy() -> None:
+    """The same seconds saved are a smaller part of longer times."""
+    jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
+    plain = judge(question(*jobs)).differences["tuned_srw"].mean
+    slow = judge(question(*(one._replace(own_ms=200_000) for one in jobs)))
+    assert plain < slow.differences["tuned_srw"].mean < 0
+
+
+def test_jobs_without_arrivals_come_at_an_assumed_load() -> None:
+    """Work of 1 s each on one slot: one every 1 / 0.8 seconds, so that they do meet."""
+    jobs = [logged(SHORT_MS, 0, None) for _ in range(100)]
+    world = World(replace(question(*jobs), is_timed=False))
+    gaps_s = [world.resampled(number).arrival_ms[-1] / 99 / 1000 for number in range(20)]
+    assert np.mean(gaps_s) == pytest.approx(1 / ASSUMED_LOAD, rel=0.1)
+
+
+def test_a_verdict_survives_being_sent() -> None:
+    verdict = judge(question(logged(LONG_MS, 0, 9_000), logged(SHORT_MS, 1_000, 9_000)))
+    assert Verdict.of(json.loads(json.dumps(verdict.told()))) == verdict
+
+
+def test_the_process_gives_the_verdict_and_faults_as_one_line() -> None:
+    rows = rows_of(Trace("p", (Job("a", (Stage.fixed("s0", 4, 1_000, []),)),)))
+    asked = Asked(2, "fifo", "fifo", 0, ("strict_fair",), "none", rows, False, {})
+    judge_process = JudgeProcess()
+    found = judge_process.ask(asked).result(timeout=300)
+    assert found["differences"]["strict_fair"][0] == 0.0
+    bad = judge_process.ask(asked._replace(candidates=("nobody",)))
+    with pytest.raises(JudgeError, match="nobody") as error:
+        bad.result(timeout=300)
+    assert "\n" not in str(error.value)
+    judge_process.close()
+    judge_process.close()
+
+
+# --- choosing ------------------------------------------------------------------------------------
+
+
+class FakeJudge:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.answers: list[Future[dict[str, Any]]] = []
+
+    def ask(self, asked: Asked) -> Future[dict[str, Any]]:
+        self.asked.append(asked)
+        self.answers.append(Future())
+        return self.answers[-1]
+
+    def close(self) -> None:
+        self.answers.clear()
+
+
+def live_job(number: int, arrival_ms: int, end_ms: int | None) -> LiveJob:
+    job = LiveJob(f"spark {number}", f"job {number}", arrival_ms, done_ms=end_ms)
+    job.stages.append(LiveStage(4, 4, measured=4, measured_ms=4_000.0))
+    job.unfinished = set() if end_ms is not None else {number}
+    return job
+
+
+def session(time_ms: int, *jobs: LiveJob) -> LiveJobs:
+    """As much of `LiveJobs` as is looked at; jobs that have ended are being forgotten."""
+    live = LiveJobs()
+    live.time_ms, live.slots = time_ms, 4
+    live.forgotten = [job for job in jobs if job.done_ms is not None]
+    live.known = lambda: [job for job in jobs if job.done_ms is None]  # type: ignore[method-assign]
+    return live
+
+
+def auto(settings: AutoSettings = SETTINGS, priors: Trace | None = None) -> tuple[Auto, FakeJudge]:
+    judge = FakeJudge()
+    return Auto(settings, "fifo", priors, cast(JudgeProcess, judge)), judge
+
+
+def two_jobs(time_ms: int = 9_000) -> LiveJobs:
+    return session(time_ms, live_job(0, 0, 4_000), live_job(1, 1_000, 8_000))
+
+
+def answered(own: Auto, judge: FakeJudge, verdict: dict[str, Any], now_s: float) -> Choice | None:
+    """What a verdict changes."""
+    assert own.look(two_jobs(), now_s) is None
+    judge.answers[-1].set_result(verdict)
+    return own.look(session(round(1_000 * now_s)), now_s + 1)
+
+
+def test_nothing_is_asked_before_enough_jobs_have_ended() -> None:
+    own, judge = auto()
+    own.look(session(5_000, live_job(0, 0, 4_000), live_job(1, 1_000, None)), 5)
+    assert judge.asked == []
+    assert own.is_spark_order
+    own.look(session(9_000, live_job(1, 1_000, 8_000), live_job(2, 2_000, None)), 9)
+    (asked,) = judge.asked
+    assert [row["job"] for row in asked.jobs] == ["spark 0", "spark 1", "spark 2"]
+    assert (asked.slots, asked.order, asked.ran, asked.estimates) == (4, "fifo", "fifo", "none")
+    assert logged_job(asked.jobs[0]) is not None
+
+
+def test_the_best_is_put_in_force_and_the_reason_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    own, judge = auto()
+    choice = answered(own, judge, BETTER, 10)
+    assert choice is not None
+    assert choice[:2] == ("tuned_srw", False)
+    assert "-9.0 % [-12.0, -4.0] against fifo (9 jobs of this session)" in choice.why
+    assert not own.is_spark_order
+    assert "tuned_srw instead of fifo" in caplog.text
+
+
+def test_sparks_order_returns_where_nothing_is_better_for_certain() -> None:
+    own, judge = auto()
+    answered(own, judge, BETTER, 10)
+    choice = answered(own, judge, NOTHING, 100)
+    assert choice is not None
+    assert choice.policy == "fifo"
+    assert "no policy is below fifo for certain" in choice.why
+    assert own.is_spark_order
+
+
+def test_the_next_question_waits_its_time() -> None:
+    own, judge = auto()
+    answered(own, judge, BETTER, 10)
+    own.look(two_jobs(), 69)
+    assert len(judge.asked) == 1
+    own.look(two_jobs(), 71)
+    assert len(judge.asked) == 2
+    assert judge.asked[1].ran == "tuned_srw"
+    assert judge.asked[1].ran_since_ms == 10_000
+
+
+@pytest.mark.parametrize(
+    ("error", "is_believed"),
+    [([60.0, [52.0, 70.0]], False), ([60.0, [40.0, 90.0]], True), ([-40.0, [-50.0, -35.0]], False),
+     ([-30.0, [-40.0, -20.0]], True), ([200.0, None], True)],
+)  # fmt: skip
+def test_what_is_not_believed_goes_into_shadow_loudly(
+    error: list[Any], is_believed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Off for certain by more than half, either way: 1.5 times as long, or two thirds."""
+    own, judge = auto()
+    answered(own, judge, BETTER, 10)
+    choice = answered(own, judge, BETTER | {"error": error}, 100)
+    assert (choice is None) == is_believed
+    assert own.is_spark_order != is_believed
+    loud = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert bool(loud) != is_believed
+    if choice is not None:
+        assert choice[:2] == ("tuned_srw", True)
+        assert "against what was predicted under tuned_srw" in loud[0].getMessage()
+
+
+def test_out_of_the_shadow_once_predictions_hold_again() -> None:
+    own, judge = auto()
+    answered(own, judge, BETTER, 10)
+    answered(own, judge, BETTER | {"error": [60.0, [52.0, 70.0]]}, 100)
+    assert answered(own, judge, BETTER | {"error": [80.0, [60.0, 99.0]]}, 200) is None
+    assert judge.asked[-1].ran == "fifo"
+    choice = answered(own, judge, BETTER | {"error": [8.0, [2.0, 12.0]]}, 300)
+    assert choice is not None
+    assert choice[:2] == ("tuned_srw", False)
+
+
+def test_without_a_verdict_all_stays(caplog: pytest.LogCaptureFixture) -> None:
+    own, judge = auto()
+    answered(own, judge, BETTER, 10)
+    own.look(two_jobs(), 100)
+    judge.answers[-1].set_exception(JudgeError("out of memory"))
+    assert own.look(session(0), 101) is None
+    assert own.choice.policy == "tuned_srw"
+    assert "no verdict (out of memory): tuned_srw stays" in caplog.text
+
+
+def test_jobs_that_ended_long_ago_do_not_count() -> None:
+    own, judge = auto(replace(SETTINGS, window_s=10))
+    own.look(two_jobs(time_ms=15_000), 15)
+    assert judge.asked == []
+
+
+def test_priors_are_asked_about_at_once() -> None:
+    stage = Stage.fixed("s0", 4, 1_000, [])
+    own, judge = auto(priors=Trace("p", (Job("a", (stage,)), Job("b", (stage,)))))
+    own.look(session(1_000), 1)
+    assert [row["job"] for row in judge.asked[0].jobs] == ["a", "b"]
+    assert (judge.asked[0].is_timed, judge.asked[0].estimates) == (False, "exact")
+    judge.answers[0].set_result(BETTER)
+    choice = own.look(session(2_000), 2)
+    assert choice is not None
+    assert "earlier runs" in choice.why
+    own.look(two_jobs(), 3)  # at once: what was observed is worth more
+    assert len(judge.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [({"every_s": 0}, "every_s"), ({"tolerance": float("nan")}, "tolerance"),
+     ({"least_jobs": 1}, "least_jobs"), ({"candidates": ()}, "no candidate")],
+)  # fmt: skip
+def test_bad_settings_are_one_line(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(AttachError, match=said):
+        AutoSettings(**values)
+
+
+# --- putting in force ----------------------------------------------------------------------------
+
+
+class FakeAuto:
+    """Chooses what it is told to."""
+
+    def __init__(self) -> None:
+        self.choice = Choice("fifo", False, "")
+        self.is_spark_order = True
+        self.next: Choice | None = None
+
+    def look(self, live: LiveJobs, now_s: float) -> Choice | None:
+        chosen, self.next = self.next, None
+        if chosen is not None:
+            self.choice = chosen
+            self.is_spark_order = chosen.is_shadow or chosen.policy == "fifo"
+        return chosen
+
+
+def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
+    own, told, taken = FakeAuto(), list[bool](), list[Any]()
+    planner = SimpleNamespace(process=None, switch=taken.append, warm_up=lambda _: None)
+    control = SimpleNamespace(leave_to_spark=told.append)
+    switch = Switch(cast(Auto, own), cast(Planner, planner), control, lambda name: cast(Any, name))
+    live = LiveJobs()
+    assert not switch.look(live, 0)
+    own.next = Choice("tuned_srw", False, "")
+    assert switch.look(live, 1)
+    own.next = Choice("tuned_srw", True, "")
+    assert switch.look(live, 2)  # in shadow it goes on planning, and Spark's order is in force
+    own.next = Choice("fifo", False, "")
+    assert not switch.look(live, 3)
+    assert taken == ["tuned_srw"]
+    assert told == [True, False, True]
+
+
+def is_chosen(scheduler: Scheduler) -> bool:
+    choice = scheduler.status().choice
+    return choice is not None and choice.policy == "tuned_srw"
+
+
+@pytest.mark.slow
+@pytest.mark.real_spark
+def test_a_real_session_is_handed_over_once_jobs_were_seen_to_queue() -> None:
+    """Eight slots, and two jobs of four tasks behind each of 120: under fifo they wait for it."""
+    settings = AutoSettings(candidates=("tuned_srw",), every_s=1_000, least_jobs=8)
+    with local_spark() as spark, attach(spark, "auto", auto=settings) as scheduler:
+        first = scheduler.status().choice
+
+        def short(name: str) -> None:
+            time.sleep(0.3)
+            sleep_tasks(spark, name, 4)
+
+        def round_of_jobs(number: int) -> None:
+            together(
+                lambda: sleep_tasks(spark, f"long #{number}", 120),
+                lambda: short(f"first #{number}"),
+                lambda: short(f"second #{number}"),
+            )
+
+        for number in range(4):
+            round_of_jobs(number)
+        assert until(lambda: is_chosen(scheduler), 120)
+        round_of_jobs(4)
+        found = scheduler.status()
+    assert first is not None
+    assert first.policy == "fifo"
+    assert found.choice is not None
+    assert found.choice.policy == "tuned_srw"
+    assert found.plans > 0
+    assert found.jvm["faults"] == found.fallbacks == 0
