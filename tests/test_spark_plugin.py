@@ -21,6 +21,7 @@ import pytest
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jar import PLUGIN, find_javac, spark_jars
 from tests.jvm import Classes
+from tests.test_spark_versions import newest_java
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
@@ -49,21 +50,15 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
     """`SleepJobs`, compiled."""
-    folder = tmp_path_factory.mktemp("program")
-    source = Path(__file__).parent / "java_app" / "SleepJobs.java"
+    return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)
+
+
+def compiled(folder: Path, classes: Classes, name: str, java: int) -> Path:
+    """A jar of a program of ours, for this Java and later ones."""
+    source = Path(__file__).parent / "java_app" / f"{name}.java"
     javac, jar = find_javac(os.environ), folder / "program.jar"
-    command = [
-        javac,
-        "--release",
-        "8",
-        "-Xlint:-options",
-        "-cp",
-        classes.path,
-        "-d",
-        folder,
-        source,
-    ]
-    subprocess.run(list(map(str, command)), check=True)  # noqa: S603 - the JDK's compiler
+    command = [javac, "--release", java, "-Xlint:-options", "-cp", classes.path, "-d", folder]
+    subprocess.run(list(map(str, [*command, source])), check=True)  # noqa: S603 - the JDK's compiler
     pack = [str(javac.with_name("jar")), "cf", str(jar), "-C", str(folder), "."]
     subprocess.run(pack, check=True)  # noqa: S603 - the JDK's
     return jar
@@ -167,6 +162,20 @@ def test_a_program_without_python_is_scheduled_and_capped(
     assert spark.metric("startup_ms") < 5_000
 
 
+def test_a_program_on_the_newest_java(spark: Spark, program: Path) -> None:
+    """Where one is installed."""
+    newest = newest_java()
+    if newest is None:
+        pytest.skip("no Java after 17 is installed")
+    spark.environment["JAVA_HOME"] = str(newest[1])
+    output, told = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(30), policy="es_rule"
+    )
+    assert output.count("done ") == 4
+    assert_healthy(spark, 120)
+    assert "final field" not in told
+
+
 def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
     """Pools of FAIR that mean something: no plan is made, five slots for one pool."""
     output, _ = spark.run(
@@ -176,6 +185,21 @@ def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
     found = most(output)
     assert (found["group g"], found["all"]) == (5, 8)
     assert (spark.metric("plans"), spark.metric("launches_over_cap")) == (0, 0)
+
+
+def test_pipelined_stages_are_admitted_beside_limits(
+    spark: Spark, tmp_path: Path, classes: Classes
+) -> None:
+    """Spark 4.3 takes a job whose stages run together if all their tasks find a slot: four and two
+    beside a job that holds two of eight. A cap of three, which they cannot live with, does not
+    hold for them."""
+    jar = compiled(tmp_path, classes, "PipelinedJobs", 17)
+    output, _ = spark.run(
+        "spark-submit", "--class", "PipelinedJobs", jar, 4, 2, 2,
+        policy="tuned_srw", maxSlotsPerJob=3,
+    )  # fmt: skip
+    assert ("done 4" in output, most(output)) == (True, {"": 6})
+    assert spark.metric("faults") == spark.metric("launches_over_cap") == 0
 
 
 def test_a_learned_policy_decides_in_a_worker(spark: Spark, program: Path) -> None:
@@ -213,11 +237,28 @@ def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) ->
     assert_healthy(spark, 3_600)
 
 
+def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
+    """Spark's order until the simulator has played the priors; then the best policy plans."""
+    port = free_port()
+    command = spark.command(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(4_000),
+        policy="auto", python=sys.executable, priors="tpch", metricsPort=port,
+    )  # fmt: skip
+    with running(spark, command):
+        until(lambda: "decima_attached 1" in metrics(port), 120)
+        assert "decima_plans_total 0" in metrics(port)
+        until(lambda: "decima_worker 1" in metrics(port), 300)
+        until(lambda: "decima_plans_total 0" not in metrics(port), 60)
+    output = (spark.folder / "output").read_text()
+    assert "instead of fifo: average JCT -" in output
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
         ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
         ({"policy": "decima"}, "'decima' needs spark.decima.python"),
+        ({"policy": "auto"}, "'auto' needs spark.decima.python"),
         ({"maxSlotsPerJob": "0"}, "slots are whole numbers from 1 on"),
         ({"policy": "decima", "python": "/nowhere/python"}, "/nowhere/python"),
         ({"policy": "es_rule", "parameters": "rule.json"}, "its features are not those"),
