@@ -1,6 +1,7 @@
 # make run: install into .venv, train a small policy, compare it with the shipped one and the baselines
 # make test: install into .venv and run the tests; those of a real Spark are skipped without Java 17
 # make docs: the documentation site, site/index.html
+# make wheel: dist/*.whl, with the jar of the Spark plugin in it (needs a JDK)
 # All may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
 # the training only if it was interrupted or its folder is gone.
 
@@ -12,7 +13,7 @@ MINUTES ?= 60
 TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes $(MINUTES)
 POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,es_rules,random
 
-.PHONY: run test lint docs clean
+.PHONY: run test lint docs wheel clean
 
 run: .venv/installed
 	@if [ -e $(SMALL)/done ]; then echo "$(SMALL) is trained; remove it to train again"; \
@@ -33,6 +34,10 @@ lint: .venv/installed
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+wheel: .venv/installed
+	$(BIN)/python -c "from decima.spark.jar import ship_jar; ship_jar()"
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
 # torch first and alone: the constraint picks the CPU build, which nothing else then replaces.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -46,4 +51,4 @@ docs: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv build site *.egg-info
+	rm -rf .venv build site dist *.egg-info decima/spark/data

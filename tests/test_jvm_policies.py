@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from decima.policies import Heuristic
+from decima.spark import jar
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Guard, Planner
@@ -243,6 +244,19 @@ def test_caps_are_kept_in_rounds_and_what_they_leave_goes_to_others(classes: Cla
     assert fair == [[0, 5], [1, 5], [2, 5], [3, 5]]
     (fifo,) = classes.ask("decima.policy.Decide", [question | {"policy": "fifo"}])
     assert [stage for stage, _ in fifo] == [0, 2, 3]  # the first has taken all of the user's
+
+
+def test_a_release_brings_its_jar(
+    classes: Classes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `make wheel` has put into the package is found without a JDK; an older one is gone."""
+    monkeypatch.setattr(jar, "_SHIPPED", tmp_path / "data")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "decima-spark-old.jar").touch()
+    shipped = jar.ship_jar()
+    assert jar.plugin_jar({}) == shipped
+    assert [*shipped.parent.iterdir()] == [shipped]
+    assert shipped.read_bytes() == classes.jar.read_bytes()
 
 
 def test_a_rule_of_other_features_is_refused(classes: Classes, tmp_path: Path) -> None:

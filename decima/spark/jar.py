@@ -20,6 +20,7 @@ PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
 _FOLDERS = ("exact", "policy", "plugin")
 _WEIGHTS = ("es_rule.json", "es_rules.json")
+_SHIPPED = Path(str(files("decima.spark"))) / "data"
 _COMPILER_S = 300
 _DATE = (1980, 1, 1, 0, 0, 0)
 """of every entry: the same sources make the same jar"""
@@ -32,7 +33,7 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
         AttachError: it has to be compiled, and there is no JDK or no pyspark.
     """
     name = jar_name()
-    shipped = Path(str(files("decima.spark"))) / "data" / name
+    shipped = _SHIPPED / name
     if shipped.is_file():
         return shipped
     cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -40,6 +41,20 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         build_jar(path, environment)
+    return path
+
+
+def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
+    """Put the jar into the package, in place of older ones: `make wheel` does, before it packs.
+
+    Raises:
+        AttachError: as for `build_jar`.
+    """
+    path = _SHIPPED / jar_name()
+    for old in _SHIPPED.glob("*.jar"):
+        old.unlink()
+    path.parent.mkdir(exist_ok=True)
+    build_jar(path, environment)
     return path
 
 
