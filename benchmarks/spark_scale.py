@@ -122,6 +122,7 @@ def line(policy: str, size: Size, found: dict[str, float]) -> str:
     plan_ms = [1e3 * found.get(f'decima_plan_seconds{{quantile="{q}"}}', nan) for q in (0.5, 0.9)]
     cells = [
         f"{size.slots:,} slots, {size.jobs} jobs of {size.tasks:,} tasks", policy,
+        f"{found.get('decima_startup_ms', nan):.0f}",
         f"{found.get('decima_offer_round_us_median', nan):.0f}",
         f"{found.get('decima_offer_round_us_p99', nan):.0f}",
         *(f"{one:.1f}" for one in plan_ms),
@@ -142,10 +143,10 @@ def main() -> None:
     given = parser.parse_args()
     rows = []
     print(
-        "| session | policy | offer round µs | p99 | plan ms | p90 | plans | jobs done | CPU s "
-        "| heap MB |"
+        "| session | policy | start-up ms | offer round µs | p99 | plan ms | p90 | plans "
+        "| jobs done | CPU s | heap MB |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         program = compile_program(Path(folder))
         for size in (SIZES[int(index)] for index in given.sizes.split(",")):

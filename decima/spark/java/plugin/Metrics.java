@@ -95,6 +95,7 @@ final class Metrics {
     add(out, "decima_attached", "gauge", isAttached() ? 1 : 0);
     add(out, "decima_refused", "gauge", isRefused ? 1 : 0);
     add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
+    add(out, "decima_startup_ms", "gauge", startupMs);
     Map<String, Object> counters = counters();
     for (String name : ROUNDS) {
       add(out, "decima_" + name, "gauge", counters.getOrDefault(name, 0.0));
