@@ -124,14 +124,14 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "es_rules that also chooses among classes of executors, by three tuned numbers",
         {
             "trouble": 2.0,
-            "packing": 0.3,
-            "large_first": 0.0,
+            "packing": 0.8,
+            "large_first": 64.0,
             **shipped_weights("es_rules", es_rule.WORLD_PARAMETERS),
         },
         {
             "trouble": (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
             "packing": (-1.0, -0.3, -0.1, 0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
-            "large_first": (0.0, 1.0),
+            "large_first": (0.0, 4.0, 16.0, 64.0, 1e6),
         },
     ),
     "random": HeuristicSpec(compiled.RANDOM, "any open stage, any legal limit", {}, {}),

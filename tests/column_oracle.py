@@ -196,7 +196,9 @@ class Oracle:
     def kind(self, stage: StageNow, offered: list[int]) -> int | None:
         """The smallest class on offer that can hold its tasks, or the largest; None: no class."""
         hosts = [kind for kind in stage.fits if offered[kind] > 0]
-        return None if not hosts else hosts[-1 if LARGE_FIRST else 0]
+        mean_ms = sum(self.remaining_ms.values()) / len(self.remaining_ms)
+        is_large_first = mean_ms < LARGE_FIRST * max(1.0, float(self.seen.typical_ms))
+        return None if not hosts else hosts[-1 if is_large_first else 0]
 
     def bonus(self, stage: StageNow, kind: int) -> float:
         largest_mb = self.classes[-1][0]

@@ -157,10 +157,11 @@ def test_what_large_executors_waste_is_counted_by_class() -> None:
 # --- a rule that chooses classes ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("large_first", "big_s"), [(0.0, 10.0), (1.0, 18.0)])
+@pytest.mark.parametrize(("large_first", "big_s"), [(0.0, 10.0), (0.9, 10.0), (1.1, 18.0)])
 def test_small_executors_first_or_large_ones(large_first: float, big_s: float) -> None:
     """A task of 10 s that fits both, then at 2 s one that only the large executor can hold: it
-    starts at once, or waits until that is free.
+    starts at once, or waits until that is free. The only job in the system has the work that is
+    typical of a job: less than 1.1 times it.
     """
     either = job("either", needing(SMALL, stage("a", 1, 10_000)))
     simulator = build([either, BIG], cluster_of(1, 1), arrival_ms=[0.0, 2_000.0])

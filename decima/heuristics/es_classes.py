@@ -9,11 +9,11 @@ executors can hold (H_u of N). Of the classes on offer that can hold its tasks t
 or the largest.
 
 Which jobs may take an executor, and how many, is the rule's to say. With one class all of it is
-`es_rules`. Large executors first is one to three points better where no job is much larger than
-others, and may be twice as bad where a giant needs them: that is for `decima tune` to find. What
-was tried besides and gained nothing: a price on memory left idle, large executors for short jobs
-first, some of each class kept for those who need it, and remaining work that counts more where few
-executors can do it.
+`es_rules`. Large executors first is one to three points better, but where a giant needs them, it
+may be twice as bad: hence small ones first while the mean work left is far above what is typical of
+a job. What was tried besides and gained nothing: a price on memory left idle, large executors for
+short jobs first, some of each class kept for those who need it, and remaining work that counts more
+where few executors can do it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import math
 
 from decima.heuristics import es_rule
 from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.es_rule import Surroundings
 from decima.heuristics.stages import Row
 from decima.heuristics.tetris import is_on_offer
 from decima.kernels import kernel
@@ -29,7 +30,8 @@ from spark_sim.observation import Observation
 from spark_sim.tables import ANY, NONE, Table
 
 CLASS_PARAMETERS = ("trouble", "packing", "large_first")
-"""a, b, and whether c is the largest (above 0) or the smallest"""
+"""a, b, and: c is the largest class while the jobs in the system have on average less than so many
+times the work that is typical of a job, else the smallest; 0: always that"""
 ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.WORLD_PARAMETERS)
 """in the order of `Numbers`: those of `es_rules` come last"""
 _TROUBLE, _PACKING, _LARGE_FIRST = range(3)
@@ -47,6 +49,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         stage, limit = _decide_alone(seen, parameters[_FIRST:], scratch)
         return stage, limit, ANY
     around = es_rule.surroundings(seen)
+    is_large = is_large_first(parameters, around)
     first = _FIRST + es_rule.first_of_world(parameters[_FIRST:], around)
     rule = parameters[first : first + es_rule.SIZE]
     best = best_kind = NONE
@@ -56,7 +59,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         stage = _stage_of(seen, job, parameters)
         if held >= seen.num_executors or stage == NONE:
             continue
-        kind = class_of(seen.classes, seen.stages[stage], parameters)
+        kind = class_of(seen.classes, seen.stages[stage], is_large)
         gate, score = es_rule.judge(rule, es_rule.describe(seen, stage, around, 0))
         if kind == NONE or (held > 0 and gate <= 0.0):
             continue
@@ -80,13 +83,19 @@ def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
 
 
 @kernel
-def class_of(classes: Table, stage: Row, parameters: Numbers) -> int:
+def is_large_first(parameters: Numbers, around: Surroundings) -> bool:
+    """Whether jobs get large executors first: where a giant needs those, it waits for each."""
+    return bool(around.mean_ms < parameters[_LARGE_FIRST] * around.typical_ms)
+
+
+@kernel
+def class_of(classes: Table, stage: Row, is_large: bool) -> int:
     """The class on offer that the stage would get executors of; NONE if none can hold its tasks."""
     found = NONE
     for kind in range(len(classes)):
         if is_on_offer(classes, stage, kind):
             found = kind
-            if parameters[_LARGE_FIRST] <= 0.0:
+            if not is_large:
                 break
     return found
 

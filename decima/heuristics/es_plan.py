@@ -58,6 +58,7 @@ class Weights(NamedTuple):
     """Of the rule."""
 
     classes: Numbers  # `es_classes.CLASS_PARAMETERS`
+    is_large_first: bool
     world: Numbers  # `es_rule.PARAMETERS`, as they hold in this world
 
 
@@ -69,7 +70,8 @@ def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
     """
     own, rules = parameters[:_CLASSES], parameters[_CLASSES:]
     first = first_of_world(rules, around)
-    weights = Weights(own, rules[first : first + SIZE])
+    is_large = es_classes.is_large_first(own, around)
+    weights = Weights(own, is_large, rules[first : first + SIZE])
     left = round_.on_offer
     for entry in range(round_.first_open[0], round_.first_open[len(round_.job_row)]):
         round_.rank[entry] = NONE
@@ -108,7 +110,7 @@ def _class_of(round_: Choosing, weights: Weights, entry: int) -> int:
     if len(round_.classes) == 1:
         return ANY
     stage = round_.stages[round_.open_stage[entry]]
-    return int(es_classes.class_of(round_.classes, stage, weights.classes))
+    return int(es_classes.class_of(round_.classes, stage, weights.is_large_first))
 
 
 @kernel
