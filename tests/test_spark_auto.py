@@ -340,7 +340,7 @@ def test_a_real_session_is_handed_over_once_jobs_were_seen_to_queue() -> None:
 
         for number in range(4):
             round_of_jobs(number)
-        assert until(lambda: is_chosen(scheduler), 120)
+        assert until(lambda: is_chosen(scheduler), 600)
         round_of_jobs(4)
         found = scheduler.status()
     assert first is not None

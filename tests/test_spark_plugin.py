@@ -241,13 +241,13 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
     """Spark's order until the simulator has played the priors; then the best policy plans."""
     port = free_port()
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(4_000),
+        "spark-submit", "--class", "SleepJobs", program, *jobs(12_000),
         policy="auto", python=sys.executable, priors="tpch", metricsPort=port,
     )  # fmt: skip
     with running(spark, command):
         until(lambda: "decima_attached 1" in metrics(port), 120)
         assert "decima_plans_total 0" in metrics(port)
-        until(lambda: "decima_worker 1" in metrics(port), 300)
+        until(lambda: "decima_worker 1" in metrics(port), 500)
         until(lambda: "decima_plans_total 0" not in metrics(port), 60)
     output = (spark.folder / "output").read_text()
     assert "instead of fifo: average JCT -" in output
