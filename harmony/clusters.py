@@ -46,6 +46,9 @@ class Clusters:
         discount: of rewards, for each interval that passes within one step.
         priority: (S, J) lower is tried first; None: the order of arrival.
         predictor: tells speeds in place of the configuration's; asked before each interval.
+
+    Raises:
+        HarmonyError: a job would find no room in an empty cluster.
     """
 
     def __init__(
@@ -78,7 +81,12 @@ class Clusters:
         self._predictor = predictor
         self._all = np.arange(len(jobs_of), dtype=np.int32)
         reward, passed = np.zeros(len(self)), np.zeros(len(self), np.int32)
-        sim_kernels.begin(self.rules, self.types, self.jobs, self.state, self._all, reward, passed)
+        misfit = sim_kernels.begin(
+            self.rules, self.types, self.jobs, self.state, self._all, reward, passed
+        )
+        if misfit != NONE:
+            raise HarmonyError(f"job {misfit} has more tasks than an empty cluster has room for")
+        self._pass_intervals(self._all, reward, passed)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -149,6 +157,11 @@ class Clusters:
         arrival = self.jobs.arrival_min[self.state.jobs_of]
         exists = np.arange(arrival.shape[1]) < self.jobs.number[self.state.jobs_of][:, None]
         return np.where(exists, self.state.end_min - arrival, 0.0)
+
+    def mean_completion(self) -> Float64:
+        """(E,) mean time from arrival to completion, in intervals."""
+        number = self.jobs.number[self.state.jobs_of]
+        return np.asarray(self.completion_min().sum(axis=1) / number / self.config.interval_min)
 
 
 @cache

@@ -104,6 +104,11 @@ class Config:
         return 2 * self.servers
 
     @property
+    def mean_tasks(self) -> float:
+        """of a job"""
+        return (1.0 + self.max_workers) / 2.0 * (2.0 - self.all_reduce_share)
+
+    @property
     def most_servers(self) -> int:
         """that a job can be on"""
         return min(self.servers, 2 * self.max_workers)
@@ -141,10 +146,8 @@ RATES: Mapping[Arrivals, float] = {"uniform": 3.0, "poisson": 2.0, "trace": 2.0}
 PAPER = Config()
 """6 servers on measured interference"""
 
-LARGE = Config(
-    servers=30, max_workers=10, jobs_per_20_min=5.0, jobs=120, speed="analytic", longest_min=400.0
-)
-"""30 servers and up to 10 workers, on the analytic model: figure 14"""
+LARGE = Config(servers=30, max_workers=10, jobs_per_20_min=4.0, jobs=100)
+"""30 servers and up to 10 workers, figure 14; more jobs come, so that it is about as busy"""
 
 CONFIGS: Mapping[str, Config] = {"6": PAPER, "30": LARGE}
 """by the number of servers"""

@@ -77,12 +77,13 @@ def _played(clusters: Clusters, mixed: Mixed, draws: Draws) -> list[Samples]:
         whole = state.spread[rows, state.current[rows]] == 0
         chosen = whole & (state.running_count[rows] > 0) & (draws.next(rows) < _CHANCE)
         if chosen.any():
-            found.append(_measured(clusters, rows[chosen]))
+            found.append(measure(clusters, rows[chosen]))
         rows = rows[~clusters.step(rows, mixed.choose(clusters, rows, draws)).over]
     return found
 
 
-def _measured(clusters: Clusters, rows: Int32) -> Samples:
+def measure(clusters: Clusters, rows: Int32) -> Samples:
+    """The jobs that run in the episodes `rows`, and their speeds at this moment."""
     most = clusters.config.most_running
     shape = (len(rows), most)
     found = Samples(

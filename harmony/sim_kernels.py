@@ -240,8 +240,12 @@ def begin(
     rows: Int32,
     reward: Float64,
     passed: Int32,
-) -> None:
-    """Set the rows to their start, and go on to the first choice."""
+) -> int:
+    """Set the rows to their start, and go on to the first choice.
+
+    Gives the row of a job that an empty cluster has no room for; NONE where there is none.
+    """
+    misfit = NONE
     for i in range(len(rows)):
         e = rows[i]
         s = state.jobs_of[e]
@@ -254,8 +258,11 @@ def begin(
             state.refused[e, job] = NONE
             state.placed_in[e, job] = NONE
             state.end_min[e, job] = rules.max_intervals * rules.interval_min
+            if not fits(types, jobs, state, e, job):
+                misfit = job
         _arrive(rules, jobs, state, e)
         _until_choice(rules, types, jobs, state, e, reward[i : i + 1], passed[i : i + 1])
+    return misfit
 
 
 @kernel

@@ -11,6 +11,7 @@ import numpy as np
 
 from harmony import token_kernels
 from harmony.clusters import Clusters
+from harmony.config import Config
 from harmony.measured import measured
 from harmony.tables import Bool, Float32, Int32
 from harmony.token_kernels import JOB_COLUMNS, SERVER_COLUMNS
@@ -38,6 +39,16 @@ class Scene(NamedTuple):
     def rows(self, chosen: Int32) -> Scene:
         """Some of the observations."""
         return Scene(*(column[chosen] for column in self))
+
+    def trimmed(self) -> Scene:
+        """The same without rows that no observation has a job in."""
+        most = int(self.is_job.sum(axis=1).max())
+        return self._replace(
+            job=self.job[:, :most],
+            is_job=self.is_job[:, :most],
+            beside=self.beside[:, :most, :most],
+            holds=self.holds[:, :, :most],
+        )
 
 
 class Running(NamedTuple):
@@ -98,9 +109,9 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
     return found
 
 
-def most_rows(clusters: Clusters) -> int:
-    """N that suffices for any state of these clusters."""
-    return 1 + clusters.config.most_running + WAITING_ROWS
+def most_rows(config: Config) -> int:
+    """N that suffices for any state of such a cluster."""
+    return 1 + config.most_running + WAITING_ROWS
 
 
 def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:

@@ -18,9 +18,9 @@ from deeprm.errors import DeepRmError
 from deeprm.figures import FIGURES
 from deeprm.models import load_model, new_network, save_model
 from deeprm.plots import DRAWN
-from rl.statistics import difference_percent, mean_of
 from deeprm.study import Models, Training, gather, trainings
 from deeprm.training_config import TrainConfig
+from rl.statistics import difference_percent, mean_of
 
 QUICK = ("job_sets=2", "episodes=2", "validation_sets=2", "validate_every=1", "imitation=0")
 
