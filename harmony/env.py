@@ -6,7 +6,7 @@ works everywhere and ``gymnasium.make("harmony/Harmony-v0")`` after the import.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import gymnasium
 import numpy as np
@@ -108,7 +108,7 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
         self.config = found if arrivals is None else found.arriving(arrivals)
         self.render_mode = render_mode
         rows, servers = most_rows(self.config), self.config.servers
-        self.observation_space = spaces.Dict(
+        self._space = spaces.Dict(
             {
                 "job": spaces.Box(0.0, 10.0, (rows, job_columns()), np.float32),
                 "is_job": spaces.MultiBinary(rows),
@@ -117,6 +117,7 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
                 "holds": spaces.MultiBinary((servers, rows)),
             }
         )
+        self.observation_space = cast("spaces.Space[Observation]", self._space)
         self.action_space = spaces.Discrete(self.config.actions)
         self._seed: int | None = None
         self._number = 0
@@ -190,12 +191,12 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
         if clusters.over[0]:
             return {
                 name: np.zeros(space.shape, space.dtype)
-                for name, space in self.observation_space.spaces.items()
+                for name, space in self._space.spaces.items()
             }
         scene = see(clusters, _ONLY, most_rows(self.config))
         return {
             name: getattr(scene, name)[0].astype(space.dtype)
-            for name, space in self.observation_space.spaces.items()
+            for name, space in self._space.spaces.items()
         }
 
     def _legal(self, clusters: Clusters) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from files.reading import read_json
 from harmony.config import Config
 from harmony.errors import HarmonyError
 from harmony.measured import measured, types
-from harmony.tables import Float64, Int32, Jobs
+from harmony.tables import Float64, Int32, Jobs, Types
 
 _SHORTEST = 0.05
 """of the median"""
@@ -103,8 +103,15 @@ def _draw(config: Config, rng: np.random.Generator) -> Jobs:
     ps = np.where(rng.random(count) < config.all_reduce_share, 0, ps).astype(np.int32)
     time_min = config.median_min * np.exp(config.sigma * rng.standard_normal(count))
     time_min = np.clip(time_min, _SHORTEST * config.median_min, config.longest_min)
-    rows = arrival_min, model, workers, ps, time_min * _alone(config, model, workers, ps)
-    return Jobs(np.array([count], np.int32), *(row[None] for row in rows))
+    epochs = time_min * _alone(config, model, workers, ps)
+    return Jobs(
+        np.array([count], np.int32),
+        arrival_min[None],
+        model[None],
+        workers[None],
+        ps[None],
+        epochs[None],
+    )
 
 
 def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:
@@ -115,7 +122,7 @@ def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:
 
 
 @cache
-def _types(most: int, servers: int):  # noqa: ANN202
+def _types(most: int, servers: int) -> Types:
     return types(most, most, servers)
 
 
@@ -131,7 +138,7 @@ def _arrivals(config: Config, rng: np.random.Generator) -> Float64:
     first = int(rng.integers(len(times)))
     gaps = np.diff(times, prepend=0.0)
     taken = np.take(gaps, np.arange(first, first + config.jobs), mode="wrap")
-    return np.cumsum(taken) * (len(times) / times[-1]) / config.per_min
+    return np.asarray(np.cumsum(taken) * (len(times) / times[-1]) / config.per_min)
 
 
 @cache

@@ -38,7 +38,7 @@ class Learned:
         """(n,) actions."""
         log_prob = log_probabilities(self.network, see(clusters, rows))
         if self._greedy:
-            return log_prob.argmax(axis=1).astype(np.int32)
+            return np.asarray(log_prob.argmax(axis=1).astype(np.int32))
         return drawn(np.exp(log_prob), draws.next(rows))
 
 
@@ -51,7 +51,8 @@ def log_probabilities(network: PolicyNetwork, scene: Scene) -> Float64:
 def drawn(probability: Float64, chance: Float64) -> Int32:
     """(n,) columns of (n, A) probabilities, picked by (n,) numbers in [0, 1)."""
     total = np.cumsum(probability, axis=1)
-    return (total <= (chance * total[:, -1])[:, None]).sum(axis=1).astype(np.int32)
+    passed = total <= (chance * total[:, -1])[:, None]
+    return np.asarray(passed.sum(axis=1).astype(np.int32))
 
 
 class PredictedSpeeds:

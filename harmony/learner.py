@@ -117,7 +117,7 @@ class HarmonyLearner:
         """
         config = self._config
         scheduler = Learned(self.network.policy, config.cluster)
-        figures = {}
+        figures: dict[str, float] = {}
         for pattern in config.patterns:
             cluster = config.cluster.arriving(pattern)
             count, seed = config.validation_sequences, config.seed

@@ -105,7 +105,7 @@ class PolicyNetwork(nn.Module):
 
     def forward(self, scene: Scene) -> Tensor:
         """(B, 2 M)"""
-        score = self.head(self.representation(scene)).transpose(1, 2).flatten(1)
+        score: Tensor = self.head(self.representation(scene)).transpose(1, 2).flatten(1)
         return score.masked_fill(~torch.from_numpy(scene.allowed), float("-inf"))
 
 

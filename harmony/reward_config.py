@@ -22,7 +22,7 @@ class RewardConfig:
     """states of clusters"""
     held_out: float = 0.1
     """share of them that nothing is learned from"""
-    iterations: int = 20
+    iterations: int = 10
     """passes over the samples"""
     minibatch: int = 32
     """states"""

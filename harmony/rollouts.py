@@ -82,7 +82,16 @@ def _in_order(parts: list[Played]) -> Played:
     """One round after another, made into one episode after another."""
     found = _stacked(parts)
     order = np.argsort(found.episode, kind="stable").astype(np.int32)
-    return Played(found.scene.rows(order), *(column[order] for column in found[1:]))
+    return Played(
+        found.scene.rows(order),
+        found.action[order],
+        found.label[order],
+        found.log_prob[order],
+        found.value[order],
+        found.reward[order],
+        found.passed[order],
+        found.episode[order],
+    )
 
 
 def joined(parts: list[Played]) -> Played:

@@ -61,7 +61,7 @@ def _consolidating(
         room += 1
     there = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
     full = _left_over(rules, types, jobs, state, e, kind, m)
-    return -100.0 * min(there, 1) - 10.0 * room + full
+    return float(-100.0 * min(there, 1) - 10.0 * room + full)
 
 
 @inlined_kernel

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def draw_samples(config: Config, count: int, seed: int) -> Samples:
     return Samples(running, *_joined([part[1:] for part in parts])).rows(order)
 
 
-def _joined(parts: list) -> list:  # noqa: ANN
+def _joined(parts: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 

@@ -80,17 +80,24 @@ class Training(NamedTuple):
             return RewardConfig(cluster=cluster, seed=self.seed)
         if self.kind in ABLATIONS:
             return replace(
-                recipe(cluster=cluster, seed=self.seed, size=SMALL, iterations=60),
+                recipe(cluster=cluster, seed=self.seed, size=SMALL, iterations=20),
                 **{"learning_rate": 5e-4, "final_learning_rate": 1e-4, **ABLATIONS[self.kind]},
             )
         if self.kind in SIZES:
             size = SIZES[self.kind]
-            return TrainConfig(cluster=cluster, seed=self.seed, size=size, iterations=16)
+            return TrainConfig(
+                cluster=cluster, seed=self.seed, size=size, iterations=6, imitation=6
+            )
         if self.kind == "model":
-            return TrainConfig(cluster=cluster, seed=self.seed, iterations=40, world="model")
+            return TrainConfig(cluster=cluster, seed=self.seed, world="model")
         if self.initial is not None:
             return TrainConfig(
-                cluster=cluster, seed=self.seed, iterations=12, imitation=0, initial=True
+                cluster=cluster,
+                seed=self.seed,
+                iterations=8,
+                imitation=0,
+                learning_rate=1e-4,
+                initial=True,
             )
         return TrainConfig(cluster=cluster, seed=self.seed)
 

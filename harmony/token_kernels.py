@@ -27,6 +27,8 @@ from harmony.tables import (
 # After L columns of the type (x): what workers and parameter servers ask for (r), how many are
 # placed (w, p), on how many servers, tasks a server (both of d), and what the job does (u).
 JOB_COLUMNS = 2 * (1 + K) + 2 + 2 + 3
+WAITING_ROWS = 3
+"""jobs behind the present one that are seen"""
 SERVER_COLUMNS = K + 2 + 2 + 2
 """free shares (v), tasks of the present job (its d), tasks of all jobs, what may be put there"""
 
@@ -95,7 +97,7 @@ def read_choices(
         rows: (n,) episodes, each with a job to place.
         allowed: (n, 2 M) as `masks` gives.
         job: (n, N, L + JOB_COLUMNS) the present job first, then those that run, then those that
-            wait, as many as there are rows for.
+            wait, up to WAITING_ROWS.
         is_job: (n, N) which rows are jobs.
         beside: (n, N, N) whether two of them share a server; True for a job itself.
         server: (n, M, SERVER_COLUMNS)
@@ -120,9 +122,10 @@ def read_choices(
                 other = state.running[e, a - 1]
                 if state.placed[e, other, m, WORKER] + state.placed[e, other, m, PS] > 0:
                     holds[i, m, a] = True
+        last = count + WAITING_ROWS
         for w in range(state.waiting_count[e]):
             other = state.waiting[e, w]
-            if other != state.current[e] and count < job.shape[1]:
+            if other != state.current[e] and count < last:
                 _job(rules, types, jobs, state, e, other, 2, job[i, count])
                 is_job[i, count] = True
                 beside[i, count, count] = True

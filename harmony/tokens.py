@@ -14,10 +14,7 @@ from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.measured import measured
 from harmony.tables import Bool, Float32, Int32
-from harmony.token_kernels import JOB_COLUMNS, SERVER_COLUMNS
-
-WAITING_ROWS = 3
-"""jobs behind the present one that are seen"""
+from harmony.token_kernels import JOB_COLUMNS, SERVER_COLUMNS, WAITING_ROWS
 
 
 class Scene(NamedTuple):
@@ -38,7 +35,14 @@ class Scene(NamedTuple):
 
     def rows(self, chosen: Int32) -> Scene:
         """Some of the observations."""
-        return Scene(*(column[chosen] for column in self))
+        return Scene(
+            self.job[chosen],
+            self.is_job[chosen],
+            self.beside[chosen],
+            self.server[chosen],
+            self.holds[chosen],
+            self.allowed[chosen],
+        )
 
     def trimmed(self) -> Scene:
         """The same without rows that no observation has a job in."""
@@ -65,7 +69,9 @@ class Running(NamedTuple):
 
     def rows(self, chosen: Int32) -> Running:
         """Some of the clusters."""
-        return Running(*(column[chosen] for column in self))
+        return Running(
+            self.job[chosen], self.is_job[chosen], self.beside[chosen], self.shape[chosen]
+        )
 
 
 def job_columns() -> int:

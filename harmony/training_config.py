@@ -20,7 +20,7 @@ class TrainConfig:
     """how jobs come in the sequences, in turn"""
     size: Size = field(default_factory=Size)
     seed: int = 0
-    iterations: int = 40
+    iterations: int = 24
     replay: int = 8_192
     """choices that are kept, and drawn from at random; an iteration fills the buffer anew"""
     minibatch: int = 32
@@ -32,8 +32,8 @@ class TrainConfig:
     """whether a value network tells what to expect; else a moving average of the returns"""
     discount: float = 0.9
     """gamma, of rewards, for each interval"""
-    learning_rate: float = 1e-4
-    final_learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
+    final_learning_rate: float = 1e-5
     """the rate falls to it in a straight line"""
     exploration: float = 0.02
     """epsilon: chance of taking the server of bin packing or load balancing; falls to 0"""
@@ -45,7 +45,7 @@ class TrainConfig:
     """lambda, by which later intervals count less in what a choice is credited with; 1: in full"""
     max_norm: float = 1.0
     """of the gradient"""
-    imitation: int = 5
+    imitation: int = 12
     """iterations at the beginning that imitate `schedulers.Lookahead`; 0 in the paper"""
     samples: int = 10_000
     """states whose speeds the teacher's table, or the model, is fitted to"""
@@ -53,7 +53,7 @@ class TrainConfig:
     """where rewards come from: the cluster, or a reward model of it (`reward.safetensors`)"""
     initial: bool = False
     """begin with the weights in the run folder's `initial.safetensors`"""
-    validate_every: int = 5
+    validate_every: int = 4
     """iterations"""
     validation_sequences: int = 20
     """for each pattern; they choose the best weights"""
@@ -97,6 +97,8 @@ def recipe(**changes: Any) -> TrainConfig:
     """
     paper: dict[str, Any] = {
         "imitation": 0,
+        "learning_rate": 1e-4,
+        "final_learning_rate": 1e-4,
         "clip": 0.0,
         "smoothing": 1.0,
         "exploration": 0.5,

@@ -23,7 +23,7 @@ class Draws:
     """
 
     def __init__(self, stream: np.random.SeedSequence, count: int) -> None:
-        self._key = stream.generate_state(count, np.uint64)
+        self._key: NDArray[np.uint64] = stream.generate_state(count, np.uint64).astype(np.uint64)
         self._drawn = np.zeros(count, np.uint64)
 
     def next(self, rows: NDArray[np.int32]) -> Floats:
