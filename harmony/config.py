@@ -133,7 +133,8 @@ class Config:
     def arriving(self, arrivals: Arrivals) -> Config:
         """The same with jobs that come in another way, at the rate that goes with it."""
         rate = self.jobs_per_20_min * RATES[arrivals] / RATES[self.arrivals]
-        return replace(self, arrivals=arrivals, jobs_per_20_min=rate)
+        file = self.arrivals_file if arrivals == "trace" else ""
+        return replace(self, arrivals=arrivals, jobs_per_20_min=rate, arrivals_file=file)
 
     def to_json(self) -> dict[str, Any]:
         """All settings as plain JSON; `settings.build` reads it."""

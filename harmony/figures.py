@@ -150,19 +150,14 @@ def _error_figures(runs: list[list[Float64]]) -> dict[str, Any]:
     """Mean errors and shares within 10 %, over all jobs with their intervals and by type."""
     least = min(len(run[0]) for run in runs)
     overall = np.stack([run[0][:least] for run in runs])
+    by_kind = [np.concatenate(k) for k in zip(*(run[1:] for run in runs), strict=True)]
     return {
         "error": mean_of(overall).to_json(),
         "close": mean_of((overall < CLOSE).astype(float)).to_json(),
-        "error_by_model": [float(np.mean([one.mean() for one in k])) for k in _by_kind(runs)],
-        "close_by_model": [
-            float(np.mean([(one < CLOSE).mean() for one in k])) for k in _by_kind(runs)
-        ],
+        "error_by_model": [float(one.mean()) for one in by_kind],
+        "close_by_model": [float((one < CLOSE).mean()) for one in by_kind],
         "trainings": len(runs),
     }
-
-
-def _by_kind(runs: list[list[Float64]]) -> list[tuple[Float64, ...]]:
-    return list(zip(*(run[1:] for run in runs), strict=True))
 
 
 def figure_15(bench: Bench) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def asked(
     return float(units / rules.capacity[resource])
 
 
-@inlined_kernel
+@kernel
 def _lost(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, m: int, weights: Float64
 ) -> float:
@@ -118,7 +118,7 @@ def _lost(
     return total
 
 
-@inlined_kernel
+@kernel
 def _worth(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, empty_worth: float
 ) -> float:
@@ -153,7 +153,7 @@ def _fullest(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind:
     return found
 
 
-@inlined_kernel
+@kernel
 def _lookahead(
     rules: Rules,
     types: Types,
@@ -181,7 +181,7 @@ def _lookahead(
     return -worth
 
 
-@inlined_kernel
+@kernel
 def _cost(
     rule: int,
     rules: Rules,
@@ -215,7 +215,7 @@ def _cost(
     return cost
 
 
-@inlined_kernel
+@kernel
 def choose(
     rule: int,
     rules: Rules,

@@ -62,7 +62,7 @@ def take_back(types: Types, jobs: Jobs, state: State, e: int, job: int, kind: in
         state.free[e, m, k] += types.demand[model, kind, k]
 
 
-@inlined_kernel
+@kernel
 def is_allowed(types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int) -> bool:
     """Whether the present job has such a task left, room for it there, and for the rest after."""
     job = state.current[e]
@@ -126,7 +126,7 @@ def _train(jobs: Jobs, state: State, e: int, passed_min: float) -> float:
     return total
 
 
-@inlined_kernel
+@kernel
 def _run(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> float:
     """One interval, from completion to completion; gives its reward."""
     s = state.jobs_of[e]
@@ -165,7 +165,7 @@ def _next_waiting(state: State, e: int) -> int:
     return found
 
 
-@inlined_kernel
+@kernel
 def _until_choice(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, reward: Float64, passed: Int32
 ) -> None:

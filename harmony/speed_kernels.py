@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harmony.compile import inlined_kernel
+from harmony.compile import inlined_kernel, kernel
 from harmony.tables import ANALYTIC, MEASURED_WORST, PS, WORKER, Jobs, K, Rules, State, Types
 
 _CORES, _NETWORK = 1, K - 1
@@ -138,7 +138,7 @@ def speed_of(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: 
     return speed_alone(types, jobs, state, e, job) * _beside(rules, types, jobs, state, e, job)
 
 
-@inlined_kernel
+@kernel
 def find_speeds(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> None:
     """Write the speed of every running job."""
     for i in range(state.running_count[e]):

@@ -5,7 +5,7 @@ Letters: n observations, N rows of jobs, M servers, L types of job.
 
 from __future__ import annotations
 
-from harmony.compile import inlined_kernel, kernel
+from harmony.compile import kernel
 from harmony.rule_kernels import asked
 from harmony.speed_kernels import find_speeds, shares_server, speed_alone
 from harmony.tables import (
@@ -33,7 +33,7 @@ SERVER_COLUMNS = K + 2 + 2 + 2
 """free shares (v), tasks of the present job (its d), tasks of all jobs, what may be put there"""
 
 
-@inlined_kernel
+@kernel
 def _job(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: int, role: int, row: Float32
 ) -> None:
@@ -61,7 +61,7 @@ def _job(
     row[at + 4 + role] = 1.0
 
 
-@inlined_kernel
+@kernel
 def _server(rules: Rules, state: State, e: int, m: int, allowed: Bool, row: Float32) -> None:
     job = state.current[e]
     for k in range(K):
