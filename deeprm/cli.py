@@ -18,6 +18,8 @@ from rl.command import (
     change_setting,
     one_line_errors,
     run_and_tell,
+    train_named,
+    write_figures,
 )
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
@@ -83,16 +85,8 @@ def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
     Example: deeprm study --out runs/deeprm --only paper-70-0
     """
     from deeprm.study import trainings
-    from rl.loop import StopReason
 
-    known = {one.name: one for one in trainings()}
-    unknown = [name for name in only if name not in known]
-    if unknown:
-        raise DeepRmError(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
-    for name in only or known:
-        click.echo(name, err=True)
-        if _run(known[name].open(out), minutes) is StopReason.SIGNAL:
-            return
+    train_named(trainings(), only, lambda one: _run(one.open(out), minutes), DeepRmError)
 
 
 @main.command()
@@ -122,15 +116,13 @@ def reproduce(out: Path, only: tuple[str, ...], sets: int, models: Path | None) 
     from deeprm.figures import Bench
     from deeprm.plots import draw
     from deeprm.study import Models
-    from files.writing import write_json
 
-    out.mkdir(parents=True, exist_ok=True)
     bench = Bench(Models(models), sets)
-    for name in only or FIGURES:
-        found = MEASURED[name](bench)
-        path = out / f"{name}.json"
-        write_json(path, {"job_sets": sets, **found}, DeepRmError)
-        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
+
+    def measure(name: str) -> dict[str, Any]:
+        return {"job_sets": sets, **MEASURED[name](bench)}
+
+    write_figures(only or FIGURES, measure, draw, out, DeepRmError)
 
 
 @main.command()

@@ -19,6 +19,8 @@ from rl.command import (
     change_setting,
     one_line_errors,
     run_and_tell,
+    train_named,
+    write_figures,
 )
 
 FIGURES = ("figure10", "figure12", "figure13", "figure14", "figure15", "table2")
@@ -93,16 +95,8 @@ def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
     Example: harmony study --out runs/harmony --only policy-6-0
     """
     from harmony.study import trainings
-    from rl.loop import StopReason
 
-    known = {one.name: one for one in trainings()}
-    unknown = [name for name in only if name not in known]
-    if unknown:
-        raise HarmonyError(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
-    for name in only or known:
-        click.echo(name, err=True)
-        if _run(known[name].open(out), minutes) is StopReason.SIGNAL:
-            return
+    train_named(trainings(), only, lambda one: _run(one.open(out), minutes), HarmonyError)
 
 
 @main.command()
@@ -126,19 +120,17 @@ def reproduce(out: Path, only: tuple[str, ...], sequences: int, models: Path | N
 
     Example: harmony reproduce --out figures
     """
-    from files.writing import write_json
     from harmony.figures import FIGURES as MEASURED
     from harmony.figures import Bench
     from harmony.plots import draw
     from harmony.study import Models
 
-    out.mkdir(parents=True, exist_ok=True)
     bench = Bench(Models(models), sequences)
-    for name in only or FIGURES:
-        found = MEASURED[name](bench)
-        path = out / f"{name}.json"
-        write_json(path, {"sequences": sequences, **found}, HarmonyError)
-        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
+
+    def measure(name: str) -> dict[str, Any]:
+        return {"sequences": sequences, **MEASURED[name](bench)}
+
+    write_figures(only or FIGURES, measure, draw, out, HarmonyError)
 
 
 @main.command()

@@ -10,13 +10,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from files.reading import read_bytes
 from files.settings import build
-from files.writing import write_whole
 from harmony.config import CONFIGS
 from harmony.errors import HarmonyError
 from harmony.models import described, load_model, load_reward_model
@@ -24,7 +23,8 @@ from harmony.network import ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
 from harmony.session import MODEL, AnyConfig, new_run
 from harmony.training_config import TrainConfig, recipe
-from rl.run_folder import RunFolder, read_run
+from rl.run_folder import RunFolder
+from rl.session import gather_models
 
 SEEDS = (0, 1, 2)
 SMALL = Size(width=32)
@@ -171,16 +171,11 @@ def gather(runs: Path, out: Path) -> list[str]:
     Raises:
         HarmonyError: there is none, or one was trained otherwise.
     """
-    found = [one for one in trainings() if (runs / one.name / MODEL).is_file()]
-    if not found:
-        raise HarmonyError(f"{runs}: holds no run of the study, such as {trainings()[0].name}")
-    out.mkdir(parents=True, exist_ok=True)
-    for one in found:
-        folder = runs / one.name
-        config, recorded = one.config(), read_run(folder).config
-        known = build(type(config), recorded.get("config", {}), HarmonyError)
-        if recorded.get("kind") != described(config)["kind"] or known != config:
-            raise HarmonyError(f"{folder}: was not trained as the study says")
-        content = read_bytes(folder / MODEL, HarmonyError)
-        write_whole(out / f"{one.name}.safetensors", content, HarmonyError)
-    return [one.name for one in found]
+    planned = {one.name: partial(_is_of, one) for one in trainings()}
+    return gather_models(runs, out, planned, MODEL, HarmonyError)
+
+
+def _is_of(one: Training, recorded: dict[str, Any]) -> bool:
+    config = one.config()
+    known = build(type(config), recorded.get("config", {}), HarmonyError)
+    return recorded.get("kind") == described(config)["kind"] and known == config

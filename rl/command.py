@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from files.names import one_line
 from files.reading import parse_toml
+from files.writing import write_json
 from rl.errors import RunError
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 MINUTES = click.FloatRange(min=0, min_open=True)
+
+
+class Named(Protocol):
+    """A training of a study."""
+
+    @property
+    def name(self) -> str:
+        """of its run folder and its model"""
+        ...
+
+
+N = TypeVar("N", bound=Named)
 
 
 class Refused(click.ClickException):
@@ -80,3 +93,49 @@ def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: s
             f"model: {folder.path / model}"
         )
         return result.reason
+
+
+def train_named(
+    trainings: Sequence[N], only: Sequence[str], train: Callable[[N], Any], error: type[ValueError]
+) -> None:
+    """Train some of a study, or all of it, until one is asked to stop.
+
+    Args:
+        trainings: all, in order.
+        only: names; none: all.
+        train: trains one, and gives the reason why it stopped.
+        error: raised where a name is unknown.
+
+    Raises:
+        ValueError: (`error`) so it is.
+    """
+    from rl.loop import StopReason
+
+    known = {one.name: one for one in trainings}
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise error(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
+    for name in only or known:
+        click.echo(name, err=True)
+        if train(known[name]) is StopReason.SIGNAL:
+            return
+
+
+def write_figures(
+    names: Sequence[str],
+    measure: Callable[[str], dict[str, Any]],
+    draw: Callable[[str, dict[str, Any], Path], list[Path]],
+    out: Path,
+    error: type[ValueError],
+) -> None:
+    """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
+
+    Raises:
+        ValueError: (`error`) a file cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        found = measure(name)
+        path = out / f"{name}.json"
+        write_json(path, found, error)
+        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))

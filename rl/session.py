@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from files.reading import read_bytes
+from files.writing import write_whole
 from rl.checkpoint import load_tensors
 from rl.learner import Learner, LoopSettings, Observer
 from rl.loop import TrainingResult, train
-from rl.run_folder import RunFolder
+from rl.run_folder import RunFolder, read_run
 from rl.tensorboard import TensorBoardLog
 
 Save = Callable[[Mapping[str, Tensor], Mapping[str, object]], None]
@@ -50,3 +54,37 @@ def train_and_save(
     }
     save(weights, card)
     return result
+
+
+def gather_models(
+    runs: Path,
+    out: Path,
+    planned: Mapping[str, Callable[[dict[str, Any]], bool]],
+    model: str,
+    error: type[ValueError],
+) -> list[str]:
+    """Copy the models of a study's runs, finished or not, into a folder.
+
+    Args:
+        runs: a folder of run folders.
+        out: where to; made if it is not there.
+        planned: by the name of each run of the study, whether a recorded configuration is its.
+        model: name of the file in a run folder.
+        error: raised where there is none, or one was trained otherwise.
+
+    Returns:
+        the names of the runs that had a model.
+
+    Raises:
+        ValueError: (`error`) so it is.
+    """
+    found = [name for name in planned if (runs / name / model).is_file()]
+    if not found:
+        raise error(f"{runs}: holds no run of the study, such as {next(iter(planned))}")
+    out.mkdir(parents=True, exist_ok=True)
+    for name in found:
+        if not planned[name](read_run(runs / name).config):
+            raise error(f"{runs / name}: was not trained as the study says")
+        content = read_bytes(runs / name / model, error)
+        write_whole(out / f"{name}.safetensors", content, error)
+    return found
