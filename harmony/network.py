@@ -133,10 +133,14 @@ class ActorCritic(nn.Module):
 
 
 class RewardModel(nn.Module):
-    """Epochs a minute of all jobs that run, at once: the logarithm is what the layers give.
+    r"""Epochs a minute of all jobs that run, at once.
 
-    Batch normalisation is that of the embedding, over rows that are jobs. Source: Harmony, section
-    V-C, figure 9.
+    .. math:: \log v_n = a_n + k_n b_n
+
+    with two outputs for each job and the number k of jobs that share a server with it: attention
+    gives means over those, and what each of them costs adds up. Batch normalisation is that of the
+    embedding, over rows that are jobs. Source: Harmony, section V-C, figure 9, which has one
+    output.
     """
 
     def __init__(self, size: Size) -> None:
@@ -145,7 +149,7 @@ class RewardModel(nn.Module):
         self.job = nn.Linear(job_columns(), size.width)
         self.norm = nn.BatchNorm1d(size.width)
         self.encoder = _encoder(size)
-        self.head = nn.Linear(size.width, 1)
+        self.head = nn.Linear(size.width, 2)
 
     def forward(self, running: Running) -> Tensor:
         """(B, N) epochs a minute; rows without a job have numbers that mean nothing."""
@@ -155,5 +159,7 @@ class RewardModel(nn.Module):
         normal[is_job] = self.norm(embedded[is_job]).relu()
         beside = torch.from_numpy(running.beside) | torch.eye(is_job.shape[1], dtype=torch.bool)
         mask = attention_mask(beside, is_job, self._heads)
-        found: Tensor = self.head(self.encoder(normal, mask=mask)).squeeze(2).exp()
+        base, each = self.head(self.encoder(normal, mask=mask)).unbind(2)
+        neighbours = beside.sum(2) - 1
+        found: Tensor = (base + neighbours * each).exp()
         return found

@@ -42,8 +42,9 @@ def _named(axes: Axes, names: list[str], label: str) -> None:
 
 def _patterns(found: Found) -> Figure:
     """One panel for each group of the figure, one colour for each pattern of arrival."""
-    figure, axes_of = panels(len(found))
-    for axes, (group, patterns) in zip(axes_of, found.items(), strict=True):
+    groups = {name: found[name] for name in ("patterns", "worst", "analytic") if name in found}
+    figure, axes_of = panels(len(groups))
+    for axes, (group, patterns) in zip(axes_of, groups.items(), strict=True):
         for number, (pattern, entries) in enumerate(patterns.items()):
             _bars(axes, entries, 0.27 * (number - 1), 0.27, pattern)
         _named(axes, list(next(iter(patterns.values()))), "average completion time, intervals")
@@ -80,7 +81,7 @@ def _figure_13(found: Found) -> Figure:
 
 def _variants(found: Found) -> Figure:
     figure, (axes,) = panels(1)
-    (entries,) = found.values()
+    entries = found["rows"] if "rows" in found else found["sizes"]
     _bars(axes, entries, 0.0, 0.7, None)
     _named(axes, list(entries), "average completion time, intervals")
     return figure
