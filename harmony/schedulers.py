@@ -119,13 +119,13 @@ class Tiresias(_Rule):
 
     Placements are fixed and jobs are not preempted here, so that a waiting job has attained no
     service: least attained service (`las`) is the order of arrival, and the 2D Gittins index
-    (`gittins`) goes by the service, GPUs times minutes, of earlier jobs with as many GPUs.
+    (`gittins`) goes by the service, GPUs times minutes alone, of earlier jobs with as many GPUs:
+    those of 20 sequences that no figure is measured on.
 
     Args:
         config: the cluster.
         index: "gittins" or "las".
         threshold: models whose largest tensor has at least this share are consolidated.
-        history: earlier jobs, which have run alone; 20 sequences that no figure is measured on.
     """
 
     number = TIRESIAS
