@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +9,39 @@ import click
 
 from deeprm.config import CONFIGS
 from deeprm.errors import DeepRmError
-from files.names import one_line
-from files.reading import parse_toml
 from files.settings import build
-from rl.errors import RunError
+from rl.command import (
+    FILE,
+    FOLDER,
+    MINUTES,
+    OLD_FOLDER,
+    change_setting,
+    one_line_errors,
+    run_and_tell,
+    train_named,
+    write_figures,
+)
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
 FIGURES = ("figure4", "figure5", "figure6", "figure7", "sizes")
-_FOLDER = click.Path(file_okay=False, path_type=Path)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-class _Refused(click.ClickException):
-    """One line and exit code 2 in place of a traceback."""
-
-    exit_code = 2
-
-
-class _OneLineErrors(click.Group):
-    """A group in which what breaks a rule ends in one line on stderr and exit code 2."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _one_line():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except (DeepRmError, RunError) as error:
-        raise _Refused(one_line(str(error))) from error
-
-
-@click.group(cls=_OneLineErrors)
+@click.group(cls=one_line_errors(DeepRmError))
 @click.version_option(package_name="decima-scheduler")
 def main() -> None:
     """DeepRM: learn to pack jobs that need several resources (HotNets 2016)."""
 
 
 @main.command()
-@click.option("--out", required=True, type=_FOLDER, help="Run folder.")
+@click.option("--out", required=True, type=FOLDER, help="Run folder.")
 @click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
 @click.option("--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True)
 @click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own.")
 @click.option("--objective", type=click.Choice(OBJECTIVES), default="slowdown", show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
-@click.option("--initial", type=_FILE, help="A model whose weights to begin with.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option("--initial", type=FILE, help="A model whose weights to begin with.")
+@click.option("--minutes", type=MINUTES, help="Stop after so long.")
 def train(
     out: Path,
     resume: bool,
@@ -90,13 +71,13 @@ def train(
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
     table: dict[str, Any] = {"cluster": config.to_json(), "objective": objective, "seed": seed}
     for change in changes:
-        _apply(table, change)
+        change_setting(table, change, ("cluster",), DeepRmError)
     _run(new_run(out, build(TrainConfig, table, DeepRmError), initial), minutes)
 
 
 @main.command()
-@click.option("--out", required=True, type=_FOLDER, help="A folder for the run folders.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Of each training.")
+@click.option("--out", required=True, type=FOLDER, help="A folder for the run folders.")
+@click.option("--minutes", type=MINUTES, help="Of each training.")
 @click.option("--only", multiple=True, help="Name of a training, as paper-70-0.")
 def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
     """Train all policies of the figures, one after another; goes on where it was stopped.
@@ -104,21 +85,13 @@ def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
     Example: deeprm study --out runs/deeprm --only paper-70-0
     """
     from deeprm.study import trainings
-    from rl.loop import StopReason
 
-    known = {one.name: one for one in trainings()}
-    unknown = [name for name in only if name not in known]
-    if unknown:
-        raise DeepRmError(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
-    for name in only or known:
-        click.echo(name, err=True)
-        if _run(known[name].open(out), minutes) is StopReason.SIGNAL:
-            return
+    train_named(trainings(), only, lambda one: _run(one.open(out), minutes), DeepRmError)
 
 
 @main.command()
-@click.argument("runs", type=_OLD_FOLDER)
-@click.option("--out", required=True, type=_FOLDER, help="Folder of models.")
+@click.argument("runs", type=OLD_FOLDER)
+@click.option("--out", required=True, type=FOLDER, help="Folder of models.")
 def gather(runs: Path, out: Path) -> None:
     """Copy the models of a study, and the learning curves at 70 %, for `reproduce --models`."""
     from deeprm.study import gather as gather_models
@@ -128,10 +101,10 @@ def gather(runs: Path, out: Path) -> None:
 
 
 @main.command()
-@click.option("--out", required=True, type=_FOLDER, help="Folder for JSON, SVG and PNG.")
+@click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
 @click.option("--only", multiple=True, type=click.Choice(FIGURES), help="Default: all.")
 @click.option("--sets", default=100, show_default=True, type=click.IntRange(min=1))
-@click.option("--models", type=_OLD_FOLDER, help="Models other than those in the package.")
+@click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
 def reproduce(out: Path, only: tuple[str, ...], sets: int, models: Path | None) -> None:
     """Measure and draw figures 4 to 7 of the paper, on job sets that no training has seen.
 
@@ -143,19 +116,17 @@ def reproduce(out: Path, only: tuple[str, ...], sets: int, models: Path | None) 
     from deeprm.figures import Bench
     from deeprm.plots import draw
     from deeprm.study import Models
-    from files.writing import write_json
 
-    out.mkdir(parents=True, exist_ok=True)
     bench = Bench(Models(models), sets)
-    for name in only or FIGURES:
-        found = MEASURED[name](bench)
-        path = out / f"{name}.json"
-        write_json(path, {"job_sets": sets, **found}, DeepRmError)
-        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
+
+    def measure(name: str) -> dict[str, Any]:
+        return {"job_sets": sets, **MEASURED[name](bench)}
+
+    write_figures(only or FIGURES, measure, draw, out, DeepRmError)
 
 
 @main.command()
-@click.argument("models", nargs=-1, type=_FILE)
+@click.argument("models", nargs=-1, type=FILE)
 @click.option("--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True)
 @click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own.")
 @click.option("--objective", type=click.Choice(OBJECTIVES), default="slowdown", show_default=True)
@@ -186,7 +157,7 @@ def evaluate(
 @click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own.")
 @click.option("--step", default=25, show_default=True, help="Show the first state at or after it.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--model", type=_FILE)
+@click.option("--model", type=FILE)
 def show(
     output: Path, cluster: str, load: float | None, step: int, seed: int, model: Path | None
 ) -> None:
@@ -203,32 +174,8 @@ def show(
 def _run(opened: Any, minutes: float | None) -> Any:
     """Train in a run folder, tell how it ended, and give back why."""
     from deeprm.session import MODEL, run_training
-    from rl.progress import RichProgress, duration_text
 
-    with opened as folder:
-        limit_s = None if minutes is None else minutes * 60
-        result = run_training(folder, time_limit_s=limit_s, observers=(RichProgress(),))
-        state = result.state
-        best = "none yet" if state.best_score is None else f"{state.best_score:.4g}"
-        click.echo(
-            f"{result.reason.value} after {state.next_iteration} iterations, "
-            f"{duration_text(state.elapsed_s)} of training; best validation {best}; "
-            f"model: {folder.path / MODEL}"
-        )
-        return result.reason
-
-
-def _apply(table: dict[str, Any], change: str) -> None:
-    """Take one `--set` into the table of settings."""
-    label, equals, text = change.partition("=")
-    *sections, key = label.strip().split(".")
-    if not equals or not key or sections not in ([], ["cluster"]):
-        raise DeepRmError(f"--set {change!r:.60}: expected KEY=VALUE or cluster.KEY=VALUE")
-    try:
-        value = parse_toml(f"value = {text}", "--set")["value"]
-    except ValueError:
-        value = text.strip()
-    (table["cluster"] if sections else table)[key] = value
+    return run_and_tell(opened, minutes, run_training, MODEL)
 
 
 if __name__ == "__main__":

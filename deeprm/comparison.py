@@ -18,7 +18,7 @@ from deeprm.models import load_model
 from deeprm.objectives import Objective
 from deeprm.render import rgb
 from deeprm.schedulers import SJF, Draws, Scheduler
-from deeprm.statistics import difference_percent, mean_of
+from rl.statistics import difference_percent, mean_of
 
 TUNING_SETS = 200
 

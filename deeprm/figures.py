@@ -19,10 +19,10 @@ from deeprm.jobs import Purpose, draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import Model
 from deeprm.objectives import Objective
-from deeprm.statistics import difference_percent, mean_of
 from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
 from deeprm.tables import Bool, Float64, Int32, Jobs
 from deeprm.training_config import ObjectiveName
+from rl.statistics import difference_percent, mean_of
 
 SEED = 2016
 """of job sets and choices; trainings have theirs"""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # no window, wherever it runs
-
-from matplotlib import pyplot
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from rl.drawing import Found, errors, panels, write_figure
 
 LABELS = {"tetris": "Tetris*", "sjf": "SJF", "packer": "Packer", "random": "random"}
 COLOURS = {
@@ -22,42 +17,21 @@ COLOURS = {
     "packer": "tab:red",
     "random": "tab:gray",
 }
-_DPI = 110
-Found = Mapping[str, Any]
 
 
 def draw(name: str, found: Found, out: Path) -> list[Path]:
     """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`."""
-    figure = DRAWN[name](found)
-    paths = [out / f"{name}.{ending}" for ending in ("svg", "png")]
-    for path in paths:
-        figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
-    return paths
-
-
-def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    figure, axes = pyplot.subplots(
-        1, count, figsize=(4.6 * count, 3.6), squeeze=False, layout="constrained"
-    )
-    return figure, axes[0]
-
-
-def _errors(entries: Sequence[Found]) -> list[list[float]]:
-    """Lengths of error bars below and above the means."""
-    low = [entry["mean"] - entry["ci95"][0] for entry in entries]
-    high = [entry["ci95"][1] - entry["mean"] for entry in entries]
-    return [[max(0.0, one) for one in low], [max(0.0, one) for one in high]]
+    return write_figure(DRAWN[name](found), name, out)
 
 
 def _figure_4(found: Found) -> Figure:
-    figure, (axes,) = _panels(1)
+    figure, (axes,) = panels(1)
     for name, colour in COLOURS.items():
         loads = [int(load) for load, entry in found["loads"].items() if name in entry]
         entries = [found["loads"][str(load)][name] for load in loads]
         means = [entry["mean"] for entry in entries]
         label = LABELS.get(name, "DeepRM")
-        axes.errorbar(loads, means, _errors(entries), label=label, color=colour, capsize=2, lw=1.2)
+        axes.errorbar(loads, means, errors(entries), label=label, color=colour, capsize=2, lw=1.2)
     axes.set(xlabel="load in percent", ylabel="average slowdown", ylim=(0, None))
     axes.legend()
     return figure
@@ -70,20 +44,20 @@ def _figure_5(found: Found) -> Figure:
         "utilisation": "utilisation while jobs arrive",
         "makespan": "makespan, steps",
     }
-    figure, panels = _panels(len(units))
-    for axes, (measure, label) in zip(panels, units.items(), strict=True):
+    figure, axes_of = panels(len(units))
+    for axes, (measure, label) in zip(axes_of, units.items(), strict=True):
         entries = found["measures"][measure]
         names = [LABELS.get(name, name.replace("deeprm", "DeepRM")) for name in entries]
         colours = [COLOURS.get(name, COLOURS["deeprm"]) for name in entries]
         means = [entry["mean"] for entry in entries.values()]
-        axes.barh(names, means, xerr=_errors(list(entries.values())), color=colours, capsize=2)
+        axes.barh(names, means, xerr=errors(list(entries.values())), color=colours, capsize=2)
         axes.invert_yaxis()
         axes.set(xlabel=label)
     return figure
 
 
 def _figure_6(found: Found) -> Figure:
-    figure, (slowdown, reward) = _panels(2)
+    figure, (slowdown, reward) = panels(2)
     for number, rows in enumerate(found["curves"].values()):
         checked = [row for row in rows if "slowdown" in row]
         at = [row["iteration"] + 1 for row in checked]
@@ -107,7 +81,7 @@ def _figure_6(found: Found) -> Figure:
 
 
 def _figure_7(found: Found) -> Figure:
-    figure, (withheld, slowdown) = _panels(2)
+    figure, (withheld, slowdown) = panels(2)
     if "slowdown" not in found:
         return figure
     counts = found["withheld_jobs_by_duration"]
@@ -120,7 +94,7 @@ def _figure_7(found: Found) -> Figure:
         at = [shift, 1 + shift]
         means = [entry["mean"] for entry in entries]
         label = LABELS.get(name, "DeepRM")
-        slowdown.bar(at, means, 0.36, yerr=_errors(entries), color=COLOURS[name], label=label)
+        slowdown.bar(at, means, 0.36, yerr=errors(entries), color=COLOURS[name], label=label)
     slowdown.set_xticks([0, 1], ["small jobs", "large jobs"])
     slowdown.set(ylabel="average slowdown")
     slowdown.legend()
@@ -128,13 +102,13 @@ def _figure_7(found: Found) -> Figure:
 
 
 def _sizes(found: Found) -> Figure:
-    figure, (axes,) = _panels(1)
+    figure, (axes,) = panels(1)
     for name, colour in COLOURS.items():
         times = [size for size, entry in found["sizes"].items() if name in entry]
         entries = [found["sizes"][size][name] for size in times]
         means = [entry["mean"] for entry in entries]
         label = LABELS.get(name, "DeepRM on numbers")
-        axes.errorbar(times, means, _errors(entries), label=label, color=colour, capsize=2, lw=1.2)
+        axes.errorbar(times, means, errors(entries), label=label, color=colour, capsize=2, lw=1.2)
     axes.set(xlabel="size of the cluster (trained at 1)", ylabel="average slowdown", ylim=(0, None))
     axes.legend()
     return figure

@@ -1,29 +1,10 @@
-"""How the heuristics choose, and random numbers that belong to one choice."""
+"""How the heuristics choose."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from deeprm.compile import inlined_kernel, kernel
 from deeprm.sim_kernels import delay
-from deeprm.tables import NONE, VOID, Bool, Float64, Int32, Jobs, Rules, State, UInt64
-
-# Odd constants of splitmix64 (Steele, Lea, Flood 2014).
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_SHARE = 2.0**-53
-
-
-@kernel
-def uniform(key: UInt64, counter: Int32, found: Float64) -> None:
-    """Write (n,) numbers in [0, 1) that depend on (n,) keys and (n,) counters alone."""
-    for i in range(len(key)):
-        bits = key[i] + np.uint64(counter[i] + 1) * _GAMMA
-        bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
-        bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-        bits = bits ^ (bits >> np.uint64(31))
-        found[i] = np.float64(bits >> np.uint64(11)) * _SHARE
+from deeprm.tables import NONE, VOID, Bool, Float64, Int32, Jobs, Rules, State
 
 
 @inlined_kernel

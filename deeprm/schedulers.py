@@ -13,14 +13,15 @@ from typing import Protocol
 
 import numpy as np
 
+import rl.draws
 from deeprm import rule_kernels
 from deeprm.episodes import Episodes, Steps
 from deeprm.errors import DeepRmError
 from deeprm.jobs import Purpose, seed_of
-from deeprm.tables import Float64, Int32, UInt64
+from deeprm.tables import Int32
 
 
-class Draws:
+class Draws(rl.draws.Draws):
     """Random numbers for choices: the k-th of an episode is the same whoever plays beside it.
 
     Args:
@@ -30,16 +31,7 @@ class Draws:
     """
 
     def __init__(self, seed: int, count: int, *which: int) -> None:
-        keys = seed_of(seed, Purpose.ACTIONS, *which).generate_state(count, np.uint64)
-        self._key: UInt64 = keys.astype(np.uint64)
-        self._drawn = np.zeros(count, np.int32)
-
-    def next(self, rows: Int32) -> Float64:
-        """(n,) numbers in [0, 1) for the episodes `rows`."""
-        found = np.empty(len(rows))
-        rule_kernels.uniform(self._key[rows], self._drawn[rows], found)
-        self._drawn[rows] += 1
-        return found
+        super().__init__(seed_of(seed, Purpose.ACTIONS, *which), count)
 
 
 class Scheduler(Protocol):

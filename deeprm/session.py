@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from deeprm.errors import DeepRmError
@@ -13,11 +14,10 @@ from deeprm.training_config import TrainConfig
 from files.reading import read_bytes
 from files.settings import build
 from files.writing import write_whole
-from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
-from rl.loop import TrainingResult, train
+from rl.loop import TrainingResult
 from rl.run_folder import RunFolder
-from rl.tensorboard import TensorBoardLog
+from rl.session import train_and_save
 
 MODEL, INITIAL = "model.safetensors", "initial.safetensors"
 
@@ -58,15 +58,5 @@ def run_training(
     if config.initial and not folder.checkpoint_file.exists():
         learner.begin_with(load_model(folder.path / INITIAL))
     settings = LoopSettings(config.iterations, config.validate_every, time_limit_s=time_limit_s)
-    log = TensorBoardLog(folder.path / "tensorboard")
-    result = train(learner, folder, settings, (log, *observers))
-    has_best = folder.best_file.exists()
-    weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
-    card = {
-        "iterations": result.state.next_iteration,
-        "best_iteration": result.state.best_iteration,
-        "best_score": result.state.best_score,
-        "trained_s": round(result.state.elapsed_s, 1),
-    }
-    save_model(folder.path / MODEL, config, weights, card)
-    return result
+    save = partial(save_model, folder.path / MODEL, config)
+    return train_and_save(learner, folder, settings, save, observers)

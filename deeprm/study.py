@@ -12,19 +12,21 @@ objective at 130 %, figures 6 and 7 look into two of those.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from deeprm.config import PAPER
 from deeprm.errors import DeepRmError
 from deeprm.models import Model, load_model
 from deeprm.session import MODEL, new_run
 from deeprm.training_config import ObjectiveName, TrainConfig
-from files.reading import read_bytes, read_json
+from files.reading import read_json
 from files.settings import build
-from files.writing import write_json, write_whole
+from files.writing import write_json
 from rl.run_folder import RunFolder, read_run
+from rl.session import gather_models
 
 LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
 """percent"""
@@ -157,19 +159,15 @@ def gather(runs: Path, out: Path) -> list[str]:
     Raises:
         DeepRmError: there is none, or one was trained otherwise.
     """
-    found = [one for one in trainings() if (runs / one.name / MODEL).is_file()]
-    if not found:
-        raise DeepRmError(f"{runs}: holds no run of the study, such as {trainings()[0].name}")
-    out.mkdir(parents=True, exist_ok=True)
-    for one in found:
-        folder = runs / one.name
-        if build(TrainConfig, read_run(folder).config, DeepRmError) != one.config():
-            raise DeepRmError(f"{folder}: was not trained as the study says")
-        content = read_bytes(folder / MODEL, DeepRmError)
-        write_whole(out / f"{one.name}.safetensors", content, DeepRmError)
-    kept = {one.name: _curve(runs / one.name) for one in found if one.kind == "paper"}
-    write_json(out / CURVES, kept, DeepRmError)
-    return [one.name for one in found]
+    planned = {one.name: partial(_is_of, one) for one in trainings()}
+    found = gather_models(runs, out, planned, MODEL, DeepRmError)
+    papers = [name for name in found if name.startswith("paper-")]
+    write_json(out / CURVES, {name: _curve(runs / name) for name in papers}, DeepRmError)
+    return found
+
+
+def _is_of(one: Training, recorded: dict[str, Any]) -> bool:
+    return build(TrainConfig, recorded, DeepRmError) == one.config()
 
 
 def _curve(folder: Path) -> list[dict[str, float]]:

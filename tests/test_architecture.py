@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "gnn": {"compiled", "gnn"},
     "rl": {"files", "rl"},
     "deeprm": {"files", "compiled", "rl", "deeprm"},
+    "harmony": {"files", "compiled", "rl", "harmony"},
     "decima": {"files", "compiled", "parallel", "traces", "spark_sim", "gnn", "rl", "decima"},
 }
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
@@ -47,7 +48,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def test_imports_point_one_way(package: str) -> None:
     """files, compiled <- traces <- spark_sim <- decima -> gnn, rl, parallel; none needs tests.
 
-    deeprm stands on rl, and on nothing that knows Spark.
+    deeprm and harmony stand on rl, and on nothing that knows Spark.
     """
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"

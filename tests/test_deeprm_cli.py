@@ -18,9 +18,9 @@ from deeprm.errors import DeepRmError
 from deeprm.figures import FIGURES
 from deeprm.models import load_model, new_network, save_model
 from deeprm.plots import DRAWN
-from deeprm.statistics import difference_percent, mean_of
 from deeprm.study import Models, Training, gather, trainings
 from deeprm.training_config import TrainConfig
+from rl.statistics import difference_percent, mean_of
 
 QUICK = ("job_sets=2", "episodes=2", "validation_sets=2", "validate_every=1", "imitation=0")
 
@@ -147,7 +147,7 @@ def test_every_figure_is_measured_and_drawn(
     monkeypatch.setattr("deeprm.figures.SIZES", {1: 10, 2: 12})
     monkeypatch.setattr("deeprm.figures.TUNING_SETS", 2)
     monkeypatch.setattr("deeprm.figures.PLAYS", 2)
-    monkeypatch.setattr("deeprm.statistics.RESAMPLES", 50)
+    monkeypatch.setattr("rl.statistics.RESAMPLES", 50)
     models = tmp_path / "models"
     wanted = [Training("slowdown", 110, seed) for seed in (0, 1)]
     write_models(models, [*wanted, Training("completion", 130, 0), Training("compact", 90, 1)])

@@ -21,6 +21,7 @@ from mkdocs.config import load_config
 from decima.cli.main import main
 from decima.training.config import TrainConfig, read_config
 from deeprm.cli import main as deeprm
+from harmony.cli import main as harmony
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -29,17 +30,19 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 
 _LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
 _PATH = re.compile(
-    r"`((?:parallel|traces|spark_sim|gnn|rl|deeprm|decima|tests|benchmarks|docs)/[\w./-]+)`"
+    r"`((?:parallel|traces|spark_sim|gnn|rl|deeprm|harmony|decima|tests|benchmarks|docs)/[\w./-]+)`"
 )
 _CODE = re.compile(
-    r"`((?:decima|deeprm) [a-z][^`]*)`|^(?: {4})?((?:decima|deeprm) [a-z].*)$", re.MULTILINE
+    r"`((?:decima|deeprm|harmony) [a-z][^`]*)`|^(?: {4})?((?:decima|deeprm|harmony) [a-z].*)$",
+    re.MULTILINE,
 )
-PROGRAMS: dict[str, click.Command] = {"decima": main, "deeprm": deeprm}
+PROGRAMS: dict[str, click.Command] = {"decima": main, "deeprm": deeprm, "harmony": harmony}
 _NAME = re.compile(
-    r"`((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|decima)(?:\.[A-Za-z_]\w*)+)"
+    r"`((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|harmony|decima)(?:\.[A-Za-z_]\w*)+)"
 )
 _IMPORT = re.compile(
-    r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|decima)[\w.]*) import ([\w, ]+)$",
+    r"^ *from ((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|harmony|decima)[\w.]*)"
+    r" import ([\w, ]+)$",
     re.MULTILINE,
 )
 _SPARK_PROPERTIES = {"decima.job", "decima.user"}
@@ -170,7 +173,7 @@ def test_all_compiled_code_is_named() -> None:
     paragraph = text.partition("## Compiled code")[2].partition("\n* ")[0]
     files = [
         str(path.relative_to(ROOT))
-        for package in ("traces", "spark_sim", "gnn", "deeprm", "decima")
+        for package in ("traces", "spark_sim", "gnn", "deeprm", "harmony", "decima")
         for path in sorted((ROOT / package).rglob("*.py"))
         if _KERNEL.search(path.read_text())
     ]

@@ -1,0 +1,1 @@
+"""Harmony: placing distributed training jobs, learned, on measured interference."""

@@ -1,0 +1,202 @@
+"""`Clusters`: many episodes in lockstep, the typed face of the compiled simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from harmony import sim_kernels
+from harmony.config import Config
+from harmony.errors import HarmonyError
+from harmony.jobs import Purpose, seed_of
+from harmony.measured import types
+from harmony.tables import GIVEN, NONE, Bool, Float64, Int32, Jobs, K, Rules, State, Types
+
+Predictor = Callable[["Clusters", Int32], Float64]
+"""(n, R) epochs a minute of the jobs that run in (n,) episodes, in the order of `state.running`"""
+
+
+class Steps(NamedTuple):
+    """What one action of each of n episodes led to."""
+
+    reward: Float64
+    """(n,) sum over jobs of the shares of their epochs trained in the intervals that passed,
+    discounted for each interval after the first"""
+    passed: Int32
+    """(n,) intervals that passed; 0 unless the action placed the last task of a job"""
+    over: Bool
+    """(n,) whether the episode is over"""
+
+
+class Clusters:
+    """E episodes, each on one of the sequences; what happens in one depends on no other.
+
+    After `__init__`, and after each action, an episode is over or there is a job to place,
+    `state.current`. Jobs are tried in each interval in the order of `state.priority`, then of
+    their arrival; one that does not fit waits for the next interval, and those behind it are tried.
+
+    Args:
+        config: the cluster.
+        jobs: S sequences.
+        jobs_of: (E,) which sequence each episode plays; None plays each once.
+        seed: of the noise, if there is any.
+        discount: of rewards, for each interval that passes within one step.
+        priority: (S, J) lower is tried first; None: the order of arrival.
+        predictor: tells speeds in place of the configuration's; asked before each interval.
+
+    Raises:
+        HarmonyError: a job would find no room in an empty cluster.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        jobs: Jobs,
+        jobs_of: Int32 | None = None,
+        *,
+        seed: int = 0,
+        discount: float = 1.0,
+        priority: Float64 | None = None,
+        predictor: Predictor | None = None,
+    ) -> None:
+        if jobs_of is None:
+            jobs_of = np.arange(len(jobs.number), dtype=np.int32)
+        self.config = config
+        self.jobs = jobs
+        self.types = types_of(config)
+        self.rules = Rules(
+            config.interval_min,
+            config.max_intervals,
+            config.speed_code if predictor is None else GIVEN,
+            config.noise,
+            discount,
+            np.array(config.capacity, np.int32),
+        )
+        self.state = _empty(config, jobs, jobs_of, seed)
+        if priority is not None:
+            self.state.priority[:] = priority[jobs_of]
+        self._predictor = predictor
+        self._all = np.arange(len(jobs_of), dtype=np.int32)
+        reward, passed = np.zeros(len(self)), np.zeros(len(self), np.int32)
+        misfit = sim_kernels.begin(
+            self.rules, self.types, self.jobs, self.state, self._all, reward, passed
+        )
+        if misfit != NONE:
+            raise HarmonyError(f"job {misfit} has more tasks than an empty cluster has room for")
+        self._pass_intervals(self._all, reward, passed)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def over(self) -> Bool:
+        """(E,) whether all jobs are complete, or the episode was cut."""
+        return np.asarray(self.state.current == NONE)
+
+    @property
+    def cut(self) -> Bool:
+        """(E,) whether the time was up before all jobs were complete."""
+        unfinished = self.state.finished < self.jobs.number[self.state.jobs_of]
+        return np.asarray(unfinished & (self.state.interval >= self.rules.max_intervals))
+
+    def under_way(self) -> Int32:
+        """(n,) numbers of the episodes that are not over."""
+        return np.nonzero(~self.over)[0].astype(np.int32)
+
+    def masks(self, rows: Int32) -> Bool:
+        """(n, 2 M) which actions place a task such that the rest of the job finds room."""
+        allowed = np.empty((len(rows), self.config.actions), np.bool_)
+        sim_kernels.masks(self.types, self.jobs, self.state, rows, allowed)
+        return allowed
+
+    def step(self, rows: Int32, action: Int32) -> Steps:
+        """Let the episodes `rows` act; each must be under way.
+
+        Args:
+            rows: (n,) numbers of episodes.
+            action: (n,) `kind * M + m`: a worker or a parameter server on server m.
+
+        Raises:
+            HarmonyError: an action is none, or is not allowed by `masks`.
+        """
+        if action.size and not 0 <= action.min() <= action.max() < self.config.actions:
+            raise HarmonyError(f"an action is not in 0..{self.config.actions - 1}: {action}")
+        allowed = self.masks(rows)[np.arange(len(rows)), action]
+        if not allowed.all():
+            wrong = int(action[~allowed][0])
+            raise HarmonyError(f"action {wrong}: no such task is left, or there is no room for it")
+        found = Steps(
+            np.empty(len(rows)), np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
+        )
+        sim_kernels.act_all(self.rules, self.types, self.jobs, self.state, rows, action, *found)
+        if self._predictor is not None:
+            self._pass_intervals(rows, found.reward, found.passed)
+            found.over[:] = self.over[rows]
+        return found
+
+    def _pass_intervals(self, rows: Int32, reward: Float64, passed: Int32) -> None:
+        """Let intervals pass at predicted speeds until each of (n,) episodes has a choice."""
+        while self._predictor is not None:
+            finished = self.state.finished == self.jobs.number[self.state.jobs_of]
+            stand = (self.state.current == NONE) & ~finished & ~self.cut
+            at = np.nonzero(stand[rows])[0]
+            if len(at) == 0:
+                return
+            held = rows[at]
+            self.state.speed[held] = self._predictor(self, held)
+            earned = np.empty(len(at))
+            sim_kernels.pass_interval(self.rules, self.types, self.jobs, self.state, held, earned)
+            reward[at] += self.rules.discount ** passed[at] * earned
+            passed[at] += 1
+
+    def completion_min(self) -> Float64:
+        """(E, J) minutes from arrival to completion, or to the cut; 0 where there is no job."""
+        arrival = self.jobs.arrival_min[self.state.jobs_of]
+        exists = np.arange(arrival.shape[1]) < self.jobs.number[self.state.jobs_of][:, None]
+        return np.where(exists, self.state.end_min - arrival, 0.0)
+
+    def mean_completion(self) -> Float64:
+        """(E,) mean time from arrival to completion, in intervals."""
+        number = self.jobs.number[self.state.jobs_of]
+        return np.asarray(self.completion_min().sum(axis=1) / number / self.config.interval_min)
+
+
+@cache
+def types_of(config: Config) -> Types:
+    """What is true of the types of job in such a cluster."""
+    return types(config.max_workers, config.max_workers, config.most_servers)
+
+
+def _empty(config: Config, jobs: Jobs, jobs_of: Int32, seed: int) -> State:
+    episodes, most = len(jobs_of), jobs.arrival_min.shape[1]
+    keys = seed_of(seed, Purpose.NOISE).generate_state(episodes, np.uint64)
+
+    def zeros(*shape: int) -> Int32:
+        return np.zeros((episodes, *shape), np.int32)
+
+    return State(
+        jobs_of=np.ascontiguousarray(jobs_of, np.int32),
+        key=keys.astype(np.uint64),
+        interval=zeros(),
+        arrived=zeros(),
+        finished=zeros(),
+        free=zeros(config.servers, K),
+        placed=np.zeros((episodes, most, config.servers, 2), np.int8),
+        left=zeros(most, 2),
+        spread=zeros(most),
+        running=zeros(config.most_running + 1),
+        running_count=zeros(),
+        speed=np.zeros((episodes, config.most_running + 1)),
+        waiting=zeros(most),
+        waiting_count=zeros(),
+        priority=np.zeros((episodes, most)),
+        refused=zeros(most),
+        current=zeros(),
+        plan=zeros(2 * config.max_workers),
+        done=np.zeros((episodes, most)),
+        placed_in=zeros(most),
+        end_min=np.zeros((episodes, most)),
+    )

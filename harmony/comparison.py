@@ -1,0 +1,93 @@
+"""Models and heuristics side by side, as lines of a table; and one state as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harmony.clusters import Clusters
+from harmony.config import Config
+from harmony.errors import HarmonyError
+from harmony.evaluation import baselines, completion_of
+from harmony.figures import samples_of
+from harmony.jobs import Purpose, draw_jobs
+from harmony.learned import Learned
+from harmony.measured import measured
+from harmony.models import load_model
+from harmony.schedulers import Draws, Scheduler, Tiresias
+from rl.drawing import panels
+from rl.statistics import difference_percent, mean_of
+
+_DPI = 110
+
+
+def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -> Iterator[str]:
+    """Lines of a table: each scheduler's completion time, and how far it is from Tiresias.
+
+    Args:
+        config: the cluster.
+        models: files of policies.
+        sequences: how many unseen ones.
+        seed: of the sequences and of choices.
+
+    Raises:
+        HarmonyError: a model is none of ours.
+    """
+    schedulers = dict(baselines(config, samples_of(config)))
+    schedulers |= {str(path): Learned(load_model(path).network.policy, config) for path in models}
+    jobs = draw_jobs(config, sequences, seed, Purpose.TEST)
+    reference = completion_of(schedulers["tiresias"], config, jobs, seed)
+    wide = max(len(name) for name in schedulers)
+    yield f"{'scheduler':{wide}}  completion, intervals, 95 %  against tiresias, 95 %"
+    for name, scheduler in schedulers.items():
+        values = completion_of(scheduler, config, jobs, seed)[None]
+        mean, against = mean_of(values), difference_percent(values, reference)
+        first = f"{mean.mean:.2f} [{mean.low:.2f}, {mean.high:.2f}]"
+        second = f"{against.mean:+.1f} % [{against.low:+.1f}, {against.high:+.1f}]"
+        yield f"{name:{wide}}  {first:>28}  {second}"
+
+
+def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:
+    """Write the tasks on each server, a colour for each type of job, at an interval, as PNG.
+
+    Raises:
+        HarmonyError: the episode is over before.
+    """
+    scheduler: Scheduler = Tiresias(config)
+    if model is not None:
+        scheduler = Learned(load_model(model).network.policy, config)
+    jobs = draw_jobs(config, 1, seed, Purpose.TEST)
+    clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
+    draws = Draws(seed, 1)
+    while len(rows := clusters.under_way()) > 0 and clusters.state.interval[0] < interval:
+        clusters.step(rows, scheduler.choose(clusters, rows, draws))
+    if len(rows) == 0:
+        raise HarmonyError(f"interval {interval}: the episode is over at {_now(clusters)}")
+    _draw(clusters, output)
+
+
+def _now(clusters: Clusters) -> int:
+    return int(clusters.state.interval[0])
+
+
+def _draw(clusters: Clusters, output: Path) -> None:
+    state, models = clusters.state, measured().models
+    running = state.running[0, : state.running_count[0]]
+    figure, (axes,) = panels(1)
+    bottom = np.zeros(clusters.config.servers)
+    named: set[int] = set()
+    for job in running:
+        model = int(clusters.jobs.model[0, job])
+        tasks = state.placed[0, job].sum(axis=1)
+        label = None if model in named else models[model]
+        named.add(model)
+        axes.bar(
+            range(len(tasks)), tasks, bottom=bottom, color=f"C{model}", ec="white", label=label
+        )
+        bottom += tasks
+    axes.set(xlabel="server", ylabel="workers and parameter servers")
+    axes.set_title(f"{len(running)} jobs in interval {_now(clusters)}")
+    axes.legend(fontsize=7)
+    figure.savefig(output, dpi=_DPI, format="png")

@@ -1,0 +1,154 @@
+"""The cluster, its jobs and how they come: the paper's constants where it gives them.
+
+Source: Harmony, section VI-A of the journal version: 6 servers of 2 GPUs, 8 cores and 48 GB, an
+interval of 20 minutes, 1 to 3 workers and as many parameter servers, half of the jobs all-reduce,
+3 jobs an interval or Poisson with 2. The sizes of jobs are ours, see docs/harmony.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from harmony.errors import HarmonyError
+from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
+
+Arrivals = Literal["uniform", "poisson", "trace"]
+MAX_JOBS, MAX_SERVERS, MAX_TASKS = 2_000, 100, 32
+_RATE_MIN = 20.0
+
+
+def _require(rule: bool, message: str) -> None:
+    if not rule:
+        raise HarmonyError(message)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that decides what happens in a cluster."""
+
+    servers: int = 6
+    """M"""
+    gpus: int = 2
+    """of a server"""
+    cores: int = 8
+    memory_gb: int = 48
+    network_gbps: int = 50
+    interval_min: float = 20.0
+    """jobs are placed at its beginning"""
+    arrivals: Arrivals = "uniform"
+    """`uniform`: the same number in each 20 minutes, at random times; `poisson`; or `trace`: times
+    of a file, of which each sequence begins at a random job"""
+    jobs_per_20_min: float = 3.0
+    """mean; a fraction carries over to the next 20 minutes"""
+    arrivals_file: str = ""
+    """of a trace: JSON with a list `arrivals` of rising times, in any unit; "" is the package's"""
+    jobs: int = 60
+    """of a sequence"""
+    max_workers: int = 3
+    """workers, and parameter servers, are 1 to so many, all alike"""
+    all_reduce_share: float = 0.5
+    """of jobs that have no parameter servers"""
+    median_min: float = 20.0
+    """time that half of the jobs need at most, alone on the fewest servers"""
+    sigma: float = 1.0
+    """of the logarithm of that time, which is normal"""
+    longest_min: float = 400.0
+    """longer ones are cut to this; shorter than a twentieth of the median to that"""
+    speed: Literal["measured", "analytic"] = "measured"
+    """how neighbours slow a job: as DeepShare measured, or by contention for cores and network"""
+    several: Literal["worst", "product"] = "product"
+    """with several neighbours: the product over them, or as measured with the worst of them"""
+    noise: float = 0.0
+    """standard deviation of the logarithm of speeds"""
+    max_intervals: int = 1_000
+    """an episode that is not over by then is cut"""
+
+    def __post_init__(self) -> None:
+        for name in ("servers", "gpus", "cores", "memory_gb", "network_gbps", "jobs"):
+            _require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: at least 1")
+        for name in ("interval_min", "jobs_per_20_min", "median_min"):
+            value = getattr(self, name)
+            _require(value > 0.0, f"{name} is {value}: it must be above 0")
+        for name in ("sigma", "noise"):
+            value = getattr(self, name)
+            _require(value >= 0.0, f"{name} is {value}: it must not be negative")
+        _require(self.servers <= MAX_SERVERS, f"{self.servers} servers: at most {MAX_SERVERS}")
+        _require(self.jobs <= MAX_JOBS, f"{self.jobs} jobs: at most {MAX_JOBS}")
+        _require(
+            1 <= self.max_workers <= min(MAX_TASKS, self.servers * self.gpus),
+            f"max_workers is {self.max_workers}: 1 to {MAX_TASKS}, and to the GPUs there are",
+        )
+        share = self.all_reduce_share
+        _require(0.0 <= share <= 1.0, f"all_reduce_share is {share}: it is a share")
+        _require(
+            self.longest_min >= self.median_min,
+            f"longest_min is {self.longest_min}: at least median_min, {self.median_min}",
+        )
+        _require(self.max_intervals >= 1, f"max_intervals is {self.max_intervals}: at least 1")
+        _require(
+            self.arrivals_file == "" or self.arrivals == "trace",
+            f"arrivals_file is for arrivals = trace, not {self.arrivals}",
+        )
+
+    @property
+    def capacity(self) -> tuple[int, int, int, int]:
+        """(K,) units of each server"""
+        return (self.gpus, self.cores, self.memory_gb, self.network_gbps)
+
+    @property
+    def actions(self) -> int:
+        """2 M: a worker on server m, then a parameter server on server m"""
+        return 2 * self.servers
+
+    @property
+    def mean_tasks(self) -> float:
+        """of a job"""
+        return (1.0 + self.max_workers) / 2.0 * (2.0 - self.all_reduce_share)
+
+    @property
+    def most_servers(self) -> int:
+        """that a job can be on"""
+        return min(self.servers, 2 * self.max_workers)
+
+    @property
+    def most_running(self) -> int:
+        """jobs that can run at once: each has a GPU"""
+        return min(self.jobs, self.servers * self.gpus)
+
+    @property
+    def speed_code(self) -> int:
+        """What kernels call the way speeds come about."""
+        if self.speed == "analytic":
+            return ANALYTIC
+        return MEASURED_WORST if self.several == "worst" else MEASURED_PRODUCT
+
+    @property
+    def per_min(self) -> float:
+        """Mean number of jobs that arrive in a minute."""
+        return self.jobs_per_20_min / _RATE_MIN
+
+    def arriving(self, arrivals: Arrivals) -> Config:
+        """The same with jobs that come in another way, at the rate that goes with it."""
+        rate = self.jobs_per_20_min * RATES[arrivals] / RATES[self.arrivals]
+        file = self.arrivals_file if arrivals == "trace" else ""
+        return replace(self, arrivals=arrivals, jobs_per_20_min=rate, arrivals_file=file)
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as plain JSON; `settings.build` reads it."""
+        return dataclasses.asdict(self)
+
+
+RATES: Mapping[Arrivals, float] = {"uniform": 3.0, "poisson": 2.0, "trace": 2.0}
+"""jobs in 20 minutes; that of the trace is ours"""
+
+PAPER = Config()
+"""6 servers on measured interference"""
+
+LARGE = Config(servers=30, max_workers=10, jobs_per_20_min=4.0, jobs=100)
+"""30 servers and up to 10 workers, figure 14; more jobs come, so that it is about as busy"""
+
+CONFIGS: Mapping[str, Config] = {"6": PAPER, "30": LARGE}
+"""by the number of servers"""

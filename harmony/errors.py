@@ -1,0 +1,7 @@
+"""What a user of the package may do wrong. Every message is one line: the value, and the rule."""
+
+from __future__ import annotations
+
+
+class HarmonyError(ValueError):
+    """Settings, a file or a request break a rule."""

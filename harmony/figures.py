@@ -1,0 +1,197 @@
+"""What the figures and the table of the paper show, measured: numbers with intervals, no drawing.
+
+All on sequences of the purpose `TEST`, which no training and no fitting has seen; every scheduler
+plays the same ones. Source: Harmony, section VI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harmony.config import CONFIGS, RATES, Config
+from harmony.evaluation import baselines, completion_of
+from harmony.interference import LINEAR, QUADRATIC, fit_lif, predict_lif, relative_error
+from harmony.jobs import Purpose, draw_jobs
+from harmony.learned import Learned
+from harmony.measured import measured
+from harmony.network import ActorCritic
+from harmony.reward_config import RewardConfig
+from harmony.reward_learner import CLOSE, predict, split
+from harmony.samples import Samples, draw_samples
+from harmony.study import ABLATIONS, SIZES, Models
+from harmony.tables import Float64
+from rl.statistics import difference_percent, mean_of
+
+SEED = 2019
+"""of sequences and samples; trainings have theirs"""
+SAMPLES = 10_000
+"""states that LIF and the table of pairs are fitted to, for each cluster"""
+INTERVALS_MIN = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
+
+
+class Bench(NamedTuple):
+    """What schedulers are compared on."""
+
+    models: Models
+    sequences: int
+
+    def compared(self, config: Config, policies: Mapping[str, list[ActorCritic]]) -> dict[str, Any]:
+        """Completion times of the heuristics and of trainings, and differences in percent."""
+        jobs = draw_jobs(config, self.sequences, SEED, Purpose.TEST)
+        others = {
+            name: completion_of(one, config, jobs, SEED)
+            for name, one in baselines(config, samples_of(config)).items()
+        }
+        found: dict[str, Any] = {n: mean_of(one[None]).to_json() for n, one in others.items()}
+        for name, networks in policies.items():
+            if networks:
+                values = np.stack([_completion(one, config, self.sequences) for one in networks])
+                found[name] = {
+                    **mean_of(values).to_json(),
+                    "trainings": len(networks),
+                    "percent_against": {
+                        other: difference_percent(values, one).to_json()
+                        for other, one in others.items()
+                    },
+                }
+        return found
+
+
+def samples_of(config: Config) -> Samples:
+    """States of a cluster at the default interval and rate, that models are fitted to."""
+    return _samples(replace(config.arriving("uniform"), interval_min=20.0))
+
+
+@cache
+def _samples(config: Config) -> Samples:
+    return draw_samples(config, SAMPLES, SEED)
+
+
+def _completion(network: ActorCritic, config: Config, sequences: int) -> Float64:
+    jobs = draw_jobs(config, sequences, SEED, Purpose.TEST)
+    return completion_of(Learned(network.policy, config), config, jobs, SEED)
+
+
+def figure_10(bench: Bench) -> dict[str, Any]:
+    """Completion time by pattern of arrival on 6 servers; and where the worst neighbour decides."""
+    policies = {
+        "harmony": bench.models.policies("policy", "6"),
+        "harmony on the reward model": bench.models.policies("model", "6"),
+    }
+    found = _by_pattern(bench, CONFIGS["6"], policies)
+    worst = replace(CONFIGS["6"], several="worst")
+    return {"patterns": found, "worst": _by_pattern(bench, worst, policies)}
+
+
+def figure_14(bench: Bench) -> dict[str, Any]:
+    """The same on 30 servers, by both models of speed; the policy for 6 servers as it is, too."""
+    policies = {
+        "harmony": bench.models.policies("policy", "30"),
+        "harmony for 6 servers": bench.models.policies("policy", "6"),
+    }
+    other = replace(CONFIGS["30"], speed="analytic")
+    return {
+        "patterns": _by_pattern(bench, CONFIGS["30"], policies),
+        "analytic": _by_pattern(bench, other, policies),
+    }
+
+
+def _by_pattern(
+    bench: Bench, config: Config, policies: Mapping[str, list[ActorCritic]]
+) -> dict[str, Any]:
+    return {one: bench.compared(config.arriving(one), policies) for one in RATES}
+
+
+def figure_12(bench: Bench) -> dict[str, Any]:
+    """Completion time in minutes against the length of the interval."""
+    policies = bench.models.policies("policy", "6")
+    found: dict[str, Any] = {}
+    for minutes in INTERVALS_MIN:
+        config = replace(CONFIGS["6"], interval_min=minutes)
+        values = [_completion(one, config, bench.sequences) * minutes for one in policies]
+        if values:
+            found[f"{minutes:.0f}"] = mean_of(np.stack(values)).to_json()
+    return {"minutes": found}
+
+
+def figure_13(bench: Bench) -> dict[str, Any]:
+    """Relative errors of predicted speeds on held-out samples, and shares within 10 %."""
+    found: dict[str, Any] = {}
+    for servers in CONFIGS:
+        errors: dict[str, list[list[Float64]]] = {}
+        for network, config in bench.models.rewards(servers):
+            for name, one in _errors(network, config).items():
+                errors.setdefault(name, []).append(one)
+        found[servers] = {name: _error_figures(one) for name, one in errors.items()}
+    return {"servers": found, "models": list(measured().models)}
+
+
+def _errors(network: Any, config: RewardConfig) -> dict[str, list[Float64]]:
+    """Errors of all held-out jobs, then of each type, by who predicts."""
+    known, held_out = split(config)
+    predicted = {
+        "reward model": predict(network, held_out),
+        "lif_linear": predict_lif(held_out, fit_lif(known, LINEAR)),
+        "lif_quad": predict_lif(held_out, fit_lif(known, QUADRATIC)),
+    }
+    kinds = [None, *range(len(measured().models))]
+    return {
+        name: [relative_error(one, held_out, kind) for kind in kinds]
+        for name, one in predicted.items()
+    }
+
+
+def _error_figures(runs: list[list[Float64]]) -> dict[str, Any]:
+    """Mean errors and shares within 10 %, over all jobs with their intervals and by type."""
+    least = min(len(run[0]) for run in runs)
+    overall = np.stack([run[0][:least] for run in runs])
+    by_kind = [np.concatenate(k) for k in zip(*(run[1:] for run in runs), strict=True)]
+    return {
+        "error": mean_of(overall).to_json(),
+        "close": mean_of((overall < CLOSE).astype(float)).to_json(),
+        "error_by_model": [float(one.mean()) for one in by_kind],
+        "close_by_model": [float((one < CLOSE).mean()) for one in by_kind],
+        "trainings": len(runs),
+    }
+
+
+def figure_15(bench: Bench) -> dict[str, Any]:
+    """Completion time of short trainings, by the size of the network."""
+    return {"sizes": _variants(bench, list(SIZES), "paper_size")}
+
+
+def table_2(bench: Bench) -> dict[str, Any]:
+    """Completion time of the paper's recipe, and without each of its parts."""
+    return {"rows": _variants(bench, list(ABLATIONS), "recipe")}
+
+
+def _variants(bench: Bench, kinds: list[str], reference: str) -> dict[str, Any]:
+    config = CONFIGS["6"]
+    values = {
+        kind: np.stack([_completion(one, config, bench.sequences) for one in networks])
+        for kind in kinds
+        if (networks := bench.models.policies(kind, "6"))
+    }
+    found: dict[str, Any] = {}
+    for kind, own in values.items():
+        found[kind] = {**mean_of(own).to_json(), "trainings": len(own)}
+        if reference in values and kind != reference:
+            base = values[reference].mean(axis=0)
+            found[kind]["percent_against"] = {reference: difference_percent(own, base).to_json()}
+    return found
+
+
+FIGURES: Mapping[str, Callable[[Bench], dict[str, Any]]] = {
+    "figure10": figure_10,
+    "figure12": figure_12,
+    "figure13": figure_13,
+    "figure14": figure_14,
+    "figure15": figure_15,
+    "table2": table_2,
+}
+"""by name; those of the paper by their number there"""

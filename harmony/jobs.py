@@ -1,0 +1,161 @@
+"""Job sequences: who arrives when and how large, drawn from named streams of one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from files.reading import read_json
+from harmony.config import Config
+from harmony.errors import HarmonyError
+from harmony.measured import measured, types
+from harmony.tables import Float64, Int32, Jobs, Types
+
+_SHORTEST = 0.05
+"""of the median"""
+_MOST_ARRIVALS = 1_000_000
+
+
+class Purpose(IntEnum):
+    """What random numbers are for; no two purposes share any."""
+
+    TRAINING = 0
+    VALIDATION = 1
+    """sequences that choose the best weights of a training"""
+    SAMPLES = 2
+    """sequences in which speeds are measured for the models of interference"""
+    TEST = 3
+    """sequences that every figure is measured on, and nothing else"""
+    ACTIONS = 4
+    """choices of a randomised policy"""
+    EPISODES = 5
+    """sequences of the Gymnasium environment"""
+    WEIGHTS = 6
+    """of a network before it has learned"""
+    NOISE = 7
+    """of speeds"""
+    BATCHES = 8
+    """what a network learns from next"""
+
+
+def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
+    """The stream of a purpose; `which` tells apart what serves the same one."""
+    if seed < 0:
+        raise HarmonyError(f"seed is {seed}: it must not be negative")
+    return np.random.SeedSequence(seed, spawn_key=(purpose, *which))
+
+
+def draw_jobs(config: Config, sequences: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:
+    """Sequences `first` to `first + sequences - 1` of a purpose; each has a stream of its own."""
+    if sequences < 1:
+        raise HarmonyError(f"{sequences} sequences: at least 1 is needed")
+    drawn = [
+        _draw(config, np.random.default_rng(seed_of(seed, purpose, first + number)))
+        for number in range(sequences)
+    ]
+    return Jobs(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+
+
+def job_sequence(config: Config, jobs: Sequence[tuple[float, str, int, int, float]]) -> Jobs:
+    """One sequence made by hand: (arrival in minutes, model, workers, parameter servers, epochs).
+
+    Raises:
+        HarmonyError: there is none, they are not in the order of arrival, or one cannot be placed.
+    """
+    if not jobs:
+        raise HarmonyError("a sequence without jobs: at least 1 is needed")
+    models = measured().models
+    latest = 0.0
+    for number, (arrival, model, workers, ps, epochs) in enumerate(jobs):
+        if not arrival >= latest:
+            raise HarmonyError(f"job {number} arrives at {arrival}, after one at {latest}")
+        latest = arrival
+        if model not in models:
+            raise HarmonyError(f"job {number} is a {model!r:.40}; there are {', '.join(models)}")
+        if not (1 <= workers <= config.max_workers and 0 <= ps <= config.max_workers):
+            raise HarmonyError(
+                f"job {number} has {workers} workers and {ps} parameter servers: 1 to "
+                f"{config.max_workers}, and up to as many"
+            )
+        if not epochs > 0.0:
+            raise HarmonyError(f"job {number} trains {epochs} epochs: it must be more than 0")
+    columns = list(zip(*jobs, strict=True))
+    return Jobs(
+        np.array([len(jobs)], np.int32),
+        np.array([columns[0]], np.float64),
+        np.array([[models.index(name) for name in columns[1]]], np.int32),
+        np.array([columns[2]], np.int32),
+        np.array([columns[3]], np.int32),
+        np.array([columns[4]], np.float64),
+    )
+
+
+def _draw(config: Config, rng: np.random.Generator) -> Jobs:
+    count = config.jobs
+    arrival_min = _arrivals(config, rng)
+    model = rng.integers(len(measured().models), size=count, dtype=np.int32)
+    workers, ps = rng.integers(1, config.max_workers, (2, count), dtype=np.int32, endpoint=True)
+    ps = np.where(rng.random(count) < config.all_reduce_share, 0, ps).astype(np.int32)
+    time_min = config.median_min * np.exp(config.sigma * rng.standard_normal(count))
+    time_min = np.clip(time_min, _SHORTEST * config.median_min, config.longest_min)
+    epochs = time_min * _alone(config, model, workers, ps)
+    return Jobs(
+        np.array([count], np.int32),
+        arrival_min[None],
+        model[None],
+        workers[None],
+        ps[None],
+        epochs[None],
+    )
+
+
+def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:
+    """(J,) epochs a minute on the fewest servers whose GPUs suffice."""
+    fewest = -(-workers // config.gpus)
+    most = config.max_workers
+    return np.asarray(_types(most, config.most_servers).alone[model, workers, ps, fewest])
+
+
+@cache
+def _types(most: int, servers: int) -> Types:
+    return types(most, most, servers)
+
+
+def _arrivals(config: Config, rng: np.random.Generator) -> Float64:
+    """(J,) minutes, rising."""
+    if config.arrivals == "poisson":
+        return np.cumsum(rng.exponential(1.0 / config.per_min, config.jobs))
+    if config.arrivals == "uniform":
+        # The k-th job comes in the 20 minutes in which the mean number reaches k.
+        spans = np.floor(np.arange(config.jobs) / config.jobs_per_20_min)
+        return np.sort(20.0 * (spans + rng.random(config.jobs)))
+    times = read_arrivals(config.arrivals_file)
+    first = int(rng.integers(len(times)))
+    gaps = np.diff(times, prepend=0.0)
+    taken = np.take(gaps, np.arange(first, first + config.jobs), mode="wrap")
+    return np.asarray(np.cumsum(taken) * (len(times) / times[-1]) / config.per_min)
+
+
+@cache
+def read_arrivals(path: str) -> Float64:
+    """(n,) rising times of a trace file; "" is the package's.
+
+    Raises:
+        HarmonyError: it cannot be read, or holds no such list.
+    """
+    file = Path(path) if path else Path(str(files("harmony") / "data" / "arrivals.json"))
+    content = read_json(file, HarmonyError)
+    times = content.get("arrivals") if isinstance(content, dict) else None
+    if not isinstance(times, list) or not 2 <= len(times) <= _MOST_ARRIVALS:
+        raise HarmonyError(f"{file}: a list `arrivals` of 2 or more times is needed")
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in times):
+        raise HarmonyError(f"{file}: a time of `arrivals` is no number")
+    found = np.array(times, float)
+    if not (found[0] >= 0.0 and (np.diff(found) >= 0.0).all() and found[-1] > 0.0):
+        raise HarmonyError(f"{file}: times of `arrivals` must not fall, nor be below 0")
+    return found

@@ -1,0 +1,251 @@
+"""`HarmonyLearner`: one training of a policy, as the loop of `rl` runs it.
+
+Source: Harmony, sections IV and V-B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harmony.clusters import Clusters, Predictor
+from harmony.evaluation import completion_of
+from harmony.interference import fit_pairs
+from harmony.jobs import Purpose, draw_jobs, seed_of
+from harmony.learned import Learned
+from harmony.models import check_same_network, new_network
+from harmony.network import ActorCritic
+from harmony.rollouts import (
+    VALUE_SCALE,
+    Manner,
+    Played,
+    advantages_of,
+    joined,
+    returns_of,
+    roll_out,
+)
+from harmony.samples import draw_samples
+from harmony.schedulers import Draws, LoadBalance, Lookahead, Mixed, Tetris, Tiresias
+from harmony.tables import Float64, Int32
+from harmony.training_config import TrainConfig
+from rl.objectives import (
+    clipped_ratio_loss,
+    entropy_loss,
+    normalised,
+    policy_gradient_loss,
+    value_loss,
+)
+from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+
+_LOWEST = -1e9
+"""in place of the logarithm of 0"""
+_KEPT = 0.9
+"""of the moving average of returns, from one iteration to the next"""
+
+
+class _Lesson(NamedTuple):
+    """What an iteration learns from."""
+
+    played: Played
+    returns: Float64
+    """(Q,)"""
+    advantage: Float64
+    """(Q,) of mean 0 and deviation 1"""
+    imitates: bool
+
+
+class HarmonyLearner:
+    """Weights and optimiser; sequences and choices are drawn from (seed, iteration).
+
+    Args:
+        config: of the training.
+        predictor: the reward model that stands in for the clusters; None: their own speeds.
+    """
+
+    def __init__(self, config: TrainConfig, predictor: Predictor | None = None) -> None:
+        self._config = config
+        self._predictor = predictor
+        self._order = Tiresias(config.cluster)
+        self.network: ActorCritic = new_network(config.size, config.seed)
+        self._optimiser = Optimiser(self.network, config.learning_rate, config.max_norm)
+        self._average: Tensor | None = None
+
+    def begin_with(self, network: ActorCritic) -> None:
+        """Take over the weights of a network.
+
+        Raises:
+            HarmonyError: it is of another size.
+        """
+        check_same_network(network, self._config)
+        self.network.load_state_dict(network.state_dict())
+
+    def iterate(self, iteration: int) -> Mapping[str, float]:
+        """Fill the buffer with choices, then learn from minibatches of it."""
+        config = self._config
+        left = 1.0 - iteration / config.iterations
+        imitates = iteration < config.imitation
+        explorer = Mixed((LoadBalance(), Tetris()))
+        manner = Manner(
+            explorer,
+            0.0 if imitates else config.exploration * left,
+            self._teacher if imitates else None,
+        )
+        played, completion = self._play(iteration, manner)
+        lesson = self._lesson(played, imitates)
+        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        fall = config.learning_rate - config.final_learning_rate
+        rate = config.learning_rate - (1.0 - left) * fall
+        found = self._learn(lesson, rng, rate, left * config.entropy)
+        episodes = len(np.unique(played.episode))
+        return {
+            **found,
+            "completion_intervals": completion,
+            "reward": float(played.reward.sum() / episodes),
+            "choices": float(len(played.reward)),
+        }
+
+    def validate(self) -> Mapping[str, float]:
+        """Mean completion time on held-back sequences, in intervals, by pattern.
+
+        Returns:
+            each pattern's, and "score": the mean of their logarithms.
+        """
+        config = self._config
+        scheduler = Learned(self.network.policy, config.cluster)
+        figures: dict[str, float] = {}
+        for pattern in config.patterns:
+            cluster = config.cluster.arriving(pattern)
+            count, seed = config.validation_sequences, config.seed
+            jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
+            figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
+        return {"score": float(np.mean(np.log(list(figures.values())))), **figures}
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, what the optimiser remembers, and the moving average of returns."""
+        average = torch.zeros(0, dtype=torch.float64) if self._average is None else self._average
+        return {
+            "parameters": flat_parameters(self.network),
+            "average": average,
+            **self._optimiser.state(),
+        }
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave.
+
+        Raises:
+            ValueError: it is of another network.
+        """
+        set_flat_parameters(self.network, state["parameters"])
+        self._average = state["average"] if len(state["average"]) else None
+        self._optimiser.load(state)
+
+    def model_state(self) -> dict[str, Tensor]:
+        """The weights by name."""
+        return dict(self.network.state_dict())
+
+    @cached_property
+    def _teacher(self) -> Lookahead:
+        """Who is imitated: it looks one job ahead with a table fitted to samples."""
+        config = self._config
+        samples = draw_samples(config.cluster, config.samples, config.seed)
+        return Lookahead(fit_pairs(config.cluster, samples))
+
+    def _play(self, iteration: int, manner: Manner) -> tuple[Played, float]:
+        """About `replay` choices, and the mean completion time in intervals."""
+        config = self._config
+        kinds = len(config.patterns)
+        wanted = config.replay / (config.cluster.jobs * config.cluster.mean_tasks)
+        count = max(1, round(wanted / kinds))
+        parts, completion = [], []
+        for number, pattern in enumerate(config.patterns):
+            cluster = config.cluster.arriving(pattern)
+            jobs = draw_jobs(cluster, count, config.seed, Purpose.TRAINING, iteration * count)
+            clusters = Clusters(
+                cluster,
+                jobs,
+                seed=config.seed + iteration,
+                discount=config.discount,
+                priority=self._order.priority(jobs),
+                predictor=self._predictor,
+            )
+            draws = Draws(config.seed, count, iteration, number)
+            parts.append(roll_out(self.network, clusters, draws, manner))
+            completion.append(clusters.mean_completion().mean())
+        return joined(parts), float(np.mean(completion))
+
+    def _lesson(self, played: Played, imitates: bool) -> _Lesson:
+        config = self._config
+        returns = returns_of(played, config.discount)
+        if config.critic:
+            advantage = advantages_of(played, config.discount, config.smoothing)
+        else:
+            now = torch.tensor([returns.mean()])
+            known = now if self._average is None else self._average
+            advantage = returns - float(known)
+            self._average = _KEPT * known + (1.0 - _KEPT) * now
+        scaled = normalised(
+            torch.from_numpy(advantage), float(advantage.mean()), float(advantage.std())
+        )
+        return _Lesson(played, returns, scaled.numpy(), imitates)
+
+    def _learn(
+        self, lesson: _Lesson, rng: np.random.Generator, rate: float, entropy: float
+    ) -> dict[str, float]:
+        """One step of the optimiser for each minibatch; means of what was recorded."""
+        sums: dict[str, float] = {}
+        batches = self._batches(len(lesson.returns), rng)
+        for batch in batches:
+            self.network.zero_grad()
+            loss, figures = self._loss(lesson, batch, entropy)
+            torch.autograd.backward(loss)
+            norm = self._optimiser.step(flat_gradient(self.network), learning_rate=rate)
+            for name, one in {**figures, "gradient_norm": norm}.items():
+                sums[name] = sums.get(name, 0.0) + one / len(batches)
+        return sums
+
+    def _batches(self, count: int, rng: np.random.Generator) -> list[Int32]:
+        """Minibatches of choices: drawn at random from the buffer, or as they came."""
+        size = min(self._config.minibatch, count)
+        number = max(1, round(self._config.passes * count / size))
+        if not self._config.shuffled:
+            starts = (size * np.arange(number)) % max(1, count - size + 1)
+            return [np.arange(at, at + size, dtype=np.int32) for at in starts]
+        return [rng.choice(count, size, replace=False).astype(np.int32) for _ in range(number)]
+
+    def _loss(
+        self, lesson: _Lesson, batch: Int32, entropy: float
+    ) -> tuple[Tensor, dict[str, float]]:
+        config, played = self._config, lesson.played
+        scene = played.scene.rows(batch).trimmed()
+        log_prob = self.network.policy(scene).log_softmax(1)
+        # Forbidden actions have probability 0 and logarithm -inf, which count nothing.
+        spread = -(log_prob.exp() * log_prob.clamp(min=_LOWEST)).sum(1)
+        figures = {"entropy": float(spread.detach().mean())}
+        if lesson.imitates:
+            label = torch.from_numpy(played.label[batch].astype(np.int64))
+            loss = nn.functional.nll_loss(log_prob, label)
+            figures["imitation_loss"] = float(loss.detach())
+        else:
+            taken = log_prob.gather(
+                1, torch.from_numpy(played.action[batch].astype(np.int64))[:, None]
+            )
+            gain = torch.from_numpy(lesson.advantage[batch]).float()
+            loss = self._gradient_loss(taken[:, 0], played.log_prob[batch], gain)
+            loss = loss + entropy_loss(spread, entropy)
+        if config.critic:
+            target = torch.from_numpy(lesson.returns[batch] / VALUE_SCALE).float()
+            error = value_loss(self.network.value(scene), target)
+            figures["value_loss"] = float(error.detach())
+            loss = loss + error
+        return loss, figures
+
+    def _gradient_loss(self, taken: Tensor, before: Float64, gain: Tensor) -> Tensor:
+        if self._config.clip == 0.0:
+            return policy_gradient_loss(taken, gain)
+        old = torch.from_numpy(before).float().clamp(min=_LOWEST)
+        return clipped_ratio_loss(taken, old, gain, self._config.clip).loss

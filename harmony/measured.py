@@ -1,0 +1,157 @@
+"""What was measured, from the file in the package, and what is filled in between.
+
+DeepShare measured each model as jobs of 2, 4 and 8 GPUs at 1, 2 and 4 GPUs a server. A job is
+placed on that grid by its number of workers and by its tasks per server; between the points the
+logarithm of its speed is linear in both logarithms, beyond the last size it goes on as between the
+last two. Four points are not measured and are filled in (`_filled`).
+
+Letters: L models, G sizes, D densities, C configurations.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from files.reading import read_json
+from harmony.errors import HarmonyError
+from harmony.tables import PS, WORKER, Float64, Int32, Types
+
+SIZES = (1, 2, 4, 8)
+"""G, GPUs; single ones were not measured"""
+DENSITIES = (1, 2, 4)
+"""D, GPUs a server"""
+EPOCHS_IN_AN_HOUR = 12.0
+"""of a job of 2 GPUs alone: an epoch is what it trains in 5 minutes"""
+_S_PER_MIN = 60.0
+_SCHEMA = 1
+
+
+class Measured(NamedTuple):
+    """The file's content as arrays."""
+
+    models: tuple[str, ...]
+    configuration: Int32
+    """(C, 3) model, GPUs, GPUs a server"""
+    alone: Float64
+    """(L, G, D) epochs a minute; NaN where that many GPUs do not fill a server"""
+    ratio: Float64
+    """(C, C) speed of the row's job beside the column's, over its speed alone"""
+    demand: Int32
+    """(L, 2, K) of a worker and of a parameter server; assumed"""
+    cpu_use: Float64
+    """(L,) cores a worker keeps busy; assumed"""
+    traffic_gbps: Float64
+    """(L,) of a worker; assumed"""
+    skew: Float64
+    """(L,) share of the largest tensor; assumed"""
+
+
+@cache
+def measured() -> Measured:
+    """What the package knows.
+
+    Raises:
+        HarmonyError: the file is damaged.
+    """
+    path = Path(str(files("harmony") / "data" / "interference.json"))
+    content = read_json(path, HarmonyError)
+    if content.get("schema") != _SCHEMA:
+        raise HarmonyError(f"{path}: schema {content.get('schema')}, this reader knows {_SCHEMA}")
+    found = content["deepshare"]
+    models = tuple(found["models"])
+    shape = np.array(found["configurations"], np.int32)
+    configuration = np.stack([shape[:, 0], shape[:, 1], shape[:, 1] // shape[:, 2]], axis=1)
+    hour = np.array(found["samples_in_all"]["2"])
+    assumed = [content["assumed"][name] for name in models]
+    per_min = _S_PER_MIN * np.array(found["samples_per_s"])
+    epochs = per_min / (hour / EPOCHS_IN_AN_HOUR)[configuration[:, 0]]
+    gains = [_gain_of_one_server(content["gavel"], row["like"]) for row in assumed]
+    return Measured(
+        models,
+        configuration,
+        _filled(configuration, epochs, gains),
+        np.array(found["ratio"]),
+        np.array([[row["worker"], row["ps"]] for row in assumed], np.int32),
+        np.array([row["cpu"] for row in assumed]),
+        np.array([row["traffic"] for row in assumed]),
+        np.array([row["skew"] for row in assumed]),
+    )
+
+
+def _gain_of_one_server(gavel: Any, like: str | None) -> float | None:
+    """How much faster 2 GPUs of one server are than of two, by Gavel; None: nothing alike."""
+    if like is None:
+        return None
+    together, apart = gavel["steps_per_s_of_2_gpus"][like]
+    return float(together / apart)
+
+
+def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) -> Float64:
+    """(L, G, D) measured speeds, and those of four points that were not measured.
+
+    2 GPUs of one server: as much faster than of two as Gavel measured of a model that is alike, and
+    without one as 4 GPUs on 2 servers than on 4. 2 or 4 GPUs at 4 a server: as much faster as 8
+    were. One GPU: half the speed of two of one server.
+    """
+    alone = np.full((len(gains), len(SIZES), len(DENSITIES)), np.nan)
+    for (model, gpus, density), speed in zip(configuration, epochs, strict=True):
+        alone[model, SIZES.index(gpus), DENSITIES.index(density)] = speed
+    own = alone[:, 2, 1] / alone[:, 2, 0]
+    gain = np.array([one if one is not None else own[i] for i, one in enumerate(gains)])
+    alone[:, 1, 1] = alone[:, 1, 0] * gain
+    denser = alone[:, 3, 2] / alone[:, 3, 1]
+    alone[:, 1, 2] = alone[:, 1, 1] * denser
+    alone[:, 2, 2] = alone[:, 2, 1] * denser
+    alone[:, 0] = alone[:, 1, 1][:, None] / 2.0
+    return alone
+
+
+def types(workers: int, ps: int, servers: int) -> Types:
+    """What kernels look up, for jobs of up to so many workers, parameter servers and servers."""
+    found = measured()
+    shape = (len(found.models), workers + 1, ps + 1, servers + 1)
+    alone, measured_as = np.zeros(shape), np.zeros(shape, np.int32)
+    for model, w, p, n in np.ndindex(shape):
+        if w > 0 and 0 < n <= w + p:
+            alone[model, w, p, n] = _between(found.alone[model], w, (w + p) / n)
+            measured_as[model, w, p, n] = _nearest(found.configuration, model, w, (w + p) / n)
+    busy = np.stack([found.cpu_use, found.demand[:, PS, 1].astype(float)], axis=1)
+    # A parameter server sends what its workers do: about as much as one of them.
+    traffic = np.stack([found.traffic_gbps, found.traffic_gbps], axis=1)
+    send_share = found.traffic_gbps / 100.0
+    return Types(
+        np.ascontiguousarray(found.demand),
+        alone,
+        measured_as,
+        found.ratio,
+        busy,
+        traffic,
+        send_share,
+    )
+
+
+def _between(alone: Float64, gpus: int, density: float) -> float:
+    """Of (G, D) speeds that of any size and density, linear in logarithms."""
+    size, ratio = np.log2(gpus), np.log2(np.clip(density, DENSITIES[0], DENSITIES[-1]))
+    by_size = []
+    for column in np.log(alone).T:
+        last = column[-1] + (column[-1] - column[-2]) * (size - np.log2(SIZES[-1]))
+        inside = np.interp(size, np.log2(SIZES), column)
+        by_size.append(last if size > np.log2(SIZES[-1]) else inside)
+    return float(np.exp(np.interp(ratio, np.log2(DENSITIES), by_size)))
+
+
+def _nearest(configuration: Int32, model: int, gpus: int, density: float) -> int:
+    """The measured configuration of a model with the nearest size, then the nearest density."""
+    own = np.nonzero(configuration[:, 0] == model)[0]
+    size = np.abs(np.log(configuration[own, 1] / gpus))
+    ratio = np.abs(np.log(configuration[own, 2] / density))
+    return int(own[np.lexsort((ratio, size))[0]])
+
+
+__all__ = ["DENSITIES", "PS", "SIZES", "WORKER", "Measured", "measured", "types"]

@@ -1,0 +1,165 @@
+"""Networks over the jobs of a cluster, of torch's own Transformer modules.
+
+Half of the heads of each attention look at neighbours alone: in the encoder a job at jobs that
+share a server with it, in the decoder a server at the jobs that it holds. That is where the
+placement (the paper's d) enters, so that servers have no numbers and equal ones are scored alike.
+With one head, it is of that kind.
+
+Letters: B observations, N rows of jobs, M servers, D width, H heads.
+
+Source: Harmony, section V-A, figure 8: encoder and decoder of 2 layers, 128 wide, with 8 heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from harmony.errors import HarmonyError
+from harmony.token_kernels import SERVER_COLUMNS
+from harmony.tokens import Running, Scene, job_columns
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of the Transformers. The defaults are the paper's."""
+
+    width: int = 128
+    """D, also of the hidden layer after each attention"""
+    layers: int = 2
+    """of the encoder, and as many of the decoder"""
+    heads: int = 8
+    """H"""
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
+            raise HarmonyError(
+                f"width {self.width}, {self.layers} layers, {self.heads} heads: at least 1 of "
+                "each, and heads must divide the width"
+            )
+
+
+def attention_mask(near: Tensor, seen: Tensor, heads: int) -> Tensor:
+    """(B H, Q, N) what attention adds to its scores: 0 where it may look, else minus infinity.
+
+    Args:
+        near: (B, Q, N) which rows the near half of the heads may look at; one in each at least.
+        seen: (B, N) which rows the others may.
+        heads: H.
+    """
+    batch, queries, rows = near.shape
+    far = (seen[:, None, :] | near).expand(batch, queries, rows)
+    local = (heads + 1) // 2
+    kinds = [
+        near[:, None].expand(-1, local, -1, -1),
+        far[:, None].expand(-1, heads - local, -1, -1),
+    ]
+    allowed = torch.cat(kinds, dim=1).reshape(batch * heads, queries, rows)
+    return torch.zeros(allowed.shape).masked_fill(~allowed, float("-inf"))
+
+
+def _encoder(size: Size) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(
+        size.width, size.heads, size.width, dropout=0.0, batch_first=True
+    )
+    return nn.TransformerEncoder(layer, size.layers, enable_nested_tensor=False)
+
+
+class Representation(nn.Module):
+    """Jobs encoded, servers decoded from them: (B, M, D)."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self._heads = size.heads
+        self.job = nn.Linear(job_columns(), size.width)
+        self.server = nn.Linear(SERVER_COLUMNS, size.width)
+        self.encoder = _encoder(size)
+        layer = nn.TransformerDecoderLayer(
+            size.width, size.heads, size.width, dropout=0.0, batch_first=True
+        )
+        self.decoder = nn.TransformerDecoder(layer, size.layers)
+
+    def forward(self, scene: Scene) -> Tensor:
+        """(B, M, D)"""
+        is_job = torch.from_numpy(scene.is_job)
+        # A row without a job looks at itself: nobody else looks at it.
+        self_only = torch.eye(is_job.shape[1], dtype=torch.bool)
+        beside = torch.from_numpy(scene.beside) | self_only
+        among = attention_mask(beside, is_job, self._heads)
+        memory = self.encoder(self.job(torch.from_numpy(scene.job)).relu(), mask=among)
+        across = attention_mask(torch.from_numpy(scene.holds), is_job, self._heads)
+        server = self.server(torch.from_numpy(scene.server)).relu()
+        found: Tensor = self.decoder(server, memory, memory_mask=across)
+        return found
+
+
+class PolicyNetwork(nn.Module):
+    """Scores of the actions; those that are not allowed have minus infinity."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.representation = Representation(size)
+        self.head = nn.Linear(size.width, 2)
+
+    def forward(self, scene: Scene) -> Tensor:
+        """(B, 2 M)"""
+        score: Tensor = self.head(self.representation(scene)).transpose(1, 2).flatten(1)
+        return score.masked_fill(~torch.from_numpy(scene.allowed), float("-inf"))
+
+
+class ValueNetwork(nn.Module):
+    """What the discounted rewards to come are expected to be, over a constant."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.representation = Representation(size)
+        self.head = nn.Linear(size.width, 1)
+
+    def forward(self, scene: Scene) -> Tensor:
+        """(B,)"""
+        found: Tensor = self.head(self.representation(scene).mean(dim=1)).squeeze(1)
+        return found
+
+
+class ActorCritic(nn.Module):
+    """A policy and its critic, which share nothing."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.policy = PolicyNetwork(size)
+        self.value = ValueNetwork(size)
+
+
+class RewardModel(nn.Module):
+    r"""Epochs a minute of all jobs that run, at once.
+
+    .. math:: \log v_n = a_n + k_n b_n
+
+    with two outputs for each job and the number k of jobs that share a server with it: attention
+    gives means over those, and what each of them costs adds up. Batch normalisation is that of the
+    embedding, over rows that are jobs. Source: Harmony, section V-C, figure 9, which has one
+    output.
+    """
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self._heads = size.heads
+        self.job = nn.Linear(job_columns(), size.width)
+        self.norm = nn.BatchNorm1d(size.width)
+        self.encoder = _encoder(size)
+        self.head = nn.Linear(size.width, 2)
+
+    def forward(self, running: Running) -> Tensor:
+        """(B, N) epochs a minute; rows without a job have numbers that mean nothing."""
+        is_job = torch.from_numpy(running.is_job)
+        embedded = self.job(torch.from_numpy(running.job))
+        normal = torch.zeros_like(embedded)
+        normal[is_job] = self.norm(embedded[is_job]).relu()
+        beside = torch.from_numpy(running.beside) | torch.eye(is_job.shape[1], dtype=torch.bool)
+        mask = attention_mask(beside, is_job, self._heads)
+        base, each = self.head(self.encoder(normal, mask=mask)).unbind(2)
+        neighbours = beside.sum(2) - 1
+        found: Tensor = (base + neighbours * each).exp()
+        return found

@@ -1,0 +1,119 @@
+"""`RewardLearner`: the training of a reward model, as the loop of `rl` runs it.
+
+Source: Harmony, section V-C.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harmony.interference import relative_error
+from harmony.jobs import Purpose, seed_of
+from harmony.models import new_reward_model
+from harmony.network import RewardModel
+from harmony.reward_config import RewardConfig
+from harmony.samples import Samples, draw_samples
+from harmony.tables import Float64, Int32
+from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+
+CLOSE = 0.1
+"""relative error up to which a prediction counts as close"""
+_AT_ONCE = 1_024
+
+
+class RewardLearner:
+    """Weights, optimiser and samples; an iteration is one pass over the samples."""
+
+    def __init__(self, config: RewardConfig) -> None:
+        self._config = config
+        self.network = new_reward_model(config.size, config.seed)
+        self._optimiser = Optimiser(self.network, config.learning_rate, max_norm=1.0)
+        self._known, self._held_out = split(config)
+
+    def iterate(self, iteration: int) -> Mapping[str, float]:
+        """Learn from every sample once, in an order of the iteration's own."""
+        config = self._config
+        self.network.train()
+        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        order = rng.permutation(len(self._known.speed)).astype(np.int32)
+        steps = -(-len(order) // config.minibatch)
+        total = 0.0
+        for step in range(steps):
+            batch = order[step * config.minibatch : (step + 1) * config.minibatch]
+            done = (iteration + step / steps) / config.iterations
+            total += self._learn(self._known.rows(batch), self._rate(done)) / steps
+        return {"relative_error": total}
+
+    def validate(self) -> Mapping[str, float]:
+        """Mean relative error on what is held out, and the share of predictions within 10 %.
+
+        Returns:
+            both, and "score": the error.
+        """
+        error = relative_error(predict(self.network, self._held_out), self._held_out)
+        mean = float(error.mean())
+        return {"score": mean, "held_out_error": mean, "close": float((error < CLOSE).mean())}
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, running means of the normalisation, and what the optimiser remembers."""
+        norm = {f"norm.{name}": one.clone() for name, one in self.network.norm.named_buffers()}
+        parameters = flat_parameters(self.network)
+        return {"parameters": parameters, **norm, **self._optimiser.state()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave.
+
+        Raises:
+            ValueError: it is of another network.
+        """
+        set_flat_parameters(self.network, state["parameters"])
+        for name, one in self.network.norm.named_buffers():
+            one.copy_(state[f"norm.{name}"])
+        self._optimiser.load(state)
+
+    def model_state(self) -> dict[str, Tensor]:
+        """The weights by name."""
+        return dict(self.network.state_dict())
+
+    def _rate(self, done: float) -> float:
+        config = self._config
+        return config.learning_rate * math.exp(
+            done * math.log(config.final_learning_rate / config.learning_rate)
+        )
+
+    def _learn(self, samples: Samples, rate: float) -> float:
+        r"""One step on the mean relative error of all jobs of a minibatch.
+
+        .. math:: L = \frac{1}{N} \sum_n |c_n - c'_n| / c'_n
+        """
+        is_job = torch.from_numpy(samples.running.is_job)
+        speed = torch.from_numpy(samples.speed).float()[is_job]
+        loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
+        self.network.zero_grad()
+        torch.autograd.backward(loss)
+        self._optimiser.step(flat_gradient(self.network), learning_rate=rate)
+        return float(loss.detach())
+
+
+def split(config: RewardConfig) -> tuple[Samples, Samples]:
+    """The samples that are learned from, and those that are held out."""
+    samples = draw_samples(config.cluster, config.samples, config.seed)
+    kept = int(config.held_out * config.samples)
+    order = np.arange(config.samples, dtype=np.int32)
+    return samples.rows(order[kept:]), samples.rows(order[:kept])
+
+
+def predict(network: RewardModel, samples: Samples) -> Float64:
+    """(n, N) epochs a minute; rows without a job have numbers that mean nothing."""
+    network.eval()
+    parts = []
+    with torch.no_grad():
+        for first in range(0, len(samples.speed), _AT_ONCE):
+            chosen: Int32 = np.arange(first, min(first + _AT_ONCE, len(samples.speed)), dtype="i4")
+            parts.append(network(samples.running.rows(chosen)).double().numpy())
+    return np.concatenate(parts)

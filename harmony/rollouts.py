@@ -1,0 +1,152 @@
+"""Choices of many episodes, what they were credited with, and the teacher's answers.
+
+Letters: Q choices, in the order in which an episode made them, episode after episode.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from harmony.clusters import Clusters
+from harmony.learned import drawn, log_probabilities
+from harmony.network import ActorCritic
+from harmony.schedulers import Draws, Scheduler
+from harmony.tables import Float64, Int32
+from harmony.tokens import Scene, most_rows, see
+
+VALUE_SCALE = 10.0
+"""rewards to come, in the unit of the value network"""
+
+
+class Played(NamedTuple):
+    """Q choices."""
+
+    scene: Scene
+    action: Int32
+    """(Q,) what was done"""
+    label: Int32
+    """(Q,) what the teacher would have done; the action where there is none"""
+    log_prob: Float64
+    """(Q,) of the action, by the policy that played"""
+    value: Float64
+    """(Q,) what the value network expected"""
+    reward: Float64
+    """(Q,) discounted, of the intervals that passed after the choice"""
+    passed: Int32
+    """(Q,) how many"""
+    episode: Int32
+    """(Q,) not falling"""
+
+
+class Manner(NamedTuple):
+    """How choices are made while learning."""
+
+    explorer: Scheduler
+    """takes over by the chance `exploration`: the paper's bin packing or load balancing"""
+    exploration: float
+    teacher: Scheduler | None
+    """answers every choice, and takes over half of them"""
+
+
+def roll_out(network: ActorCritic, clusters: Clusters, draws: Draws, manner: Manner) -> Played:
+    """Play all episodes to their ends, in lockstep."""
+    most = most_rows(clusters.config)
+    parts: list[Played] = []
+    rows = clusters.under_way()
+    while len(rows) > 0:
+        scene = see(clusters, rows, most)
+        seen = scene.trimmed()
+        log_prob = log_probabilities(network.policy, seen)
+        with torch.no_grad():
+            value = np.asarray(network.value(seen).double().numpy())
+        action = drawn(np.exp(log_prob), draws.next(rows))
+        label = None
+        if manner.teacher is not None:
+            label = manner.teacher.choose(clusters, rows, draws)
+            action = np.where(draws.next(rows) < 0.5, label, action)
+        explores = draws.next(rows) < manner.exploration
+        if explores.any():
+            action[explores] = manner.explorer.choose(clusters, rows[explores], draws)
+        steps = clusters.step(rows, action)
+        taken = log_prob[np.arange(len(rows)), action]
+        label = action if label is None else label
+        parts.append(Played(scene, action, label, taken, value, steps.reward, steps.passed, rows))
+        rows = rows[~steps.over]
+    return _in_order(parts)
+
+
+def _in_order(parts: list[Played]) -> Played:
+    """One round after another, made into one episode after another."""
+    found = _stacked(parts)
+    order = np.argsort(found.episode, kind="stable").astype(np.int32)
+    return Played(
+        found.scene.rows(order),
+        found.action[order],
+        found.label[order],
+        found.log_prob[order],
+        found.value[order],
+        found.reward[order],
+        found.passed[order],
+        found.episode[order],
+    )
+
+
+def joined(parts: list[Played]) -> Played:
+    """Episodes of several groups of clusters, numbered on."""
+    first = np.cumsum([0, *(int(part.episode.max()) + 1 for part in parts)])
+    numbered = [
+        part._replace(episode=part.episode + np.int32(at))
+        for part, at in zip(parts, first, strict=False)
+    ]
+    return _stacked(numbered)
+
+
+def _stacked(parts: list[Played]) -> Played:
+    scenes = zip(*(part.scene for part in parts), strict=True)
+    scene = Scene(*(np.concatenate(column) for column in scenes))
+    rest = zip(*(part[1:] for part in parts), strict=True)
+    return Played(scene, *(np.concatenate(column) for column in rest))
+
+
+def returns_of(played: Played, discount: float) -> Float64:
+    r"""(Q,) discounted rewards to come.
+
+    .. math:: G_i = r_i + \gamma^{k_i} G_{i+1}
+
+    with the number :math:`k_i` of intervals that passed between two choices: all choices of one
+    interval are credited with the same. Source: Harmony, section IV.
+    """
+    found = np.zeros(len(played.reward))
+    following = 0.0
+    for i in range(len(found) - 1, -1, -1):
+        if i + 1 < len(found) and played.episode[i + 1] != played.episode[i]:
+            following = 0.0
+        following = played.reward[i] + discount ** int(played.passed[i]) * following
+        found[i] = following
+    return found
+
+
+def advantages_of(played: Played, discount: float, smoothing: float) -> Float64:
+    r"""(Q,) how much better than expected, in the unit of rewards.
+
+    .. math:: A_i = \delta_i + (\gamma \lambda)^{k_i} A_{i+1}, \qquad
+        \delta_i = r_i + \gamma^{k_i} V_{i+1} - V_i
+
+    With :math:`\lambda = 1` it is :math:`G_i - V_i`. Source: Schulman et al., Generalized Advantage
+    Estimation, 2016, with intervals as the steps of time.
+    """
+    value = VALUE_SCALE * played.value
+    found = np.zeros(len(value))
+    ahead, expected = 0.0, 0.0
+    for i in range(len(found) - 1, -1, -1):
+        if i + 1 < len(found) and played.episode[i + 1] != played.episode[i]:
+            ahead, expected = 0.0, 0.0
+        k = int(played.passed[i])
+        surprise = played.reward[i] + discount**k * expected - value[i]
+        ahead = surprise + (discount * smoothing) ** k * ahead
+        expected = value[i]
+        found[i] = ahead
+    return found

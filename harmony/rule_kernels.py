@@ -1,0 +1,296 @@
+"""What the heuristics choose. `e` is a row of the state, whose present job is to be placed.
+
+All place workers first, then parameter servers, and take the first of equally good servers.
+"""
+
+from __future__ import annotations
+
+from harmony.compile import inlined_kernel, kernel
+from harmony.sim_kernels import is_allowed, put, take_back
+from harmony.speed_kernels import speed_of
+from harmony.tables import (
+    CPU,
+    GPU,
+    NETWORK,
+    NONE,
+    PS,
+    WORKER,
+    Bool,
+    Float64,
+    Int32,
+    Jobs,
+    Rules,
+    State,
+    Types,
+)
+
+# Rules by number; `harmony.schedulers` has them by name.
+BALANCE, PACK, TIRESIAS, LEAST_INTERFERENCE, LOOKAHEAD, RANDOM = range(6)
+_BY_CPU, _BY_NETWORK, _CPU_CPU, _CPU_NETWORK, _NETWORK_NETWORK = range(1, 6)
+
+
+@inlined_kernel
+def _load(rules: Rules, state: State, e: int, m: int) -> float:
+    """Used shares of cores and GPUs of a server, added."""
+    cores = 1.0 - state.free[e, m, CPU] / rules.capacity[CPU]
+    return float(cores + 1.0 - state.free[e, m, GPU] / rules.capacity[GPU])
+
+
+@inlined_kernel
+def _left_over(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int
+) -> float:
+    """Free shares of all resources of a server after the task is put there, added."""
+    model = jobs.model[state.jobs_of[e], state.current[e]]
+    total = 0.0
+    for k in range(state.free.shape[2]):
+        left = state.free[e, m, k] - types.demand[model, kind, k]
+        total += left / rules.capacity[k]
+    return total
+
+
+@inlined_kernel
+def _consolidating(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int
+) -> float:
+    """Lower where more of the tasks that are left find room; then where it is fuller."""
+    job = state.current[e]
+    model = jobs.model[state.jobs_of[e], job]
+    room = 0
+    while room < state.left[e, job, kind] and _has_units(types, state, e, m, model, kind, room + 1):
+        room += 1
+    there = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
+    full = _left_over(rules, types, jobs, state, e, kind, m)
+    return float(-100.0 * min(there, 1) - 10.0 * room + full)
+
+
+@inlined_kernel
+def _has_units(
+    types: Types, state: State, e: int, m: int, model: int, kind: int, count: int
+) -> bool:
+    found = True
+    for k in range(state.free.shape[2]):
+        if state.free[e, m, k] < count * types.demand[model, kind, k]:
+            found = False
+    return found
+
+
+@inlined_kernel
+def drop(weights: Float64, model: int, cpu: float, network: float) -> float:
+    """Share of its speed that a job of a model loses beside others that ask for so much."""
+    return float(
+        weights[model, 0]
+        + weights[model, _BY_CPU] * cpu
+        + weights[model, _BY_NETWORK] * network
+        + weights[model, _CPU_CPU] * cpu * cpu
+        + weights[model, _CPU_NETWORK] * cpu * network
+        + weights[model, _NETWORK_NETWORK] * network * network
+    )
+
+
+@inlined_kernel
+def asked(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, m: int, job: int, resource: int
+) -> float:
+    """Share of a server's resource that tasks of other jobs than this one have."""
+    model = jobs.model[state.jobs_of[e], job]
+    units = rules.capacity[resource] - state.free[e, m, resource]
+    for kind in range(2):
+        units -= state.placed[e, job, m, kind] * types.demand[model, kind, resource]
+    return float(units / rules.capacity[resource])
+
+
+@kernel
+def _lost(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, m: int, weights: Float64
+) -> float:
+    """What all tasks on server m lose to each other, predicted; the present job's too."""
+    total = 0.0
+    for i in range(state.running_count[e] + 1):
+        job = state.current[e] if i == state.running_count[e] else state.running[e, i]
+        count = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
+        if count > 0:
+            cpu = asked(rules, types, jobs, state, e, m, job, CPU)
+            network = asked(rules, types, jobs, state, e, m, job, NETWORK)
+            if cpu + network > 0.0:
+                model = jobs.model[state.jobs_of[e], job]
+                total += count * drop(weights, model, cpu, network)
+    return total
+
+
+@kernel
+def _worth(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, empty_worth: float
+) -> float:
+    """Speeds of all jobs and of the present one as placed, each over its best, added.
+
+    And `empty_worth` for each server whose GPUs are all free: whoever comes next may need it.
+    """
+    state.running[e, state.running_count[e]] = state.current[e]
+    state.running_count[e] += 1
+    s = state.jobs_of[e]
+    total = 0.0
+    for i in range(state.running_count[e]):
+        job = state.running[e, i]
+        best = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
+        total += speed_of(rules, types, jobs, state, e, job) / best
+    state.running_count[e] -= 1
+    for m in range(state.free.shape[1]):
+        if state.free[e, m, GPU] == rules.capacity[GPU]:
+            total += empty_worth
+    return total
+
+
+@inlined_kernel
+def _fullest(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind: int) -> int:
+    """The server that `_consolidating` gives the next task of a kind."""
+    found, least = NONE, 0.0
+    for m in range(state.free.shape[1]):
+        if is_allowed(types, jobs, state, e, kind, m):
+            cost = _consolidating(rules, types, jobs, state, e, kind, m)
+            if found == NONE or cost < least:
+                found, least = m, cost
+    return found
+
+
+@kernel
+def _lookahead(
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    e: int,
+    believed: Types,
+    empty_worth: float,
+) -> float:
+    """Minus what the cluster is worth once the rest of the job is placed, consolidating."""
+    job = state.current[e]
+    placed = 0
+    while state.left[e, job, WORKER] + state.left[e, job, PS] > 0:
+        kind = WORKER if state.left[e, job, WORKER] > 0 else PS
+        m = _fullest(rules, types, jobs, state, e, kind)
+        put(types, jobs, state, e, job, kind, m)
+        state.plan[e, placed] = kind * state.free.shape[1] + m
+        placed += 1
+    worth = _worth(rules, believed, jobs, state, e, empty_worth)
+    while placed > 0:
+        placed -= 1
+        action = state.plan[e, placed]
+        servers = state.free.shape[1]
+        take_back(types, jobs, state, e, job, action // servers, action % servers)
+    return -worth
+
+
+@kernel
+def _cost(
+    rule: int,
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    e: int,
+    kind: int,
+    m: int,
+    weights: Float64,
+    believed: Types,
+    together: Bool,
+    empty_worth: float,
+) -> float:
+    """How bad it is to put the next task on server m, which must be allowed."""
+    job = state.current[e]
+    if rule == BALANCE:
+        return _load(rules, state, e, m)
+    if rule == PACK:
+        return _left_over(rules, types, jobs, state, e, kind, m)
+    if rule == TIRESIAS:
+        if together[jobs.model[state.jobs_of[e], job]]:
+            return _consolidating(rules, types, jobs, state, e, kind, m)
+        return _left_over(rules, types, jobs, state, e, kind, m)
+    put(types, jobs, state, e, job, kind, m)
+    if rule == LEAST_INTERFERENCE:
+        cost = _lost(rules, types, jobs, state, e, m, weights)
+    else:
+        cost = _lookahead(rules, types, jobs, state, e, believed, empty_worth)
+    take_back(types, jobs, state, e, job, kind, m)
+    return cost
+
+
+@kernel
+def choose(
+    rule: int,
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    e: int,
+    weights: Float64,
+    believed: Types,
+    together: Bool,
+    empty_worth: float,
+    chance: float,
+) -> int:
+    """The action of a rule; `chance` in [0, 1) picks the server where it is drawn."""
+    servers = state.free.shape[1]
+    kind = WORKER if state.left[e, state.current[e], WORKER] > 0 else PS
+    found, least, count = NONE, 0.0, 0
+    for m in range(servers):
+        if is_allowed(types, jobs, state, e, kind, m):
+            count += 1
+            cost = 0.0
+            if rule != RANDOM:
+                cost = _cost(
+                    rule,
+                    rules,
+                    types,
+                    jobs,
+                    state,
+                    e,
+                    kind,
+                    m,
+                    weights,
+                    believed,
+                    together,
+                    empty_worth,
+                )
+            if found == NONE or cost < least:
+                found, least = kind * servers + m, cost
+    if rule == RANDOM:
+        left = int(chance * count)
+        for m in range(servers):
+            if is_allowed(types, jobs, state, e, kind, m):
+                if left == 0:
+                    found = kind * servers + m
+                left -= 1
+    return found
+
+
+@kernel
+def choose_all(
+    rule: int,
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    rows: Int32,
+    weights: Float64,
+    believed: Types,
+    together: Bool,
+    empty_worth: float,
+    chance: Float64,
+    action: Int32,
+) -> None:
+    """Write the (n,) actions of a rule."""
+    for i in range(len(rows)):
+        action[i] = choose(
+            rule,
+            rules,
+            types,
+            jobs,
+            state,
+            rows[i],
+            weights,
+            believed,
+            together,
+            empty_worth,
+            chance[i],
+        )

@@ -1,0 +1,234 @@
+"""What chooses: the interface, the heuristics, and one loop that lets either play.
+
+Source of the heuristics: Harmony, section VI-B, and for Tiresias its own paper (NSDI 2019). All
+place a job's workers before its parameter servers, task by task, and see what was asked for, never
+a speed. Those that need samples of speeds are made by `harmony.interference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+import rl.draws
+from harmony import rule_kernels
+from harmony.clusters import Clusters, Steps
+from harmony.config import Config
+from harmony.errors import HarmonyError
+from harmony.jobs import Purpose, draw_jobs, seed_of
+from harmony.measured import measured
+from harmony.rule_kernels import (
+    BALANCE,
+    LEAST_INTERFERENCE,
+    LOOKAHEAD,
+    PACK,
+    RANDOM,
+    TIRESIAS,
+)
+from harmony.tables import Bool, Float64, Int32, Jobs, Types
+
+FORM = 6
+"""weights of `rule_kernels.drop` for each model"""
+
+
+class Draws(rl.draws.Draws):
+    """Random numbers for choices: the k-th of an episode is the same whoever plays beside it.
+
+    Args:
+        seed: of all.
+        count: E, how many episodes there are.
+        which: tells draws of one seed apart, such as the number of an iteration.
+    """
+
+    def __init__(self, seed: int, count: int, *which: int) -> None:
+        super().__init__(seed_of(seed, Purpose.ACTIONS, *which), count)
+
+
+class Scheduler(Protocol):
+    """Something that places jobs task by task."""
+
+    def priority(self, jobs: Jobs) -> Float64 | None:
+        """(S, J) jobs with lower numbers are tried first; None: in the order of arrival."""
+        ...
+
+    def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
+        """(n,) actions for the episodes `rows`; whatever is random comes from `draws`."""
+        ...
+
+
+class _Rule:
+    """A heuristic of `harmony.rule_kernels`, by its number and what it goes by."""
+
+    number: int
+    weights: Float64 | None = None
+    believed: Types | None = None
+    together: Bool | None = None
+    empty_worth: float = 0.0
+
+    def priority(self, jobs: Jobs) -> Float64 | None:
+        """None: in the order of arrival."""
+        return None
+
+    def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
+        """(n,) actions."""
+        models = len(measured().models)
+        weights = np.zeros((models, FORM)) if self.weights is None else self.weights
+        together = np.zeros(models, np.bool_) if self.together is None else self.together
+        chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
+        action = np.empty(len(rows), np.int32)
+        rule_kernels.choose_all(
+            self.number,
+            clusters.rules,
+            clusters.types,
+            clusters.jobs,
+            clusters.state,
+            rows,
+            weights,
+            clusters.types if self.believed is None else self.believed,
+            together,
+            self.empty_worth,
+            chance,
+            action,
+        )
+        return action
+
+
+class LoadBalance(_Rule):
+    """The server with the least load: shares of its cores and GPUs in use, added."""
+
+    number = BALANCE
+
+
+class Tetris(_Rule):
+    """The server that is left with the least of all resources: multi-resource best fit."""
+
+    number = PACK
+
+
+class RandomChoice(_Rule):
+    """Any server with room, all alike."""
+
+    number = RANDOM
+
+
+class Tiresias(_Rule):
+    """Jobs in the order of an index; those with a skewed model on as few servers as they can be.
+
+    Placements are fixed and jobs are not preempted here, so that a waiting job has attained no
+    service: least attained service (`las`) is the order of arrival, and the 2D Gittins index
+    (`gittins`) goes by the service, GPUs times minutes alone, of earlier jobs with as many GPUs:
+    those of 20 sequences that no figure is measured on.
+
+    Args:
+        config: the cluster.
+        index: "gittins" or "las".
+        threshold: models whose largest tensor has at least this share are consolidated.
+    """
+
+    number = TIRESIAS
+
+    def __init__(self, config: Config, index: str = "gittins", threshold: float = 0.5) -> None:
+        if index not in ("gittins", "las"):
+            raise HarmonyError(f"index is {index!r:.40}: gittins or las")
+        self.together = measured().skew >= threshold
+        self._gittins = _gittins(config) if index == "gittins" else None
+
+    def priority(self, jobs: Jobs) -> Float64 | None:
+        """(S, J) minus the Gittins index of each job."""
+        return None if self._gittins is None else -self._gittins[jobs.workers]
+
+
+def _gittins(config: Config) -> Float64:
+    r"""(W + 1,) index of a job that has not begun, by its number of workers.
+
+    .. math:: G = \sup_\Delta \frac{P(S \le \Delta)}{E[\min(S, \Delta)]}
+
+    with the service S of earlier jobs. Source: Tiresias (NSDI 2019), section 4.
+    """
+    history = draw_jobs(config, 20, 0, Purpose.SAMPLES)
+    alone = Clusters(config, history).types.alone
+    fewest = -(-history.workers // config.gpus)
+    speed = alone[history.model, history.workers, history.ps, fewest]
+    service = history.workers * history.epochs / speed
+    index = np.zeros(config.max_workers + 1)
+    for workers in range(1, config.max_workers + 1):
+        own = np.sort(service[history.workers == workers])
+        if len(own) == 0:
+            continue
+        done = np.arange(1, len(own) + 1) / len(own)
+        spent = (np.cumsum(own) + own * np.arange(len(own) - 1, -1, -1)) / len(own)
+        index[workers] = (done / spent).max()
+    return index
+
+
+class LeastInterference(_Rule):
+    """LIF: the server on which all tasks together are predicted to lose the least speed.
+
+    Args:
+        weights: (L, 6) of `rule_kernels.drop`: linear, or quadratic, in the shares of the server's
+            cores and network that other jobs have asked for.
+    """
+
+    number = LEAST_INTERFERENCE
+
+    def __init__(self, weights: Float64) -> None:
+        self.weights = weights
+
+
+class Lookahead(_Rule):
+    """Ours: the server after which all jobs together run fastest, by a table of pairs.
+
+    Each choice is tried with the rest of the job placed as close together as it can be.
+
+    Args:
+        believed: speeds alone and beside each other, as `interference.fit_pairs` estimates them
+            from samples; with the true ones it is a bound for what looks one job ahead.
+        empty_worth: of a server that is left without any job.
+    """
+
+    number = LOOKAHEAD
+
+    def __init__(self, believed: Types | None, empty_worth: float = 0.3) -> None:
+        self.believed = believed
+        self.empty_worth = empty_worth
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """One of several schedulers for each choice, all alike: what explores, and what is sampled."""
+
+    schedulers: tuple[Scheduler, ...]
+
+    def priority(self, jobs: Jobs) -> Float64 | None:
+        """None: in the order of arrival."""
+        return None
+
+    def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
+        """(n,) actions."""
+        which = (draws.next(rows) * len(self.schedulers)).astype(np.int32)
+        action = np.empty(len(rows), np.int32)
+        for number, scheduler in enumerate(self.schedulers):
+            own = which == number
+            if own.any():
+                action[own] = scheduler.choose(clusters, rows[own], draws)
+        return action
+
+
+Watcher = Callable[[Int32, Int32, Steps], None]
+"""told of each round: (n,) episodes, their actions, what these led to"""
+
+
+def play(
+    scheduler: Scheduler, clusters: Clusters, draws: Draws, watcher: Watcher | None = None
+) -> None:
+    """Let the scheduler play all episodes to their ends, in lockstep."""
+    rows = clusters.under_way()
+    while len(rows) > 0:
+        action = scheduler.choose(clusters, rows, draws)
+        steps = clusters.step(rows, action)
+        if watcher is not None:
+            watcher(rows, action, steps)
+        rows = rows[~steps.over]

@@ -1,0 +1,309 @@
+"""What happens in a cluster: jobs arrive, wait, are placed task by task, run and end.
+
+Functions that take `e` see or change that row of the state; the others do so for many rows.
+"""
+
+from __future__ import annotations
+
+from harmony.compile import inlined_kernel, kernel
+from harmony.speed_kernels import find_speeds
+from harmony.tables import GIVEN, NONE, PS, WORKER, Bool, Float64, Int32, Jobs, Rules, State, Types
+
+
+@inlined_kernel
+def _room(types: Types, state: State, e: int, m: int, model: int, kind: int, taken: int) -> int:
+    """Tasks of a kind that server m has room for beside `taken` further workers."""
+    most = 2**30
+    for k in range(state.free.shape[2]):
+        units = types.demand[model, kind, k]
+        if units > 0:
+            left = state.free[e, m, k] - taken * types.demand[model, WORKER, k]
+            most = min(most, left // units)
+    return max(most, 0)
+
+
+@inlined_kernel
+def fits(types: Types, jobs: Jobs, state: State, e: int, job: int) -> bool:
+    """Whether the tasks of the job that are left find room, filled in server by server.
+
+    Workers first, then parameter servers. If they do, then the first task of this filling leaves a
+    state of which the same is true: whoever places only where it stays true never gets stuck.
+    """
+    model = jobs.model[state.jobs_of[e], job]
+    workers, ps = state.left[e, job, WORKER], state.left[e, job, PS]
+    for m in range(state.free.shape[1]):
+        here = min(workers, _room(types, state, e, m, model, WORKER, 0))
+        workers -= here
+        ps -= min(ps, _room(types, state, e, m, model, PS, here))
+    return bool(workers == 0 and ps == 0)
+
+
+@inlined_kernel
+def put(types: Types, jobs: Jobs, state: State, e: int, job: int, kind: int, m: int) -> None:
+    """One task of the job on server m; there must be one left, and room."""
+    model = jobs.model[state.jobs_of[e], job]
+    if state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS] == 0:
+        state.spread[e, job] += 1
+    state.placed[e, job, m, kind] += 1
+    state.left[e, job, kind] -= 1
+    for k in range(state.free.shape[2]):
+        state.free[e, m, k] -= types.demand[model, kind, k]
+
+
+@inlined_kernel
+def take_back(types: Types, jobs: Jobs, state: State, e: int, job: int, kind: int, m: int) -> None:
+    """The reverse of `put`."""
+    model = jobs.model[state.jobs_of[e], job]
+    state.placed[e, job, m, kind] -= 1
+    state.left[e, job, kind] += 1
+    if state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS] == 0:
+        state.spread[e, job] -= 1
+    for k in range(state.free.shape[2]):
+        state.free[e, m, k] += types.demand[model, kind, k]
+
+
+@kernel
+def is_allowed(types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int) -> bool:
+    """Whether the present job has such a task left, room for it there, and for the rest after."""
+    job = state.current[e]
+    model = jobs.model[state.jobs_of[e], job]
+    allowed = False
+    if state.left[e, job, kind] > 0 and _room(types, state, e, m, model, kind, 0) > 0:
+        put(types, jobs, state, e, job, kind, m)
+        allowed = fits(types, jobs, state, e, job)
+        take_back(types, jobs, state, e, job, kind, m)
+    return allowed
+
+
+@inlined_kernel
+def _arrive(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
+    """Let in the jobs that have come by the beginning of the interval."""
+    s = state.jobs_of[e]
+    now_min = state.interval[e] * rules.interval_min
+    while state.arrived[e] < jobs.number[s] and jobs.arrival_min[s, state.arrived[e]] <= now_min:
+        state.waiting[e, state.waiting_count[e]] = state.arrived[e]
+        state.waiting_count[e] += 1
+        state.arrived[e] += 1
+
+
+@inlined_kernel
+def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
+    """Whether all jobs are complete, or the episode is cut."""
+    done = state.finished[e] == jobs.number[state.jobs_of[e]]
+    return bool(done or state.interval[e] >= rules.max_intervals)
+
+
+@inlined_kernel
+def _complete(types: Types, jobs: Jobs, state: State, e: int, i: int, now_min: float) -> None:
+    """Job `running[i]` is done: its units are free, and it is nobody's neighbour."""
+    job = state.running[e, i]
+    model = jobs.model[state.jobs_of[e], job]
+    for m in range(state.free.shape[1]):
+        for kind in range(2):
+            count = state.placed[e, job, m, kind]
+            if count > 0:
+                for k in range(state.free.shape[2]):
+                    state.free[e, m, k] += count * types.demand[model, kind, k]
+                state.placed[e, job, m, kind] = 0
+    state.end_min[e, job] = now_min
+    state.finished[e] += 1
+    state.running_count[e] -= 1
+    for later in range(i, state.running_count[e]):
+        state.running[e, later] = state.running[e, later + 1]
+        state.speed[e, later] = state.speed[e, later + 1]
+
+
+@inlined_kernel
+def _train(jobs: Jobs, state: State, e: int, passed_min: float) -> float:
+    """Let time pass; gives the shares of their epochs that jobs have trained in it, summed."""
+    s = state.jobs_of[e]
+    total = 0.0
+    for i in range(state.running_count[e]):
+        job = state.running[e, i]
+        epochs = state.speed[e, i] * passed_min
+        state.done[e, job] += epochs
+        total += epochs / jobs.epochs[s, job]
+    return total
+
+
+@kernel
+def _run(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> float:
+    """One interval, from completion to completion; gives its reward."""
+    s = state.jobs_of[e]
+    begin_min = state.interval[e] * rules.interval_min
+    left_min = rules.interval_min
+    reward = 0.0
+    while state.running_count[e] > 0 and left_min > 0.0:
+        if rules.speed != GIVEN:
+            find_speeds(rules, types, jobs, state, e)
+        first, soonest_min = NONE, left_min
+        for i in range(state.running_count[e]):
+            job = state.running[e, i]
+            needs_min = (jobs.epochs[s, job] - state.done[e, job]) / state.speed[e, i]
+            if needs_min <= soonest_min:
+                first, soonest_min = i, max(needs_min, 0.0)
+        reward += _train(jobs, state, e, soonest_min)
+        left_min -= soonest_min
+        if first == NONE:
+            left_min = 0.0
+        else:
+            _complete(types, jobs, state, e, first, begin_min + rules.interval_min - left_min)
+    state.interval[e] += 1
+    return reward
+
+
+@inlined_kernel
+def _next_waiting(state: State, e: int) -> int:
+    """Of the waiting jobs not refused in this interval the first in order, or NONE."""
+    found = NONE
+    for i in range(state.waiting_count[e]):
+        job = state.waiting[e, i]
+        if state.refused[e, job] != state.interval[e] and (
+            found == NONE or state.priority[e, job] < state.priority[e, found]
+        ):
+            found = job
+    return found
+
+
+@kernel
+def _until_choice(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, reward: Float64, passed: Int32
+) -> None:
+    """Find the next job that fits; while there is none, intervals pass.
+
+    Adds to `reward[0]` the discounted rewards of those, and to `passed[0]` their number. With
+    given speeds it stops before an interval.
+    """
+    factor = 1.0
+    state.current[e] = NONE
+    lacks_speeds = False
+    while state.current[e] == NONE and not lacks_speeds and not is_over(rules, jobs, state, e):
+        job = _next_waiting(state, e)
+        if job == NONE and rules.speed == GIVEN:
+            lacks_speeds = True
+        elif job == NONE:
+            reward[0] += factor * _run(rules, types, jobs, state, e)
+            factor *= rules.discount
+            passed[0] += 1
+            _arrive(rules, jobs, state, e)
+        elif fits(types, jobs, state, e, job):
+            state.current[e] = job
+        else:
+            state.refused[e, job] = state.interval[e]
+
+
+@inlined_kernel
+def _start(state: State, e: int, job: int) -> None:
+    """All tasks of the job are placed."""
+    state.running[e, state.running_count[e]] = job
+    state.running_count[e] += 1
+    state.placed_in[e, job] = state.interval[e]
+    kept = 0
+    for i in range(state.waiting_count[e]):
+        if state.waiting[e, i] != job:
+            state.waiting[e, kept] = state.waiting[e, i]
+            kept += 1
+    state.waiting_count[e] = kept
+
+
+@inlined_kernel
+def act(
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    e: int,
+    action: int,
+    reward: Float64,
+    passed: Int32,
+) -> None:
+    """Place one task of the present job; after its last one, go on to the next choice.
+
+    `reward` and `passed`, (1,), are what `_until_choice` says, and 0 before the last task.
+    """
+    job = state.current[e]
+    servers = state.free.shape[1]
+    reward[0] = 0.0
+    passed[0] = 0
+    put(types, jobs, state, e, job, action // servers, action % servers)
+    if state.left[e, job, WORKER] + state.left[e, job, PS] == 0:
+        _start(state, e, job)
+        _until_choice(rules, types, jobs, state, e, reward, passed)
+
+
+@kernel
+def begin(
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    rows: Int32,
+    reward: Float64,
+    passed: Int32,
+) -> int:
+    """Set the rows to their start, and go on to the first choice.
+
+    Gives the row of a job that an empty cluster has no room for; NONE where there is none.
+    """
+    misfit = NONE
+    for i in range(len(rows)):
+        e = rows[i]
+        s = state.jobs_of[e]
+        for m in range(state.free.shape[1]):
+            for k in range(state.free.shape[2]):
+                state.free[e, m, k] = rules.capacity[k]
+        for job in range(jobs.number[s]):
+            state.left[e, job, WORKER] = jobs.workers[s, job]
+            state.left[e, job, PS] = jobs.ps[s, job]
+            state.refused[e, job] = NONE
+            state.placed_in[e, job] = NONE
+            state.end_min[e, job] = rules.max_intervals * rules.interval_min
+            if not fits(types, jobs, state, e, job):
+                misfit = job
+        _arrive(rules, jobs, state, e)
+        _until_choice(rules, types, jobs, state, e, reward[i : i + 1], passed[i : i + 1])
+    return misfit
+
+
+@kernel
+def act_all(
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    rows: Int32,
+    action: Int32,
+    reward: Float64,
+    passed: Int32,
+    over: Bool,
+) -> None:
+    """Let (n,) episodes act; writes (n,) rewards, intervals that passed, and whether it is over."""
+    for i in range(len(rows)):
+        e = rows[i]
+        act(rules, types, jobs, state, e, action[i], reward[i : i + 1], passed[i : i + 1])
+        over[i] = is_over(rules, jobs, state, e)
+
+
+@kernel
+def pass_interval(
+    rules: Rules, types: Types, jobs: Jobs, state: State, rows: Int32, reward: Float64
+) -> None:
+    """With given speeds: one interval of (n,) episodes, then on to the next choice.
+
+    Writes (n,) rewards of the interval.
+    """
+    ignored_reward, ignored_passed = reward[:0], state.current[:0]
+    for i in range(len(rows)):
+        e = rows[i]
+        reward[i] = _run(rules, types, jobs, state, e)
+        _arrive(rules, jobs, state, e)
+        _until_choice(rules, types, jobs, state, e, ignored_reward, ignored_passed)
+
+
+@kernel
+def masks(types: Types, jobs: Jobs, state: State, rows: Int32, allowed: Bool) -> None:
+    """Write (n, 2 M) which actions place a task such that the rest of the job finds room."""
+    servers = state.free.shape[1]
+    for i in range(len(rows)):
+        for a in range(2 * servers):
+            allowed[i, a] = is_allowed(types, jobs, state, rows[i], a // servers, a % servers)

@@ -1,0 +1,181 @@
+"""The trainings behind the figures, and where their models lie.
+
+* `reward`: a model of speeds (figure 13).
+* `policy`: the policy of figures 10, 12 and 14; the one for 30 servers goes on from that for 6.
+* `model`: the same, rewarded by the reward model in place of the clusters.
+* `recipe` and its ablations (table II): the paper's recipe, from nothing, on a small network.
+* sizes (figure 15): short trainings of the policy, one number of its network changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from files.settings import build
+from harmony.config import CONFIGS
+from harmony.errors import HarmonyError
+from harmony.models import described, load_model, load_reward_model
+from harmony.network import ActorCritic, RewardModel, Size
+from harmony.reward_config import RewardConfig
+from harmony.session import MODEL, AnyConfig, new_run
+from harmony.training_config import TrainConfig, recipe
+from rl.run_folder import RunFolder
+from rl.session import gather_models
+
+SEEDS = (0, 1, 2)
+SMALL = Size(width=32)
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "recipe": {},
+    "no_critic": {"critic": False},
+    "no_exploration": {"exploration": 0.0},
+    "one_head": {"size": Size(width=32, heads=1)},
+    "no_replay": {"shuffled": False},
+}
+"""rows of table II, and what each changes"""
+SIZES: dict[str, Size] = {
+    "width_32": Size(width=32),
+    "width_64": Size(width=64),
+    "paper_size": Size(),
+    "layers_1": Size(layers=1),
+    "layers_3": Size(layers=3),
+    "heads_1": Size(heads=1),
+    "heads_2": Size(heads=2),
+}
+"""points of figure 15"""
+
+
+class Training(NamedTuple):
+    """One of the study."""
+
+    kind: str
+    servers: str
+    """a name in `CONFIGS`"""
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """of its run folder and its model."""
+        return f"{self.kind}-{self.servers}-{self.seed}"
+
+    @property
+    def initial(self) -> Training | None:
+        """The policy whose weights this one begins with."""
+        if self.kind == "policy" and self.servers != "6":
+            return Training("policy", "6", self.seed)
+        return None
+
+    @property
+    def reward(self) -> Training | None:
+        """The reward model that this one trains on."""
+        return Training("reward", self.servers, self.seed) if self.kind == "model" else None
+
+    def config(self) -> AnyConfig:
+        """Its settings."""
+        cluster = CONFIGS[self.servers]
+        if self.kind == "reward":
+            return RewardConfig(cluster=cluster, seed=self.seed)
+        if self.kind in ABLATIONS:
+            return replace(
+                recipe(cluster=cluster, seed=self.seed, size=SMALL, iterations=20),
+                **{"learning_rate": 5e-4, "final_learning_rate": 1e-4, **ABLATIONS[self.kind]},
+            )
+        if self.kind in SIZES:
+            size = SIZES[self.kind]
+            return TrainConfig(
+                cluster=cluster, seed=self.seed, size=size, iterations=6, imitation=6
+            )
+        if self.kind == "model":
+            return TrainConfig(cluster=cluster, seed=self.seed, world="model")
+        if self.initial is not None:
+            return TrainConfig(
+                cluster=cluster,
+                seed=self.seed,
+                iterations=8,
+                imitation=0,
+                learning_rate=1e-4,
+                initial=True,
+            )
+        return TrainConfig(cluster=cluster, seed=self.seed)
+
+    def open(self, runs: Path) -> RunFolder:
+        """Its run folder, made if it is not there.
+
+        Raises:
+            HarmonyError: the training that it stands on has left no model yet.
+            RunError: the folder is in use, or cannot be written.
+        """
+        path = runs / self.name
+        if (path / "config.json").is_file():
+            return RunFolder.open(path)
+        models = [
+            None if one is None else runs / one.name / MODEL for one in (self.initial, self.reward)
+        ]
+        for model in models:
+            if model is not None and not model.is_file():
+                raise HarmonyError(
+                    f"{self.name} stands on {model}, which is not there: train it first"
+                )
+        return new_run(path, self.config(), *models)
+
+
+def trainings() -> list[Training]:
+    """All, in an order in which each has what it stands on."""
+    found = []
+    for seed in SEEDS:
+        for servers in CONFIGS:
+            found += [Training("policy", servers, seed), Training("reward", servers, seed)]
+        found += [Training(kind, "6", seed) for kind in ABLATIONS]
+        found.append(Training("model", "6", seed))
+        found += [Training(kind, "6", seed) for kind in SIZES]
+    return found
+
+
+class Models:
+    """The models of the study in a folder.
+
+    Args:
+        folder: where; None for those in the package.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = Path(str(files("harmony") / "data")) if folder is None else folder
+
+    def policies(self, kind: str, servers: str) -> list[ActorCritic]:
+        """Those of all seeds that are there."""
+        return [load_model(path).network for path in self._paths(kind, servers)]
+
+    def rewards(self, servers: str) -> list[tuple[RewardModel, RewardConfig]]:
+        """Those of all seeds that are there, with their configurations."""
+        found = [load_reward_model(path) for path in self._paths("reward", servers)]
+        return [(one.network, one.config) for one in found]
+
+    def _paths(self, kind: str, servers: str) -> list[Path]:
+        named = [self._folder / f"{Training(kind, servers, s).name}.safetensors" for s in SEEDS]
+        return [path for path in named if path.is_file()]
+
+
+def gather(runs: Path, out: Path) -> list[str]:
+    """Copy the models of runs, finished or not, into a folder.
+
+    Args:
+        runs: a folder of run folders, named as the study names them.
+        out: where to; made if it is not there.
+
+    Returns:
+        the names of the models that were there.
+
+    Raises:
+        HarmonyError: there is none, or one was trained otherwise.
+    """
+    planned = {one.name: partial(_is_of, one) for one in trainings()}
+    return gather_models(runs, out, planned, MODEL, HarmonyError)
+
+
+def _is_of(one: Training, recorded: dict[str, Any]) -> bool:
+    config = one.config()
+    known = build(type(config), recorded.get("config", {}), HarmonyError)
+    return recorded.get("kind") == described(config)["kind"] and known == config

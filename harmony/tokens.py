@@ -1,0 +1,135 @@
+"""`Scene`: what networks are told of many clusters, padded to one shape.
+
+Letters: n observations, N rows of jobs, M servers, F and G numbers of a row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harmony import token_kernels
+from harmony.clusters import Clusters
+from harmony.config import Config
+from harmony.measured import measured
+from harmony.tables import Bool, Float32, Int32
+from harmony.token_kernels import JOB_COLUMNS, SERVER_COLUMNS, WAITING_ROWS
+
+
+class Scene(NamedTuple):
+    """What a policy sees; no speed and no number of epochs is among it."""
+
+    job: Float32
+    """(n, N, F) the present job, then those that run, then some that wait"""
+    is_job: Bool
+    """(n, N) which rows are jobs; the others are 0"""
+    beside: Bool
+    """(n, N, N) which jobs share a server; a job does so with itself"""
+    server: Float32
+    """(n, M, G)"""
+    holds: Bool
+    """(n, M, N) which jobs have a task on a server; True for the present job"""
+    allowed: Bool
+    """(n, 2 M) actions"""
+
+    def rows(self, chosen: Int32) -> Scene:
+        """Some of the observations."""
+        return Scene(
+            self.job[chosen],
+            self.is_job[chosen],
+            self.beside[chosen],
+            self.server[chosen],
+            self.holds[chosen],
+            self.allowed[chosen],
+        )
+
+    def trimmed(self) -> Scene:
+        """The same without rows that no observation has a job in."""
+        most = int(self.is_job.sum(axis=1).max())
+        return self._replace(
+            job=self.job[:, :most],
+            is_job=self.is_job[:, :most],
+            beside=self.beside[:, :most, :most],
+            holds=self.holds[:, :, :most],
+        )
+
+
+class Running(NamedTuple):
+    """The jobs that run in n clusters, as the models of interference see them."""
+
+    job: Float32
+    """(n, N, F)"""
+    is_job: Bool
+    """(n, N)"""
+    beside: Bool
+    """(n, N, N)"""
+    shape: Int32
+    """(n, N, 4) type, workers, parameter servers, servers; 0 where there is no job"""
+
+    def rows(self, chosen: Int32) -> Running:
+        """Some of the clusters."""
+        return Running(
+            self.job[chosen], self.is_job[chosen], self.beside[chosen], self.shape[chosen]
+        )
+
+
+def job_columns() -> int:
+    """F"""
+    return len(measured().models) + JOB_COLUMNS
+
+
+def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
+    """What a policy sees of the episodes `rows`, each with a job to place.
+
+    Args:
+        clusters: the episodes.
+        rows: (n,) their numbers.
+        most: N; None: as many as are needed.
+    """
+    state, count, servers = clusters.state, len(rows), clusters.config.servers
+    if most is None:
+        waiting = np.minimum(state.waiting_count[rows] - 1, WAITING_ROWS)
+        most = int((1 + state.running_count[rows] + waiting).max())
+    found = Scene(
+        np.zeros((count, most, job_columns()), np.float32),
+        np.zeros((count, most), np.bool_),
+        np.zeros((count, most, most), np.bool_),
+        np.zeros((count, servers, SERVER_COLUMNS), np.float32),
+        np.zeros((count, servers, most), np.bool_),
+        clusters.masks(rows),
+    )
+    token_kernels.read_choices(
+        clusters.rules,
+        clusters.types,
+        clusters.jobs,
+        state,
+        rows,
+        found.allowed,
+        found.job,
+        found.is_job,
+        found.beside,
+        found.server,
+        found.holds,
+    )
+    return found
+
+
+def most_rows(config: Config) -> int:
+    """N that suffices for any state of such a cluster."""
+    return 1 + config.most_running + WAITING_ROWS
+
+
+def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:
+    """The jobs that run in the episodes `rows`, of which none has more than `most`."""
+    count = len(rows)
+    found = Running(
+        np.zeros((count, most, job_columns()), np.float32),
+        np.zeros((count, most), np.bool_),
+        np.zeros((count, most, most), np.bool_),
+        np.zeros((count, most, 4), np.int32),
+    )
+    token_kernels.read_running(
+        clusters.rules, clusters.types, clusters.jobs, clusters.state, rows, *found
+    )
+    return found

@@ -1,0 +1,141 @@
+"""What commands that train have in common: errors in one line, settings, how a training ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from files.names import one_line
+from files.reading import parse_toml
+from files.writing import write_json
+from rl.errors import RunError
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+MINUTES = click.FloatRange(min=0, min_open=True)
+
+
+class Named(Protocol):
+    """A training of a study."""
+
+    @property
+    def name(self) -> str:
+        """of its run folder and its model"""
+        ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+class Refused(click.ClickException):
+    """One line and exit code 2 in place of a traceback."""
+
+    exit_code = 2
+
+
+def one_line_errors(error: type[ValueError]) -> type[click.Group]:
+    """A group in which an `error`, or one of a run, ends in one line on stderr and exit code 2."""
+
+    class OneLineErrors(click.Group):
+        def invoke(self, ctx: click.Context) -> Any:
+            try:
+                return super().invoke(ctx)
+            except (error, RunError) as fault:
+                raise Refused(one_line(str(fault))) from fault
+
+    return OneLineErrors
+
+
+def change_setting(
+    table: dict[str, Any], change: str, sections: Sequence[str], error: type[ValueError]
+) -> None:
+    """Take one `--set KEY=VALUE`, or SECTION.KEY=VALUE, into a table of settings.
+
+    Raises:
+        ValueError: (`error`) it has no such form.
+    """
+    label, equals, text = change.partition("=")
+    *path, key = label.strip().split(".")
+    if not equals or not key or (path and (len(path) > 1 or path[0] not in sections)):
+        forms = ["KEY=VALUE", *(f"{section}.KEY=VALUE" for section in sections)]
+        raise error(f"--set {change!r:.60}: expected {' or '.join(forms)}")
+    try:
+        value = parse_toml(f"value = {text}", "--set")["value"]
+    except ValueError:
+        value = text.strip()
+    (table.setdefault(path[0], {}) if path else table)[key] = value
+
+
+def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: str) -> Any:
+    """Train in a run folder, tell how it ended, and give back why.
+
+    Args:
+        opened: the run folder, open; it is closed at the end.
+        minutes: stop after so long; None never does.
+        run_training: `session.run_training` of the package.
+        model: name of the file that it leaves.
+    """
+    # rich takes a while to load, which other commands need not wait for.
+    from rl.progress import RichProgress, duration_text
+
+    with opened as folder:
+        limit_s = None if minutes is None else minutes * 60
+        result = run_training(folder, time_limit_s=limit_s, observers=(RichProgress(),))
+        state = result.state
+        best = "none yet" if state.best_score is None else f"{state.best_score:.4g}"
+        click.echo(
+            f"{result.reason.value} after {state.next_iteration} iterations, "
+            f"{duration_text(state.elapsed_s)} of training; best validation {best}; "
+            f"model: {folder.path / model}"
+        )
+        return result.reason
+
+
+def train_named(
+    trainings: Sequence[N], only: Sequence[str], train: Callable[[N], Any], error: type[ValueError]
+) -> None:
+    """Train some of a study, or all of it, until one is asked to stop.
+
+    Args:
+        trainings: all, in order.
+        only: names; none: all.
+        train: trains one, and gives the reason why it stopped.
+        error: raised where a name is unknown.
+
+    Raises:
+        ValueError: (`error`) so it is.
+    """
+    from rl.loop import StopReason
+
+    known = {one.name: one for one in trainings}
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise error(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
+    for name in only or known:
+        click.echo(name, err=True)
+        if train(known[name]) is StopReason.SIGNAL:
+            return
+
+
+def write_figures(
+    names: Sequence[str],
+    measure: Callable[[str], dict[str, Any]],
+    draw: Callable[[str, dict[str, Any], Path], list[Path]],
+    out: Path,
+    error: type[ValueError],
+) -> None:
+    """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
+
+    Raises:
+        ValueError: (`error`) a file cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        found = measure(name)
+        path = out / f"{name}.json"
+        write_json(path, found, error)
+        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))

@@ -1,0 +1,42 @@
+"""One style for figures of what was measured: panels, error bars, SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # no window, wherever it runs
+
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+Found = Mapping[str, Any]
+_DPI = 110
+
+
+def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
+    """A figure with so many panels side by side."""
+    figure, axes = pyplot.subplots(
+        1, count, figsize=(4.6 * count, 3.6), squeeze=False, layout="constrained"
+    )
+    return figure, axes[0]
+
+
+def errors(entries: Sequence[Found]) -> list[list[float]]:
+    """Lengths of error bars below and above the means of entries as `Estimate.to_json` gives."""
+    low = [entry["mean"] - entry["ci95"][0] for entry in entries]
+    high = [entry["ci95"][1] - entry["mean"] for entry in entries]
+    return [[max(0.0, one) for one in low], [max(0.0, one) for one in high]]
+
+
+def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:
+    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`, and close it."""
+    paths = [out / f"{name}.{ending}" for ending in ("svg", "png")]
+    for path in paths:
+        figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)
+    return paths

@@ -1,0 +1,90 @@
+"""From a learner and a run folder to a model file, whatever is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from files.reading import read_bytes
+from files.writing import write_whole
+from rl.checkpoint import load_tensors
+from rl.learner import Learner, LoopSettings, Observer
+from rl.loop import TrainingResult, train
+from rl.run_folder import RunFolder, read_run
+from rl.tensorboard import TensorBoardLog
+
+Save = Callable[[Mapping[str, Tensor], Mapping[str, object]], None]
+"""writes weights, and a card that says how the training went"""
+
+
+def train_and_save(
+    learner: Learner,
+    folder: RunFolder,
+    settings: LoopSettings,
+    save: Save,
+    observers: Sequence[Observer] = (),
+) -> TrainingResult:
+    """Train from the folder's checkpoint if there is one, then save the model.
+
+    Saves the best weights, or without a validation the newest.
+
+    Args:
+        learner: as newly made from the configuration of the run.
+        folder: the run folder, open.
+        settings: how long to train.
+        save: called once, at the end.
+        observers: told of each iteration, after TensorBoard's log.
+
+    Raises:
+        ValueError: (one line) the configuration or the checkpoint breaks a rule.
+        NotFiniteError: a number of the training is not finite.
+    """
+    log = TensorBoardLog(folder.path / "tensorboard")
+    result = train(learner, folder, settings, (log, *observers))
+    has_best = folder.best_file.exists()
+    weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
+    card = {
+        "iterations": result.state.next_iteration,
+        "best_iteration": result.state.best_iteration,
+        "best_score": result.state.best_score,
+        "trained_s": round(result.state.elapsed_s, 1),
+    }
+    save(weights, card)
+    return result
+
+
+def gather_models(
+    runs: Path,
+    out: Path,
+    planned: Mapping[str, Callable[[dict[str, Any]], bool]],
+    model: str,
+    error: type[ValueError],
+) -> list[str]:
+    """Copy the models of a study's runs, finished or not, into a folder.
+
+    Args:
+        runs: a folder of run folders.
+        out: where to; made if it is not there.
+        planned: by the name of each run of the study, whether a recorded configuration is its.
+        model: name of the file in a run folder.
+        error: raised where there is none, or one was trained otherwise.
+
+    Returns:
+        the names of the runs that had a model.
+
+    Raises:
+        ValueError: (`error`) so it is.
+    """
+    found = [name for name in planned if (runs / name / model).is_file()]
+    if not found:
+        raise error(f"{runs}: holds no run of the study, such as {next(iter(planned))}")
+    out.mkdir(parents=True, exist_ok=True)
+    for name in found:
+        if not planned[name](read_run(runs / name).config):
+            raise error(f"{runs / name}: was not trained as the study says")
+        content = read_bytes(runs / name / model, error)
+        write_whole(out / f"{name}.safetensors", content, error)
+    return found

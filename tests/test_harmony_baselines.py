@@ -1,0 +1,243 @@
+"""Harmony's heuristics, models of interference and the exact bound, on instances solved by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harmony.clusters import Clusters, types_of
+from harmony.config import PAPER, Config
+from harmony.errors import HarmonyError
+from harmony.evaluation import PAPERS, baselines, completion_of
+from harmony.exact import least_completion
+from harmony.interference import (
+    LINEAR,
+    QUADRATIC,
+    fit_lif,
+    fit_pairs,
+    predict_lif,
+    relative_error,
+)
+from harmony.jobs import Purpose, draw_jobs, job_sequence
+from harmony.samples import Samples, draw_samples
+from harmony.schedulers import (
+    Draws,
+    LeastInterference,
+    LoadBalance,
+    Lookahead,
+    Mixed,
+    RandomChoice,
+    Scheduler,
+    Tetris,
+    Tiresias,
+    play,
+)
+from harmony.tables import Jobs
+from tests.harmony_clusters import TINY
+
+FSDP, MOE, GRAPH, MOBILE, XL = "FSDP", "MoE", "GraphSage", "MobileNetV3", "Transformer-XL"
+NAMES = (*PAPERS, "tiresias_las", "lookahead")
+
+
+@pytest.fixture(scope="module")
+def samples() -> Samples:
+    return draw_samples(PAPER, 1_500, 3)
+
+
+@pytest.fixture(scope="module")
+def schedulers(samples: Samples) -> dict[str, Scheduler]:
+    return {**baselines(PAPER, samples), "random": RandomChoice()}
+
+
+def placements(scheduler: Scheduler, config: Config, jobs: Jobs) -> list[list[int]]:
+    """Tasks of each job on each server, while all run."""
+    clusters = Clusters(config, jobs, priority=scheduler.priority(jobs))
+    draws = Draws(1, 1)
+    found: dict[int, list[int]] = {}
+    while len(rows := clusters.under_way()) > 0:
+        job = int(clusters.state.current[0])
+        before = clusters.state.placed[0, job].sum(axis=1)
+        action = scheduler.choose(clusters, rows, draws)
+        before[action[0] % config.servers] += 1
+        found[job] = before.tolist()
+        clusters.step(rows, action)
+    return [found[job] for job in sorted(found)]
+
+
+def test_load_balancing_takes_the_least_loaded_server() -> None:
+    """Cores and GPUs: 3 of 8 and 1 of 2 on the first, so the second; then 1 of 8 and 1 of 2."""
+    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 9.0), (0.0, FSDP, 1, 0, 9.0), (0, MOE, 1, 0, 9)])
+    assert placements(LoadBalance(), TINY, jobs) == [[1, 0], [0, 1], [0, 1]]
+
+
+def test_tetris_fills_a_server_first() -> None:
+    """Two jobs share the first, the third has to go on."""
+    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 9.0)] * 3)
+    assert placements(Tetris(), TINY, jobs) == [[1, 0], [1, 0], [0, 1]]
+
+
+def test_tiresias_consolidates_skewed_models_alone() -> None:
+    """A server has one GPU left: the skewed model goes to the other, whole."""
+    first = (0.0, MOBILE, 1, 0, 9.0)
+    skewed = job_sequence(TINY, [first, (0.0, XL, 2, 0, 9.0)])
+    flat = job_sequence(TINY, [first, (0.0, FSDP, 2, 0, 9.0)])
+    scheduler = Tiresias(TINY, "las")
+    assert placements(scheduler, TINY, skewed) == [[1, 0], [0, 2]]
+    assert placements(scheduler, TINY, flat) == [[1, 0], [1, 1]]
+    everything = Tiresias(TINY, "las", threshold=0.0)
+    assert placements(everything, TINY, flat) == [[1, 0], [0, 2]]
+
+
+def test_the_gittins_index_prefers_jobs_of_fewer_gpus() -> None:
+    """Their service, GPUs times minutes, is less; least attained service knows no difference."""
+    jobs = job_sequence(PAPER, [(0.0, MOBILE, 3, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0)])
+    order = Tiresias(PAPER).priority(jobs)
+    assert order is not None
+    assert order[0, 1] < order[0, 0]
+    assert Tiresias(PAPER, "las").priority(jobs) is None
+    with pytest.raises(HarmonyError, match="gittins or las"):
+        Tiresias(PAPER, "srtf")
+
+
+def test_least_interference_avoids_what_costs_most() -> None:
+    """By weights that say that networks matter and cores do not: beside the job that sends less."""
+    weights = np.zeros((6, 6))
+    weights[:, 2] = 1.0
+    jobs = [(0.0, FSDP, 1, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0), (0.0, MOE, 1, 0, 9.0)]
+    found = placements(LeastInterference(weights), TINY, job_sequence(TINY, jobs))
+    assert found == [[1, 0], [0, 1], [0, 1]]
+
+
+def test_lookahead_pairs_jobs_that_bear_each_other() -> None:
+    """FSDP and MoE slow each other to half; GraphSage hardly touches either."""
+    jobs = [(0.0, FSDP, 1, 0, 9.0), (0.0, GRAPH, 1, 0, 9.0), (0.0, MOE, 1, 0, 9.0)]
+    found = placements(Lookahead(None, 0.0), TINY, job_sequence(TINY, jobs))
+    assert found == [[1, 0], [0, 1], [0, 1]]
+
+
+def test_mixed_asks_each_in_turn() -> None:
+    """Of 2,000 choices about half are those of load balancing, half of Tetris."""
+    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0)])
+    clusters = Clusters(TINY, jobs, np.zeros(2_000, np.int32))
+    rows = clusters.under_way()
+    clusters.step(rows, np.zeros(len(rows), np.int32))
+    chosen = Mixed((LoadBalance(), Tetris())).choose(clusters, rows, Draws(2, 2_000))
+    assert np.bincount(chosen).tolist() == pytest.approx([1_000, 1_000], abs=90)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "random"])
+def test_a_scheduler_plays_the_same_alone_and_in_company(
+    name: str, schedulers: dict[str, Scheduler]
+) -> None:
+    """Only allowed actions, and the same again."""
+    jobs = draw_jobs(replace(PAPER, jobs=12), 3, 2, Purpose.TEST)
+    ends = []
+    for rows in (np.arange(3), np.arange(3), np.arange(1)):
+        order = schedulers[name].priority(jobs)
+        clusters = Clusters(PAPER, jobs, rows.astype(np.int32), priority=order)
+        play(schedulers[name], clusters, Draws(3, len(rows)))
+        ends.append(clusters.state.end_min)
+    assert (ends[0] == ends[1]).all()
+    assert (ends[0][:1] == ends[2]).all()
+
+
+# --- models of interference ----------------------------------------------------------------------
+
+
+def test_samples_hold_the_speeds_of_their_placements(samples: Samples) -> None:
+    """Alone as measured; never faster than alone but where a pair was measured so."""
+    alone = samples.running.is_job & (samples.running.beside.sum(axis=2) == 1)
+    np.testing.assert_allclose(samples.speed[alone], samples.alone[alone])
+    assert len(samples.speed) == 1_500
+    there = samples.running.is_job
+    assert (samples.speed[there] <= samples.alone[there] * (1 + 1e-12)).all()
+    assert (samples.speed[~there] == 0).all()
+    with pytest.raises(HarmonyError, match="0 samples"):
+        draw_samples(PAPER, 0, 1)
+
+
+def test_lif_finds_the_weights_that_made_the_samples(samples: Samples) -> None:
+    """Both forms, exactly, where speeds are what the form says."""
+    for terms in (LINEAR, QUADRATIC):
+        true = np.zeros((6, 6))
+        true[:, :terms] = np.random.default_rng(1).uniform(0.01, 0.1, (6, terms))
+        made = samples._replace(speed=predict_lif(samples, true))
+        np.testing.assert_allclose(fit_lif(made, terms), true, atol=1e-9)
+        assert relative_error(predict_lif(made, fit_lif(made, terms)), made).max() < 1e-9
+
+
+def test_the_quadratic_form_fits_no_worse(samples: Samples) -> None:
+    """It has the linear one within it; least squares of what is lost."""
+    lost = 1 - samples.speed / np.where(samples.running.is_job, samples.alone, 1)
+    lost = lost[samples.running.is_job]
+
+    def squares(terms: int) -> float:
+        predicted = predict_lif(samples, fit_lif(samples, terms))
+        found = 1 - predicted / np.where(samples.running.is_job, samples.alone, 1)
+        return float(((found[samples.running.is_job] - lost) ** 2).sum())
+
+    assert squares(QUADRATIC) <= squares(LINEAR)
+
+
+def test_a_table_of_pairs_finds_ratios_of_types() -> None:
+    """Where each pair of types has one ratio, from samples in which they are multiplied."""
+    types = types_of(PAPER)
+    samples = draw_samples(PAPER, 3_000, 4)
+    true = np.random.default_rng(1).uniform(0.5, 1.0, (6, 6))
+    model = samples.running.shape[..., 0]
+    near = samples.running.beside & ~np.eye(model.shape[1], dtype=bool)
+    pairs = np.log(true)[model[:, :, None], model[:, None, :]] * near
+    made = samples._replace(speed=samples.alone * np.exp(pairs.sum(axis=2)))
+    np.testing.assert_allclose(fit_pairs(PAPER, made).ratio, true, rtol=1e-3)
+    assert fit_pairs(PAPER, made).alone is types.alone
+
+
+# --- the bound -----------------------------------------------------------------------------------
+
+
+def test_the_bound_of_an_instance_solved_by_hand() -> None:
+    """FSDP and MoE must not meet; GraphSage, which is soon done, goes beside one of them."""
+    names = (FSDP, MOE, GRAPH)
+    jobs = job_sequence(TINY, [(0.0, name, 1, 0, 1.0 + 8 * (name != GRAPH)) for name in names])
+    found = {}
+    for servers in ((0, 0, 1), (0, 1, 0), (0, 1, 1)):
+        clusters = Clusters(TINY, jobs)
+        for server in servers:
+            clusters.step(np.zeros(1, np.int32), np.array([server], np.int32))
+        found[servers] = float(clusters.mean_completion()[0])
+
+    least = least_completion(TINY, jobs)
+    assert least == pytest.approx(min(found[0, 1, 0], found[0, 1, 1]))
+    assert least < 0.8 * found[0, 0, 1]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "random"])
+def test_nobody_beats_the_bound(name: str, schedulers: dict[str, Scheduler]) -> None:
+    """On sequences of three jobs; in the order of arrival."""
+    config = replace(TINY, jobs=3, all_reduce_share=0.7)
+    for number in range(2):
+        jobs = draw_jobs(config, 1, 7, Purpose.TEST, number)
+        clusters = Clusters(config, jobs)
+        play(schedulers[name], clusters, Draws(0, 1))
+        assert clusters.mean_completion()[0] >= least_completion(config, jobs) - 1e-9
+
+
+def test_the_bound_refuses_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many ways to place, or speeds that are drawn."""
+    monkeypatch.setattr("harmony.exact.MOST_STATES", 50)
+    with pytest.raises(HarmonyError, match="more than"):
+        least_completion(PAPER, draw_jobs(PAPER, 1, 0, Purpose.TEST))
+    with pytest.raises(HarmonyError, match="without any"):
+        least_completion(replace(TINY, noise=0.1), draw_jobs(TINY, 1, 0, Purpose.TEST))
+
+
+def test_who_knows_the_pairs_is_ahead(schedulers: dict[str, Scheduler]) -> None:
+    """The comparison of figure 10 in small: lookahead before Tiresias before load balancing."""
+    jobs = draw_jobs(PAPER, 20, 5, Purpose.TEST)
+    found = {
+        name: completion_of(schedulers[name], PAPER, jobs, 0).mean()
+        for name in ("lb", "tiresias_las", "lookahead")
+    }
+    assert found["lookahead"] < 0.9 * found["tiresias_las"] < found["lb"]

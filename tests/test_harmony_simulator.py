@@ -1,0 +1,403 @@
+"""Harmony's cluster: stories solved on paper, and what holds whoever places the jobs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from files.settings import build
+from harmony.clusters import Clusters, types_of
+from harmony.config import CONFIGS, LARGE, PAPER, Config
+from harmony.errors import HarmonyError
+from harmony.jobs import Purpose, draw_jobs, job_sequence, read_arrivals
+from harmony.measured import measured, types
+from harmony.samples import measure
+from harmony.tables import Float64, Int32
+from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
+
+FSDP, MOE, GRAPH, MOBILE = "FSDP", "MoE", "GraphSage", "MobileNetV3"
+
+
+def ratio(row: tuple[str, int, int], column: tuple[str, int, int]) -> float:
+    """As measured: of jobs by (model, GPUs, GPUs a server)."""
+    found = measured()
+    keys = [(found.models[m], int(g), int(d)) for m, g, d in found.configuration]
+    return float(found.ratio[keys.index(row), keys.index(column)])
+
+
+def alone(config: Config, model: str, workers: int, ps: int, servers: int) -> float:
+    """Epochs a minute."""
+    return float(types_of(config).alone[measured().models.index(model), workers, ps, servers])
+
+
+# --- what was measured ---------------------------------------------------------------------------
+
+
+def test_a_job_like_a_measured_one_runs_at_its_measured_speed() -> None:
+    """All 36 of them: samples a second, in epochs of 5 minutes of a job of 2 GPUs."""
+    path = Path(__file__).parents[1] / "harmony" / "data" / "interference.json"
+    found = json.loads(path.read_text())["deepshare"]
+    table = types(8, 8, 8)
+    for (model, gpus, nodes), speed in zip(
+        found["configurations"], found["samples_per_s"], strict=True
+    ):
+        epoch = found["samples_in_all"]["2"][model] / 12
+        assert table.alone[model, gpus, 0, nodes] == pytest.approx(60 * speed / epoch, rel=1e-12)
+
+
+def test_what_was_not_measured_lies_between_what_was() -> None:
+    """3 workers on 3 servers between 2 on 2 and 4 on 4; one is half of two on one server."""
+    table = types(8, 8, 8).alone
+    for model in range(len(measured().models)):
+        low, high = sorted((table[model, 2, 0, 2], table[model, 4, 0, 4]))
+        assert low <= table[model, 3, 0, 3] <= high
+        assert table[model, 1, 0, 1] == pytest.approx(table[model, 2, 0, 1] / 2)
+
+
+def test_the_data_names_its_sources_and_licences() -> None:
+    """Both may be shipped, with that."""
+    path = Path(__file__).parents[1] / "harmony" / "data" / "interference.json"
+    content = json.loads(path.read_text())
+    licences = {name: content[name]["licence"] for name in ("deepshare", "gavel")}
+    assert licences == {"deepshare": "Apache-2.0", "gavel": "MIT"}
+    assert all(content[name]["source"].startswith("https://") for name in licences)
+
+
+# --- stories -------------------------------------------------------------------------------------
+
+
+def test_a_job_alone_is_complete_when_its_epochs_are_trained() -> None:
+    """2 workers on 2 servers train an epoch in about 5 minutes: 6 epochs, from minute 20 on."""
+    clusters = Clusters(TINY, job_sequence(TINY, [(1.0, MOBILE, 2, 0, 6.0)]))
+    assert clusters.state.interval.tolist() == [1]
+
+    reward = act(clusters, 0, 1)
+
+    needs_min = 6 / alone(TINY, MOBILE, 2, 0, 2)
+    assert needs_min == pytest.approx(30.0, rel=1e-4)
+    assert clusters.completion_min()[0, 0] == pytest.approx(19.0 + needs_min)
+    assert reward == pytest.approx(1.0)
+    assert clusters.over.tolist() == [True]
+
+
+def test_neighbours_slow_each_other_until_one_is_complete() -> None:
+    """Both on both servers, each as measured beside the other; then the longer is alone."""
+    jobs = job_sequence(TINY, [(0.0, FSDP, 2, 0, 2.0), (0.0, MOE, 2, 0, 8.0)])
+    clusters = Clusters(TINY, jobs)
+
+    act(clusters, 0, 1, 0, 1)
+
+    first, second = (FSDP, 2, 1), (MOE, 2, 1)
+    fast, slow = alone(TINY, FSDP, 2, 0, 2), alone(TINY, MOE, 2, 0, 2)
+    end = 2.0 / (fast * ratio(first, second))
+    trained = end * slow * ratio(second, first)
+    assert clusters.state.end_min[0].tolist() == pytest.approx([end, end + (8 - trained) / slow])
+
+
+def speeds(clusters: Clusters) -> list[float]:
+    """Epochs a minute of the jobs that run, in the order of their placement."""
+    count = int(clusters.state.running_count[0])
+    return [float(one) for one in measure(clusters, ONLY).speed[0, :count]]
+
+
+@pytest.mark.parametrize("several", ["worst", "product"])
+def test_the_rule_for_several_neighbours(several: Any) -> None:
+    """The ratios beside each of two are multiplied, or the lower one counts alone."""
+    config = replace(TINY, gpus=4, cores=16, several=several)
+    names = (GRAPH, FSDP, MOE, GRAPH)
+    clusters = Clusters(config, job_sequence(config, [(0.0, name, 1, 0, 9.0) for name in names]))
+    act(clusters, 0, 0, 0)
+
+    beside = [ratio((GRAPH, 2, 1), (name, 2, 1)) for name in (FSDP, MOE)]
+    kept = min(beside) if several == "worst" else beside[0] * beside[1]
+    assert speeds(clusters)[0] == pytest.approx(kept * alone(config, GRAPH, 1, 0, 1))
+
+
+def test_a_parameter_server_makes_a_neighbour_and_spreads_its_job() -> None:
+    """The worker of a job and the worker of another are apart; the parameter server is not."""
+    jobs = job_sequence(
+        TINY, [(0.0, FSDP, 1, 1, 9.0), (0.0, MOE, 1, 0, 9.0), (0.0, MOE, 1, 0, 9.0)]
+    )
+    apart, beside = Clusters(TINY, jobs), Clusters(TINY, jobs)
+    act(apart, 0, 2, 1)
+    act(beside, 0, 3, 1)
+
+    assert speeds(apart)[1] == pytest.approx(alone(TINY, MOE, 1, 0, 1))
+    assert speeds(beside)[1] < speeds(apart)[1]
+    assert speeds(apart)[0] == pytest.approx(alone(TINY, FSDP, 1, 1, 1))
+
+
+def test_a_job_without_room_waits_and_the_next_one_is_tried() -> None:
+    """Three of 4 GPUs are taken: 2 workers wait, 1 does not."""
+    jobs = [(0.0, MOBILE, 2, 0, 2.0), (0.0, MOBILE, 1, 0, 9.0), (0.0, MOBILE, 2, 0, 2.0)]
+    clusters = Clusters(TINY, job_sequence(TINY, [*jobs, (0.0, GRAPH, 1, 0, 1.0)]))
+    act(clusters, 0, 0, 1)
+
+    assert clusters.state.current.tolist() == [3]
+    act(clusters, 1)
+    assert clusters.state.current.tolist() == [2]
+    assert clusters.state.interval.tolist() == [1]
+    act(clusters, 0, 0)
+    assert clusters.state.placed_in[0].tolist() == [0, 0, 1, 0]
+
+
+def test_a_priority_goes_before_the_order_of_arrival() -> None:
+    """The lower number first."""
+    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 2.0), (0.0, GRAPH, 1, 0, 2.0)])
+    clusters = Clusters(TINY, jobs, priority=np.array([[2.0, 1.0]]))
+    assert clusters.state.current.tolist() == [1]
+
+
+def test_all_reduce_has_no_parameter_servers_to_place() -> None:
+    """Their actions are never allowed; with one they are, until it is placed."""
+    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 1.0), (0.0, MOBILE, 1, 1, 1.0)])
+    clusters = Clusters(TINY, jobs)
+    assert clusters.masks(ONLY)[0].tolist() == [True, True, False, False]
+    act(clusters, 0)
+    assert clusters.masks(ONLY)[0].tolist() == [True, True, True, True]
+    act(clusters, 2)
+    assert clusters.masks(ONLY)[0].tolist() == [True, True, False, False]
+
+
+def test_a_task_is_not_put_where_the_rest_finds_no_room() -> None:
+    """One GPU is free on each server, and one server has no cores left for the second worker."""
+    config = replace(TINY, cores=4)
+    jobs = [(0.0, MOBILE, 1, 1, 9.0), (0.0, MOBILE, 2, 0, 9.0), (0.0, FSDP, 1, 0, 9.0)]
+    clusters = Clusters(config, job_sequence(config, jobs))
+    act(clusters, 0, 2)
+    # 3 of 4 cores are taken by a worker, 1 by a parameter server: nothing of job 1 fits beside.
+    assert clusters.state.current.tolist() == [2]
+    with pytest.raises(HarmonyError, match="no such task is left, or there is no room"):
+        act(clusters, 0)
+
+
+def test_the_analytic_model_knows_cores_and_network() -> None:
+    """Two jobs want 10 of 8 cores; spread over both servers they send through the network."""
+    config = replace(TINY, speed="analytic")
+    jobs = [(0.0, MOBILE, 1, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0), (0.0, GRAPH, 1, 0, 9.0)]
+    clusters = Clusters(config, job_sequence(config, jobs))
+    act(clusters, 0)
+    before = speeds(clusters)[0]
+    act(clusters, 0)
+    share = measured().traffic_gbps[measured().models.index(MOBILE)] / 100
+    assert before == pytest.approx(alone(config, MOBILE, 1, 0, 1))
+    assert speeds(clusters)[0] == pytest.approx(before / ((1 - share) / (8 / 10) + share))
+
+    spread = Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 9.0), jobs[2]]))
+    act(spread, 0, 1)
+    there = alone(config, MOBILE, 2, 0, 1)
+    assert speeds(spread)[0] == pytest.approx(there / (1 - share + 2 * share))
+
+
+def test_predicted_speeds_take_the_place_of_the_clusters_own() -> None:
+    """An epoch a minute for all: 6 epochs take 6 minutes, wherever the job is."""
+    jobs = job_sequence(TINY, [(0.0, FSDP, 2, 0, 6.0), (0.0, MOE, 2, 0, 30.0)])
+
+    def predictor(clusters: Clusters, rows: Int32) -> Float64:
+        return np.ones((len(rows), clusters.state.running.shape[1]))
+
+    clusters = Clusters(TINY, jobs, predictor=predictor, discount=0.5)
+    assert act(clusters, 0, 1, 0, 1) == pytest.approx(1 + 20 / 30 + 0.5 * 10 / 30)
+    assert clusters.state.end_min[0].tolist() == pytest.approx([6.0, 30.0])
+
+
+# --- whoever places ------------------------------------------------------------------------------
+
+
+@given(tiny_configs, st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_units_are_conserved_and_no_job_is_lost(config: Config, seed: int) -> None:
+    """At each choice; in the end all jobs are complete, and rewards sum to their number."""
+    jobs = draw_jobs(config, 2, seed, Purpose.TEST)
+    clusters = Clusters(config, jobs, seed=seed)
+    rng = np.random.default_rng(seed)
+    earned = np.zeros(2)
+    state, types_ = clusters.state, clusters.types
+    # What passes before the first choice earns nothing: no job runs.
+    while len(rows := clusters.under_way()) > 0:
+        for e in rows:
+            demand = types_.demand[jobs.model[e]]
+            used = np.einsum("jmi,jik->mk", state.placed[e].astype(int), demand)
+            assert (state.free[e] >= 0).all()
+            assert (state.free[e] + used == np.array(config.capacity)).all()
+        earned[rows] += clusters.step(rows, random_actions(clusters, rows, rng)).reward
+    assert state.finished.tolist() == [config.jobs] * 2
+    assert earned == pytest.approx([config.jobs] * 2)
+    assert (state.end_min > jobs.arrival_min).all()
+    assert (state.free == np.array(config.capacity)).all()
+    np.testing.assert_allclose(state.done, jobs.epochs)
+
+
+@given(tiny_configs, st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None)
+def test_speeds_do_not_depend_on_the_order_of_jobs_or_servers(config: Config, seed: int) -> None:
+    """Jobs placed in the opposite order, servers numbered the other way: the same speeds."""
+    config = replace(config, arrivals="uniform", noise=0.0, jobs=min(config.jobs, 5))
+    drawn = draw_jobs(config, 1, seed, Purpose.TEST)
+    at_once = drawn._replace(arrival_min=np.zeros_like(drawn.arrival_min))
+    clusters = Clusters(config, at_once)
+    rng = np.random.default_rng(seed)
+    while clusters.state.interval[0] == 0 and not clusters.over[0]:
+        before = snapshot(clusters)
+        clusters.step(ONLY, random_actions(clusters, ONLY, rng))
+    mirrored = Clusters(config, at_once)
+    state = mirrored.state
+    placed, spread, running = before
+    state.placed[0] = placed[:, ::-1]
+    state.spread[0] = spread
+    state.running[0, : len(running)] = running[::-1]
+    state.running_count[0] = len(running)
+    original = Clusters(config, at_once)
+    original.state.placed[0], original.state.spread[0] = placed, spread
+    original.state.running[0, : len(running)] = running
+    original.state.running_count[0] = len(running)
+
+    np.testing.assert_allclose(speeds(mirrored), speeds(original)[::-1])
+
+
+def snapshot(clusters: Clusters) -> tuple[Any, Any, Any]:
+    """Where the first episode's jobs are, and which of them run."""
+    state = clusters.state
+    running = state.running[0, : state.running_count[0]]
+    return state.placed[0].copy(), state.spread[0].copy(), running.copy()
+
+
+@given(tiny_configs, st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_one_seed_one_result_alone_and_in_company(config: Config, seed: int) -> None:
+    """Also with noise."""
+    jobs = draw_jobs(config, 3, seed, Purpose.TEST)
+    rows = np.arange(3, dtype=np.int32)
+    found = []
+    for chosen in (rows, rows, rows[:1]):
+        clusters = Clusters(config, jobs, chosen, seed=seed)
+        while len(under_way := clusters.under_way()) > 0:
+            first = clusters.masks(under_way).argmax(axis=1).astype(np.int32)
+            clusters.step(under_way, first)
+        found.append(clusters.state.end_min)
+    assert (found[0] == found[1]).all()
+    assert (found[0][:1] == found[2]).all()
+
+
+def test_noise_is_around_one_and_changes_with_the_seed() -> None:
+    """The mean of its logarithm is 0, its deviation what was asked for."""
+    config = replace(TINY, noise=0.3)
+    jobs = job_sequence(config, [(0.0, MOBILE, 1, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0)])
+    clusters = Clusters(config, jobs, np.zeros(4_000, np.int32), seed=5)
+    rows = clusters.under_way()
+    clusters.step(rows, np.zeros(len(rows), np.int32))
+
+    found = np.log(measure(clusters, rows).speed[:, 0] / alone(config, MOBILE, 1, 0, 1))
+    assert found.mean() == pytest.approx(0.0, abs=0.02)
+    assert found.std() == pytest.approx(0.3, abs=0.02)
+
+
+# --- who comes when ------------------------------------------------------------------------------
+
+
+def test_uniform_arrivals_are_the_same_number_in_each_20_minutes() -> None:
+    """3 of them; at 2.5, in turns 3 and 2."""
+    times = draw_jobs(PAPER, 4, 1, Purpose.TEST).arrival_min
+    assert all(np.bincount((row // 20).astype(int)).tolist() == [3] * 20 for row in times)
+    other = draw_jobs(replace(PAPER, jobs_per_20_min=2.5), 1, 1, Purpose.TEST).arrival_min[0]
+    assert np.bincount((other // 20).astype(int)).tolist()[:4] == [3, 2, 3, 2]
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "trace"])
+def test_other_arrivals_have_their_mean_rate(arrivals: Any) -> None:
+    """2 in 20 minutes; those of the trace come in bursts."""
+    config = PAPER.arriving(arrivals)
+    times = draw_jobs(replace(config, jobs=200), 100, 1, Purpose.TEST).arrival_min
+    assert config.jobs_per_20_min == 2.0
+    assert 20 * 200 / times[:, -1].mean() == pytest.approx(2.0, rel=0.1)
+    counts = np.concatenate([np.bincount((row // 20).astype(int)) for row in times])
+    ratio = counts.var() / counts.mean()
+    assert ratio == pytest.approx(1.0, abs=0.15) if arrivals == "poisson" else ratio > 2.0
+
+
+def test_a_trace_of_ones_own(tmp_path: Path) -> None:
+    """Its distances in their order, from a random one on, at the rate that is asked for."""
+    path = tmp_path / "times.json"
+    path.write_text('{"arrivals": [1, 2, 4, 8]}')
+    config = replace(PAPER.arriving("trace"), arrivals_file=str(path), jobs=40)
+    times = draw_jobs(config, 1, 3, Purpose.TEST).arrival_min[0]
+    gaps = np.diff(times) / np.diff(times).min()
+    assert sorted({round(one, 6) for one in gaps.tolist()}) == [1.0, 2.0, 4.0]
+    assert times[-1] / 40 == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", "a list `arrivals`"),
+        ('{"arrivals": [1]}', "2 or more"),
+        ('{"arrivals": [1, "x"]}', "no number"),
+        ('{"arrivals": [2, 1]}', "must not fall"),
+        ("nothing", "not JSON"),
+    ],
+)
+def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    """In one line, with the file."""
+    path = tmp_path / "times.json"
+    path.write_text(text)
+    with pytest.raises(HarmonyError, match=words) as caught:
+        read_arrivals(str(path))
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"servers": 0}, "servers is 0"),
+        ({"max_workers": 13}, "max_workers is 13"),
+        ({"all_reduce_share": 1.5}, r"all_reduce_share is 1\.5"),
+        ({"noise": -0.1}, r"noise is -0\.1"),
+        ({"interval_min": 0.0}, r"interval_min is 0\.0"),
+        ({"longest_min": 1.0}, r"longest_min is 1\.0"),
+        ({"arrivals_file": "x"}, "arrivals_file is for"),
+        ({"speed": "fast"}, "speed is 'fast'"),
+        ({"colour": 1}, "unknown setting colour"),
+    ],
+)
+def test_an_impossible_cluster_is_refused(change: dict[str, Any], words: str) -> None:
+    """In one line, with the value and the rule."""
+    with pytest.raises(HarmonyError, match=words):
+        build(Config, change, HarmonyError)
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ((-1.0, MOBILE, 1, 0, 1.0), "arrives at"),
+        ((0.0, "GPT", 1, 0, 1.0), "is a 'GPT'"),
+        ((0.0, MOBILE, 3, 0, 1.0), "has 3 workers"),
+        ((0.0, MOBILE, 1, 0, 0.0), r"trains 0\.0 epochs"),
+    ],
+)
+def test_an_impossible_job_is_refused(job: Any, words: str) -> None:
+    """With its number."""
+    with pytest.raises(HarmonyError, match=f"job 0 {words}"):
+        job_sequence(TINY, [job])
+    with pytest.raises(HarmonyError, match="without jobs"):
+        job_sequence(TINY, [])
+
+
+def test_a_job_larger_than_the_cluster_is_refused() -> None:
+    """It would wait for ever."""
+    config = replace(TINY, servers=1, cores=3)
+    with pytest.raises(HarmonyError, match="job 0 has more tasks than an empty cluster"):
+        Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 1.0)]))
+
+
+def test_configurations_can_be_written_and_read() -> None:
+    """As JSON."""
+    for config in CONFIGS.values():
+        assert build(Config, json.loads(json.dumps(config.to_json())), HarmonyError) == config
+    assert LARGE.arriving("poisson").jobs_per_20_min == pytest.approx(4 * 2 / 3)

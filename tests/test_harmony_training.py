@@ -1,0 +1,338 @@
+"""Harmony's networks and trainings: masks, returns by hand, resuming, learning."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from files.settings import build
+from harmony.clusters import Clusters
+from harmony.config import LARGE, PAPER
+from harmony.errors import HarmonyError
+from harmony.evaluation import completion_of
+from harmony.jobs import Purpose, draw_jobs
+from harmony.learned import Learned, PredictedSpeeds, drawn
+from harmony.learner import HarmonyLearner
+from harmony.models import load_model, load_reward_model, new_network, new_reward_model, save_model
+from harmony.network import Size, attention_mask
+from harmony.reward_config import RewardConfig
+from harmony.reward_learner import RewardLearner, predict
+from harmony.rollouts import VALUE_SCALE, Manner, Played, advantages_of, returns_of, roll_out
+from harmony.schedulers import Draws, LoadBalance, RandomChoice, Tiresias
+from harmony.session import MODEL, new_run, run_training
+from harmony.tokens import Scene, see
+from harmony.training_config import TrainConfig, recipe
+from rl.checkpoint import save_tensors
+from rl.run_folder import RunFolder
+from tests.harmony_clusters import TINY
+
+SMALL = TrainConfig(
+    cluster=TINY,
+    patterns=("uniform", "poisson"),
+    size=Size(width=16, heads=2, layers=1),
+    iterations=3,
+    replay=64,
+    imitation=1,
+    samples=60,
+    validate_every=2,
+    validation_sequences=2,
+)
+REWARD = RewardConfig(cluster=TINY, size=SMALL.size, samples=200, iterations=2)
+
+
+def some_scene(config: Any = PAPER, count: int = 6, steps: int = 40) -> tuple[Clusters, Scene]:
+    """States some way into episodes."""
+    clusters = Clusters(config, draw_jobs(config, count, 1, Purpose.TEST))
+    for number in range(steps):
+        rows = clusters.under_way()
+        clusters.step(rows, RandomChoice().choose(clusters, rows, Draws(number, count)))
+    return clusters, see(clusters, clusters.under_way())
+
+
+# --- networks ------------------------------------------------------------------------------------
+
+
+def test_near_heads_look_at_neighbours_and_far_ones_at_all_jobs() -> None:
+    """Two heads, the second far; one head alone is near. Row 2 is no job."""
+    near = torch.tensor([[[True, False, False], [False, True, False], [False, False, True]]])
+    seen = torch.tensor([[True, True, False]])
+    mask = attention_mask(near, seen, 2)
+    assert (mask[0] == 0).tolist() == near[0].tolist()
+    assert (mask[1] == 0).tolist() == [[True, True, False], [True, True, False], [True] * 3]
+    assert (attention_mask(near, seen, 1) == 0).tolist() == near.tolist()
+
+
+@pytest.mark.parametrize("heads", [1, 8])
+def test_servers_have_no_numbers(heads: int) -> None:
+    """Servers, jobs and padding in another order: the same scores in that order."""
+    network = new_network(Size(heads=heads)).policy.eval()
+    _, scene = some_scene()
+    order = np.random.default_rng(1).permutation(6)
+    jobs = np.concatenate([[0], 1 + np.random.default_rng(2).permutation(scene.job.shape[1] - 1)])
+    other = Scene(
+        scene.job[:, jobs],
+        scene.is_job[:, jobs],
+        scene.beside[:, jobs][:, :, jobs],
+        scene.server[:, order],
+        scene.holds[:, order][:, :, jobs],
+        scene.allowed.reshape(-1, 2, 6)[:, :, order].reshape(-1, 12),
+    )
+    with torch.no_grad():
+        expected = network(scene).reshape(-1, 2, 6)[:, :, order].reshape(-1, 12)
+        torch.testing.assert_close(network(other), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_an_action_without_room_has_no_probability() -> None:
+    """And never is the choice."""
+    clusters, scene = some_scene()
+    network = new_network(SMALL.size)
+    scores = network.policy(scene)
+    assert (torch.isfinite(scores).numpy() == scene.allowed).all()
+    rows = clusters.under_way()
+    for greedy in (True, False):
+        action = Learned(network.policy, PAPER, greedy=greedy).choose(
+            clusters, rows, Draws(1, len(rows))
+        )
+        assert scene.allowed[np.arange(len(rows)), action].all()
+
+
+def test_actions_are_drawn_as_often_as_their_probability_says() -> None:
+    """1/8, 2/8, 5/8 and never."""
+    probability = np.array([[1, 2, 5, 0]]).repeat(8_000, 0) / 8
+    chance = (np.arange(8_000) + 0.5) / 8_000
+    assert np.bincount(drawn(probability, chance), minlength=4).tolist() == [1000, 2000, 5000, 0]
+
+
+def test_a_network_fits_clusters_of_other_sizes() -> None:
+    """That of 6 servers decides for 30."""
+    _, scene = some_scene(replace(LARGE, jobs=12), 2, 10)
+    scores = new_network(SMALL.size).policy(scene)
+    assert scores.shape == (2, 60)
+
+
+def test_heads_must_divide_the_width() -> None:
+    """In one line."""
+    with pytest.raises(HarmonyError, match="heads must divide"):
+        Size(width=10, heads=3)
+
+
+# --- credit --------------------------------------------------------------------------------------
+
+
+def story() -> Played:
+    """Two episodes: rewards 0, 2 after one interval, 3 after two; then 1 after one."""
+    count = 4
+    scene = Scene(*(np.zeros((count, 1), np.float32) for _ in range(6)))  # type: ignore[arg-type]
+    zeros = np.zeros(count)
+    action = np.zeros(count, np.int32)
+    return Played(
+        scene,
+        action,
+        action,
+        zeros,
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        np.array([0.0, 2.0, 3.0, 1.0]),
+        np.array([0, 1, 2, 1], np.int32),
+        np.array([0, 0, 0, 1], np.int32),
+    )
+
+
+def test_choices_of_one_interval_are_credited_alike() -> None:
+    """With gamma 0.5: 3; 2 + 0.5 x 3 = 3.5, twice; 1."""
+    assert returns_of(story(), 0.5).tolist() == [3.5, 3.5, 3.0, 1.0]
+
+
+def test_in_full_an_advantage_is_the_return_over_what_was_expected() -> None:
+    """And with lambda 0 what was surprising at the choice itself."""
+    played = story()
+    full = advantages_of(played, 0.5, 1.0)
+    assert full == pytest.approx(returns_of(played, 0.5) - VALUE_SCALE * played.value)
+    own = advantages_of(played, 0.5, 0.0)
+    assert own[1:].tolist() == pytest.approx([2 + 0.5 * 3 - 2, 3 - 3, 1 - 4])
+    # no interval passed after the first choice, so it shares in the surprise of the second
+    assert own[0] == pytest.approx((2 - 1) + own[1])
+
+
+def test_rollouts_hold_every_choice_of_every_episode() -> None:
+    """In order, with the rewards of the episodes; the teacher's answers where there is one."""
+    clusters = Clusters(TINY, draw_jobs(TINY, 3, 1, Purpose.TRAINING))
+    manner = Manner(LoadBalance(), 0.3, LoadBalance())
+    played = roll_out(new_network(SMALL.size), clusters, Draws(1, 3), manner)
+
+    tasks = clusters.jobs.workers.sum() + clusters.jobs.ps.sum()
+    assert len(played.action) == tasks
+    assert (np.diff(played.episode) >= 0).all()
+    assert played.reward.sum() == pytest.approx(3 * TINY.jobs)
+    rows = np.arange(tasks)
+    assert played.scene.allowed[rows, played.label].all()
+    assert 0.5 < (played.label == played.action).mean() < 1.0
+
+
+# --- trainings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [SMALL, replace(SMALL, critic=False, shuffled=False), REWARD])
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, config: Any) -> None:
+    """The same weights, the same metrics."""
+    for name, limits in (("whole", [None]), ("parts", [1e-9, 1e-9, None])):
+        new_run(tmp_path / name, config).close()
+        for limit_s in limits:
+            with RunFolder.open(tmp_path / name) as folder:
+                run_training(folder, time_limit_s=limit_s)
+    lines = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
+    first, second = ([json.loads(line) for line in text.splitlines()] for text in lines)
+    for row in (*first, *second):
+        del row["elapsed_s"]
+    assert first == second
+    assert len(first) == config.iterations
+    load = load_reward_model if config is REWARD else load_model
+    whole, parts = (load(tmp_path / name / MODEL).network for name in ("whole", "parts"))
+    for one, other in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True):
+        assert bool((one == other).all())
+
+
+def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
+    """It needs one, and a training on the clusters none; their own speeds are not used."""
+    model = tmp_path / "reward.safetensors"
+    save_model(model, REWARD, new_reward_model(REWARD.size).state_dict(), {})
+    config = replace(SMALL, world="model", iterations=1)
+    with pytest.raises(HarmonyError, match="a reward model is needed"):
+        new_run(tmp_path / "run", config)
+    with pytest.raises(HarmonyError, match="and nowhere else"):
+        new_run(tmp_path / "run", SMALL, reward=model)
+    with new_run(tmp_path / "run", config, reward=model) as folder:
+        run_training(folder)
+
+    predictor = PredictedSpeeds(load_reward_model(model).network)
+    jobs = draw_jobs(TINY, 2, 1, Purpose.TEST)
+    analytic = replace(TINY, speed="analytic")
+    ends = []
+    for cluster in (TINY, analytic):
+        clusters = Clusters(cluster, jobs, predictor=predictor)
+        while len(rows := clusters.under_way()) > 0:
+            clusters.step(rows, clusters.masks(rows).argmax(axis=1).astype(np.int32))
+        ends.append(clusters.state.end_min)
+    assert (ends[0] == ends[1]).all()
+
+
+def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
+    """Of the same size; a reward model has its own."""
+    path = tmp_path / "first.safetensors"
+    network = new_network(SMALL.size, 5)
+    save_model(path, SMALL, network.state_dict(), {})
+    with new_run(tmp_path / "run", replace(SMALL, imitation=0), path) as folder:
+        assert folder.config["config"]["initial"] is True
+        run_training(folder, time_limit_s=1e-9)
+    with pytest.raises(HarmonyError, match="a model of another size"):
+        new_run(tmp_path / "other", replace(SMALL, size=Size(width=32)), path)
+    with pytest.raises(HarmonyError, match="weights of its own"):
+        new_run(tmp_path / "other", REWARD, path)
+    assert not (tmp_path / "other").exists()
+
+
+def test_whoever_imitates_becomes_like_the_teacher() -> None:
+    """On a small cluster, in a few iterations: closer to it than to random choices."""
+    config = replace(SMALL, imitation=12, iterations=12, replay=300, learning_rate=3e-3)
+    learner = HarmonyLearner(config)
+    losses = [learner.iterate(iteration)["imitation_loss"] for iteration in range(12)]
+    assert losses[-1] < 0.8 * losses[0]
+    jobs = draw_jobs(TINY, 60, 9, Purpose.TEST)
+    student = Learned(learner.network.policy, TINY)
+    found = [
+        completion_of(one, TINY, jobs, 0).mean()
+        for one in (student, learner._teacher, RandomChoice())
+    ]
+    assert found[0] < found[1] + 0.3 * (found[2] - found[1])
+
+
+def test_a_reward_model_learns_speeds() -> None:
+    """In a few passes over few samples well below where it began."""
+    config = RewardConfig(cluster=PAPER, size=Size(width=32, heads=4), samples=1_500, iterations=6)
+    learner = RewardLearner(config)
+    first = learner.validate()["score"]
+    for iteration in range(6):
+        learner.iterate(iteration)
+    found = learner.validate()
+    assert found["score"] < 0.7 * first
+    speed = predict(learner.network, learner._held_out)
+    assert (speed[learner._held_out.running.is_job] > 0).all()
+
+
+@pytest.mark.slow
+def test_the_papers_recipe_learns_something() -> None:
+    """From nothing, on a small cluster: better than it began."""
+    config = recipe(cluster=TINY, size=SMALL.size, iterations=30, replay=600)
+    config = replace(config, learning_rate=1e-3, validation_sequences=40)
+    learner = HarmonyLearner(config)
+    before = learner.validate()["score"]
+    for iteration in range(30):
+        learner.iterate(iteration)
+    assert learner.validate()["score"] < before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"iterations": 0}, "iterations is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"discount": 1.5}, r"discount is 1\.5"),
+        ({"exploration": -0.5}, r"exploration is -0\.5"),
+        ({"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
+        ({"patterns": []}, "patterns is empty"),
+        ({"patterns": ["often"]}, "patterns.0 is 'often'"),
+        ({"size": {"heads": 3}}, "heads must divide"),
+        ({"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
+    ],
+)
+def test_an_impossible_training_is_refused(change: dict[str, Any], words: str) -> None:
+    """In one line, with the value and the rule."""
+    with pytest.raises(HarmonyError, match=words):
+        build(TrainConfig, change, HarmonyError)
+
+
+def test_the_papers_recipe_is_the_papers() -> None:
+    """Section VI-A: Adam at 1e-4, gamma 0.9, 8,192 choices, 32 of them, epsilon and beta 0.5."""
+    found = recipe()
+    assert (found.learning_rate, found.final_learning_rate) == (1e-4, 1e-4)
+    assert (found.discount, found.replay, found.minibatch) == (0.9, 8_192, 32)
+    assert (found.exploration, found.entropy, found.imitation) == (0.5, 0.5, 0)
+    assert (found.size.width, found.size.layers, found.size.heads) == (128, 2, 8)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_model_comes_back_from_its_file(tmp_path: Path) -> None:
+    """To 16 bits a number, with the configuration of its training."""
+    path = tmp_path / "model.safetensors"
+    network = new_network(SMALL.size, 3)
+    save_model(path, SMALL, network.state_dict(), {"iterations": 3})
+    found = load_model(path)
+    assert (found.config, found.card) == (SMALL, {"iterations": 3})
+    for name, weight in network.state_dict().items():
+        torch.testing.assert_close(found.network.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
+    assert Tiresias(TINY).priority(draw_jobs(TINY, 1, 0, Purpose.TEST)) is not None
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    """Other tensors, the other kind of model, other shapes, numbers that are not finite."""
+    path = tmp_path / "model.safetensors"
+    save_tensors(path, {"x": torch.zeros(1)}, {})
+    with pytest.raises(HarmonyError, match="no model of harmony"):
+        load_model(path)
+    save_model(path, REWARD, new_reward_model(REWARD.size).state_dict(), {})
+    with pytest.raises(HarmonyError, match="a reward model, where a policy is needed"):
+        load_model(path)
+    save_model(path, SMALL, new_network(Size(width=32)).state_dict(), {})
+    with pytest.raises(HarmonyError, match="not those of a network of its size"):
+        load_model(path)
+    weights = {n: one * np.nan for n, one in new_network(SMALL.size).state_dict().items()}
+    save_model(path, SMALL, weights, {})
+    with pytest.raises(HarmonyError, match="not finite"):
+        load_model(path)
