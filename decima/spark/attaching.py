@@ -79,8 +79,6 @@ def attach(
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
     ports = Ports(metrics_port, dashboard_port)
-    if auto is not None and policy != AUTO:
-        raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
     chosen_guard = Guard() if guard is None else guard
     values = read_parameters(policy, parameters)
     chosen, name = policy_for(policy, values)
@@ -88,18 +86,27 @@ def attach(
     control, mode = _control(context, mode, lapse_s, hold_s)
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     planner = Planner(chosen, chosen_guard)
-    switch = None
-    if policy == AUTO:
-        stands_back = None if mode == "shadow" else _stands_back(control)
-        switch = auto_switch(auto, _order(context), priors, planner, stands_back)
+    stands_back = None if policy != AUTO or mode == "shadow" else _stands_back(control)
+    switch = auto_switch(policy, auto, _order(context), priors, planner, stands_back)
     live, slots = LiveJobs(read_priors(priors)), trained_slots_of(policy)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
                           open_log=log, trained_slots=slots, switch=switch)  # fmt: skip
+    return _started(scheduler, planner, policy, ready_s, ports)
+
+
+def _started(
+    scheduler: Scheduler,
+    planner: Planner,
+    policy: str | Policy,
+    ready_s: float | None,
+    ports: Ports,
+) -> Scheduler:
+    """The scheduler, deciding; all or nothing: no thread, port or listener is left behind."""
     try:
         prepare(planner, policy, ready_s)
         ports.open(scheduler)
         scheduler.start()
-    except BaseException:  # all or nothing: no thread, port or listener is left behind
+    except BaseException:
         scheduler.detach()
         raise
     return scheduler
@@ -157,24 +164,30 @@ def _stands_back(control: Control) -> SparkOrder:
 
 
 def auto_switch(
+    policy: str | Policy,
     settings: AutoSettings | None,
     order: str,
     priors: Trace | None,
     planner: Planner,
     control: SparkOrder | None,
-) -> Switch:
-    """What puts in force what policy "auto" chooses.
+) -> Switch | None:
+    """What puts in force what policy "auto" chooses; None for other policies.
 
     Args:
-        settings: how; None: as `AutoSettings` says.
+        policy: as for `attach`.
+        settings: how to choose; None: as `AutoSettings` says.
         order: Spark's own (`spark_order`).
         priors: earlier runs, to choose by before anything is observed.
         planner: makes the plans.
         control: None where nothing of Spark is to change.
 
     Raises:
-        AttachError, PolicyError: a candidate cannot be used.
+        AttachError, PolicyError: a candidate cannot be used, or settings are of no use.
     """
+    if policy != AUTO:
+        if settings is not None:
+            raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
+        return None
     chosen = AutoSettings() if settings is None else settings
 
     def candidate(name: str) -> PolicyFor | PolicyProcess:

@@ -121,11 +121,9 @@ def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
     ran = name if mode != "shadow" else order
     log = log_opener(told["decision_log"], mode, name, values, ran)
     planner = Planner(chosen, guard)
-    switch = None
-    if policy == AUTO:
-        settings = AutoSettings(every_s=told["auto_every_s"])
-        stands_back = control if mode != "shadow" else None
-        switch = auto_switch(settings, order, priors, planner, stands_back)
+    settings = AutoSettings(every_s=told["auto_every_s"]) if policy == AUTO else None
+    stands_back = control if mode != "shadow" else None
+    switch = auto_switch(policy, settings, order, priors, planner, stands_back)
     scheduler = Scheduler(control, planner, LiveJobs(read_priors(priors)), mode="exact",
                           policy=name, guard=guard, open_log=log,
                           trained_slots=trained_slots_of(policy), switch=switch)  # fmt: skip
