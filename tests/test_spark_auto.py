@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from decima.spark import AttachError, AutoSettings, Scheduler, attach
-from decima.spark.auto import Auto, Choice, rows_of
-from decima.spark.decision_log import LoggedJob, logged_job
+from decima.spark.auto import Auto, Choice
+from decima.spark.decision_log import logged_job, prior_rows
+from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import Asked, JudgeError, JudgeProcess
-from decima.spark.judging import ASSUMED_LOAD, Question, Verdict, World, judge
+from decima.spark.judge_process import JudgeError, JudgeProcess, Question
+from decima.spark.judging import ASSUMED_LOAD, World, judge
 from decima.spark.live_job import LiveJob, LiveStage
 from decima.spark.planning import Planner
 from decima.spark.switching import Switch
@@ -31,14 +32,18 @@ NOTHING = {"best": None, "differences": {"tuned_srw": [1.0, [-2.0, 4.0]]}, "erro
 BETTER = NOTHING | {"best": "tuned_srw", "differences": {"tuned_srw": [-9.0, [-12.0, -4.0]]}}
 
 
-def logged(took_ms: int, arrival_ms: int, jct_ms: int | None, tasks: int = 1) -> LoggedJob:
-    """A job of one stage."""
-    job = Job(f"{took_ms} ms", (Stage.fixed("s0", tasks, took_ms, []),))
+Row = dict[str, Any]
+
+
+def logged(took_ms: int, arrival_ms: int, jct_ms: int | None) -> Row:
+    """A job of one task, as the decision log has it."""
+    job = Job(f"{took_ms} ms", (Stage.fixed("s0", 1, took_ms, []),))
+    (row,) = prior_rows(Trace("one", (job,)))
     end_ms = None if jct_ms is None else arrival_ms + jct_ms
-    return LoggedJob(job.name, job, arrival_ms, end_ms, 0)
+    return row | {"arrival_ms": arrival_ms, "completion_ms": end_ms, "own_ms": 0}
 
 
-def question(*jobs: LoggedJob, slots: int = 1) -> Question:
+def question(*jobs: Row, slots: int = 1) -> Question:
     """Whether to leave fifo."""
     return Question(slots, "fifo", "fifo", 0, ("tuned_srw",), "exact", jobs, True, {})
 
@@ -74,33 +79,38 @@ def test_the_error_is_that_of_what_really_ran(factor: float, percent: float) -> 
 
 def test_jobs_of_before_a_change_say_nothing_of_what_runs_now() -> None:
     asked = question(logged(LONG_MS, 0, 90_000), logged(SHORT_MS, 1_000, 90_000))
-    assert judge(replace(asked, ran_since_ms=500)).error is None
+    assert judge(asked._replace(ran_since_ms=500)).error is None
 
 
 def test_what_spark_itself_takes_is_added_under_every_policy() -> None:
     """The same seconds saved are a smaller part of longer times."""
     jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
     plain = judge(question(*jobs)).differences["tuned_srw"].mean
-    slow = judge(question(*(one._replace(own_ms=200_000) for one in jobs)))
+    slow = judge(question(*(one | {"own_ms": 200_000} for one in jobs)))
     assert plain < slow.differences["tuned_srw"].mean < 0
 
 
 def test_jobs_without_arrivals_come_at_an_assumed_load() -> None:
     """Work of 1 s each on one slot: one every 1 / 0.8 seconds, so that they do meet."""
     jobs = [logged(SHORT_MS, 0, None) for _ in range(100)]
-    world = World(replace(question(*jobs), is_timed=False))
+    world = World(question(*jobs)._replace(is_timed=False))
     gaps_s = [world.resampled(number).arrival_ms[-1] / 99 / 1000 for number in range(20)]
     assert np.mean(gaps_s) == pytest.approx(1 / ASSUMED_LOAD, rel=0.1)
 
 
 def test_a_verdict_survives_being_sent() -> None:
     verdict = judge(question(logged(LONG_MS, 0, 9_000), logged(SHORT_MS, 1_000, 9_000)))
-    assert Verdict.of(json.loads(json.dumps(verdict.told()))) == verdict
+    told = json.loads(json.dumps(verdict.told()))
+    assert (told["best"], told["jobs"]) == (verdict.best, 2)
+    assert verdict.error is not None
+    assert verdict.error.ci95 is not None
+    assert told["error"] == [verdict.error.mean, [*verdict.error.ci95]]
+    assert told["differences"]["tuned_srw"][0] == verdict.differences["tuned_srw"].mean
 
 
 def test_the_process_gives_the_verdict_and_faults_as_one_line() -> None:
-    rows = rows_of(Trace("p", (Job("a", (Stage.fixed("s0", 4, 1_000, []),)),)))
-    asked = Asked(2, "fifo", "fifo", 0, ("strict_fair",), "none", rows, False, {})
+    rows = prior_rows(Trace("p", (Job("a", (Stage.fixed("s0", 4, 1_000, []),)),)))
+    asked = Question(2, "fifo", "fifo", 0, ("strict_fair",), "none", rows, False, {})
     judge_process = JudgeProcess()
     found = judge_process.ask(asked).result(timeout=300)
     assert found["differences"]["strict_fair"][0] == 0.0
@@ -119,10 +129,10 @@ class FakeJudge:
     """Answers when it is told to."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[Question] = []
         self.answers: list[Future[dict[str, Any]]] = []
 
-    def ask(self, asked: Asked) -> Future[dict[str, Any]]:
+    def ask(self, asked: Question) -> Future[dict[str, Any]]:
         self.asked.append(asked)
         self.answers.append(Future())
         return self.answers[-1]
@@ -147,9 +157,11 @@ def session(time_ms: int, *jobs: LiveJob) -> LiveJobs:
     return live
 
 
-def auto(settings: AutoSettings = SETTINGS, priors: Trace | None = None) -> tuple[Auto, FakeJudge]:
+def auto(
+    settings: AutoSettings = SETTINGS, priors: Trace | None = None, *, acts: bool = True
+) -> tuple[Auto, FakeJudge]:
     judge = FakeJudge()
-    return Auto(settings, "fifo", priors, cast(JudgeProcess, judge)), judge
+    return Auto(settings, "fifo", priors, cast(JudgeProcess, judge), acts=acts), judge
 
 
 def two_jobs(time_ms: int = 9_000) -> LiveJobs:
@@ -204,6 +216,15 @@ def test_the_next_question_waits_its_time() -> None:
     assert len(judge.asked) == 2
     assert judge.asked[1].ran == "tuned_srw"
     assert judge.asked[1].ran_since_ms == 10_000
+
+
+def test_in_mode_shadow_what_happened_is_held_against_sparks_order() -> None:
+    """The policy is chosen, and Spark's order runs: predictions are for that."""
+    own, judge = auto(acts=False)
+    answered(own, judge, BETTER, 10)
+    assert own.choice.policy == "tuned_srw"
+    own.look(two_jobs(), 100)
+    assert judge.asked[-1].ran == "fifo"
 
 
 @pytest.mark.parametrize(
@@ -312,6 +333,27 @@ def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
     assert not switch.look(live, 3)
     assert taken == ["tuned_srw"]
     assert told == [True, False, True]
+
+
+def test_a_policy_that_was_refused_leaves_the_order_to_spark() -> None:
+    """Its process says that it will never be ready: it is not asked again."""
+
+    class Refused:
+        refused: str | None = None
+
+        def is_ready(self) -> bool:
+            assert self.refused is None
+            self.refused = "its weights"
+            raise PolicyFaultError("its weights")
+
+    own, told = FakeAuto(), list[bool]()
+    planner = SimpleNamespace(process=Refused(), switch=lambda _: None, warm_up=lambda _: None)
+    control = SimpleNamespace(leave_to_spark=told.append)
+    switch = Switch(cast(Auto, own), cast(Planner, planner), control, lambda name: cast(Any, name))
+    own.next = Choice("tuned_srw", False, "")
+    assert not switch.look(LiveJobs(), 0)
+    assert not switch.look(LiveJobs(), 1)
+    assert told == [True]
 
 
 def is_chosen(scheduler: Scheduler) -> bool:

@@ -195,7 +195,8 @@ def auto_switch(
 
     for name in chosen.candidates:
         candidate(name)
-    return Switch(Auto(chosen, order, priors, JudgeProcess()), planner, control, candidate)
+    own = Auto(chosen, order, priors, JudgeProcess(), acts=control is not None)
+    return Switch(own, planner, control, candidate)
 
 
 def policy_for(

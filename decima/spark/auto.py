@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.policies import Parameters
-from decima.spark.decision_log import job_row
+from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import Asked, JudgeError, JudgeProcess
+from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from traces import Trace
 from traces.numbers import MS_PER_S
 
@@ -30,6 +30,9 @@ MOST_JOBS = 300
 """the newest of a window are played"""
 KNOWN_SHARE = 0.5
 """where earlier runs are found for fewer stages than this, durations count as unknown"""
+
+Rows = Sequence[Mapping[str, Any]]
+"""jobs, as `decision_log.job_row` has them"""
 
 
 @dataclass(frozen=True)
@@ -77,17 +80,25 @@ class Auto:
     """Watches a session's jobs, asks for verdicts, and says what is to be in force."""
 
     def __init__(
-        self, settings: AutoSettings, order: str, priors: Trace | None, judge: JudgeProcess
+        self,
+        settings: AutoSettings,
+        order: str,
+        priors: Trace | None,
+        judge: JudgeProcess,
+        *,
+        acts: bool = True,
     ) -> None:
         """Args:
         settings: how to choose.
         order: Spark's own, fifo or spark_fair.
         priors: earlier runs; None: the first verdict waits for jobs.
         judge: who is asked.
+        acts: False in mode shadow: whatever is chosen, Spark's order runs.
         """
         self._settings = settings
+        self._acts = acts
         self._order = order
-        self._priors = [] if priors is None else rows_of(priors)
+        self._priors: Rows = [] if priors is None else prior_rows(priors)[-MOST_JOBS:]
         self._are_timed = priors is not None and all(
             job.arrival_ms is not None for job in priors.jobs
         )
@@ -103,6 +114,11 @@ class Auto:
     def is_spark_order(self) -> bool:
         """Whether Spark's own order is in force."""
         return self.choice.is_shadow or self.choice.policy == self._order
+
+    @property
+    def _ran(self) -> str:
+        """What has really run since the last change, by name."""
+        return self._order if self.is_spark_order or not self._acts else self.choice.policy
 
     def close(self) -> None:
         """Ask no more."""
@@ -126,32 +142,31 @@ class Auto:
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def _rows(self, live: LiveJobs, now_s: float) -> list[Mapping[str, Any]] | None:
+    def _rows(self, live: LiveJobs, now_s: float) -> Rows | None:
         """The jobs to judge by, if it is time."""
         if live.slots == 0 or (self._next_s is not None and now_s < self._next_s):
             return None
         if self._priors:
             return self._priors
         oldest_ms = live.time_ms - self._settings.window_s * MS_PER_S
-        rows = [*self._ended, *(job_row(job) for job in live.known())]
-        rows = [
-            row for row in rows if row["completion_ms"] is None or row["completion_ms"] >= oldest_ms
-        ]
-        ended = sum(row["completion_ms"] is not None for row in rows)
-        if ended < self._settings.least_jobs:
+        ended = [row for row in self._ended if (row["completion_ms"] or 0) >= oldest_ms]
+        known = live.known()
+        # Counted before rows are made: this is asked at every report.
+        if len(ended) + sum(not job.is_active for job in known) < self._settings.least_jobs:
             if self._next_s is not None:
                 self._next_s = now_s + self._settings.every_s
             return None
+        rows = [*ended, *map(job_row, known)]
         return sorted(rows, key=lambda row: int(row["arrival_ms"]))[-MOST_JOBS:]
 
-    def _question(self, rows: list[Mapping[str, Any]], live: LiveJobs) -> Asked:
+    def _question(self, rows: Rows, live: LiveJobs) -> Question:
         hits = sum(count for match, count in live.matches.items() if match.is_hit)
         is_first = rows is self._priors
-        are_known = is_first or 2 * hits > live.matches.total() > 0
-        return Asked(
+        are_known = is_first or hits > KNOWN_SHARE * live.matches.total()
+        return Question(
             slots=live.slots,
             order=self._order,
-            ran=self._order if self.is_spark_order else self.choice.policy,
+            ran=self._ran,
             ran_since_ms=self._since_ms,
             candidates=self._settings.candidates,
             estimates="exact" if are_known else "none",
@@ -211,30 +226,7 @@ class Auto:
         above, below = 1 + self._settings.tolerance, 1 / (1 + self._settings.tolerance)
         if below <= 1 + high / 100 and 1 + low / 100 <= above:
             return None
-        ran = self._order if self.is_spark_order else self.choice.policy
-        return f"jobs took {_words(*error)} against what was predicted under {ran}"
-
-
-def rows_of(priors: Trace) -> list[Mapping[str, Any]]:
-    """The jobs of a trace in the form of `job_row`."""
-    return [
-        {
-            "job": job.name,
-            "name": job.name,
-            "arrival_ms": round(job.arrival_ms or 0.0),
-            "completion_ms": None,
-            "own_ms": None,
-            "stages": [
-                {
-                    "num_tasks": stage.num_tasks,
-                    "parents": list(stage.parents),
-                    "mean_ms": stage.mean_ms,
-                }
-                for stage in job.stages
-            ],
-        }
-        for job in sorted(priors.jobs[-MOST_JOBS:], key=lambda one: one.arrival_ms or 0.0)
-    ]
+        return f"jobs took {_words(*error)} against what was predicted under {self._ran}"
 
 
 def _words(mean: float, ci95: tuple[float, float] | None) -> str:

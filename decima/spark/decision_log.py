@@ -17,7 +17,7 @@ from decima.spark.planning import Plan
 from decima.spark.reports import SessionReport, TaskSet
 from files.errors import reason
 from files.names import clean
-from traces import Job, Stage
+from traces import Job, Stage, Trace
 
 FORMAT = "decima-decisions"
 VERSION = 2
@@ -155,6 +155,28 @@ def job_row(job: LiveJob) -> dict[str, Any]:
             for stage in job.stages
         ],
     }
+
+
+def prior_rows(trace: Trace) -> list[dict[str, Any]]:
+    """The jobs of a trace in the same form, by arrival where it tells that; none has ended."""
+    return [
+        {
+            "job": job.name,
+            "name": job.name,
+            "arrival_ms": round(job.arrival_ms or 0.0),
+            "completion_ms": None,
+            "own_ms": None,
+            "stages": [
+                {
+                    "num_tasks": stage.num_tasks,
+                    "parents": list(stage.parents),
+                    "mean_ms": stage.mean_ms,
+                }
+                for stage in job.stages
+            ],
+        }
+        for job in sorted(trace.jobs, key=lambda one: one.arrival_ms or 0.0)
+    ]
 
 
 def log_opener(

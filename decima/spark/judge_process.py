@@ -9,6 +9,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 from decima.spark.policy_process import import_path
 from decima.spark.worker import Worker
+from traces.estimates import Estimates
 
 PATIENCE_S = 1_800.0
 """kernels may have to be compiled, at the lowest priority"""
@@ -23,18 +26,25 @@ _NICEST = 19
 _PARENT_LOOK_S = 5.0
 
 
-class Asked(NamedTuple):
-    """What `judging.Question` holds, as the driver has it: jobs as `decision_log.job_row` does."""
+class Question(NamedTuple):
+    """What is to be judged (`decima.spark.judging`)."""
 
     slots: int
     order: str
+    """Spark's own, by the name that the simulator has: fifo or spark_fair"""
     ran: str
+    """what was in force, by name"""
     ran_since_ms: int
-    candidates: tuple[str, ...]
-    estimates: str
+    """since the epoch; jobs that arrived before are not compared"""
+    candidates: Sequence[str]
+    estimates: Estimates
+    """what policies know of durations in this session"""
     jobs: Sequence[Mapping[str, Any]]
+    """rows of `decision_log.job_row`, by arrival"""
     is_timed: bool
+    """the jobs came at their times; False: only the jobs are known"""
     parameters: Mapping[str, Mapping[str, float]]
+    """of candidates, where they are not those that the package ships"""
 
 
 class JudgeError(ValueError):
@@ -49,7 +59,7 @@ class JudgeProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
-    def ask(self, asked: Asked) -> Future[dict[str, Any]]:
+    def ask(self, asked: Question) -> Future[dict[str, Any]]:
         """What `Verdict.told` gives; the future raises `JudgeError` where there is no verdict."""
         return self._worker.submit(lambda: self._answer(asked))
 
@@ -60,7 +70,7 @@ class JudgeProcess:
         if self._process is not None:
             self._process.kill()
 
-    def _answer(self, asked: Asked) -> dict[str, Any]:
+    def _answer(self, asked: Question) -> dict[str, Any]:
         if self._is_closed:
             raise JudgeError("closed")
         process = subprocess.Popen(  # noqa: S603 - our own module
@@ -92,21 +102,13 @@ def main() -> None:
         os.nice(_NICEST)
     _end_with(int(sys.argv[1]))
     # Not before: the driver imports this module.
-    from decima.spark.decision_log import logged_job
-    from decima.spark.judging import Question, judge
+    from decima.spark.judging import judge
 
-    asked = json.load(sys.stdin)
-    jobs = [logged_job(row) for row in asked.pop("jobs")]
-    known = tuple(job for job in jobs if job is not None)
-    candidates = tuple(asked.pop("candidates"))
-    question = Question(**asked, jobs=known, candidates=candidates)
-    json.dump(judge(question).told(), sys.stdout)
+    json.dump(judge(Question(**json.load(sys.stdin))).told(), sys.stdout)
 
 
 def _end_with(driver: int) -> None:
     """End this process when the driver has ended, however that was."""
-    import threading
-    import time
 
     def watch() -> None:
         while os.getppid() == driver:

@@ -9,8 +9,8 @@ will not come again. Whether the simulator is to be believed shows where it play
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,41 +19,20 @@ from decima.evaluation.runner import play
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.policies import is_learned, policy_named
 from decima.replay.check import session_cluster
-from decima.spark.decision_log import LoggedJob
+from decima.spark.decision_log import logged_job
+from decima.spark.judge_process import Question
 from spark_sim import Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run
 from traces import Trace, to_arrays
 from traces.arrays import TraceArrays
-from traces.estimates import Estimates, with_estimates
+from traces.estimates import with_estimates
 from traces.numbers import MS_PER_S, Float64
 
 ASSUMED_LOAD = 0.8
 """of a session of which only jobs are known, not when they come"""
 SEQUENCES = 16
 """as many as a learned policy plays side by side"""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is to be judged."""
-
-    slots: int
-    order: str
-    """Spark's own, by the name that the simulator has: fifo or spark_fair"""
-    ran: str
-    """what was in force, by name"""
-    ran_since_ms: int
-    """since the epoch; jobs that arrived before are not compared"""
-    candidates: tuple[str, ...]
-    estimates: Estimates
-    """what policies know of durations in this session"""
-    jobs: tuple[LoggedJob, ...]
-    """by arrival"""
-    is_timed: bool
-    """the jobs came at their times; False: only the jobs are known"""
-    parameters: Mapping[str, Mapping[str, float]]
-    """of candidates, where they are not those that the package ships"""
 
 
 class Verdict(NamedTuple):
@@ -73,18 +52,6 @@ class Verdict(NamedTuple):
         error = None if self.error is None else [self.error.mean, self.error.ci95]
         differences = {name: [one.mean, one.ci95] for name, one in self.differences.items()}
         return {"best": self.best, "differences": differences, "error": error, "jobs": self.jobs}
-
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Verdict:
-        """What `told` gave."""
-        differences = {name: _estimate(one) for name, one in told["differences"].items()}
-        error = None if told["error"] is None else _estimate(told["error"])
-        return cls(told["best"], differences, error, told["jobs"])
-
-
-def _estimate(told: Sequence[Any]) -> Estimate:
-    mean, ci95 = told
-    return Estimate(float(mean), None if ci95 is None else (float(ci95[0]), float(ci95[1])))
 
 
 def judge(asked: Question) -> Verdict:
@@ -110,15 +77,15 @@ class World:
 
     def __init__(self, asked: Question) -> None:
         self._asked = asked
+        self._jobs = [job for job in map(logged_job, asked.jobs) if job is not None]
         # Two runs of one query are two jobs, with durations of their own.
-        names = [f"{number} {one.job.name}" for number, one in enumerate(asked.jobs)]
-        jobs = [replace(one.job, name=name) for one, name in zip(asked.jobs, names, strict=True)]
-        trace = Trace("session", tuple(jobs))
+        named = (replace(one.job, name=f"{n} {one.job.name}") for n, one in enumerate(self._jobs))
+        trace = Trace("session", tuple(named))
         exact = to_arrays(trace)
         self._arrays = with_estimates(trace, exact, asked.estimates, np.random.default_rng(0))
         self._exact: TraceArrays = exact
-        self._own_ms = np.array([one.own_ms or 0 for one in asked.jobs], float)
-        self._arrival_ms = np.array([one.arrival_ms for one in asked.jobs], float)
+        self._own_ms = np.array([one.own_ms or 0 for one in self._jobs], float)
+        self._arrival_ms = np.array([one.arrival_ms for one in self._jobs], float)
         self._cluster = session_cluster(asked.slots)
 
     def resampled(self, number: int) -> Run:
@@ -172,7 +139,7 @@ class World:
         ended = np.array(
             [
                 one.completion_ms is not None and one.arrival_ms >= self._asked.ran_since_ms
-                for one in self._asked.jobs
+                for one in self._jobs
             ]
         )
         if ended.sum() < 2:
@@ -183,6 +150,6 @@ class World:
             Streams(0, 0).duration_key(),
         )
         predicted_s = self._jct_s(self._asked.ran, [run])[0] + self._own_ms / MS_PER_S
-        jobs = [job for job, has_ended in zip(self._asked.jobs, ended, strict=True) if has_ended]
+        jobs = [job for job, has_ended in zip(self._jobs, ended, strict=True) if has_ended]
         actual_ms = [float((job.completion_ms or 0) - job.arrival_ms) for job in jobs]
         return difference_percent(np.array(actual_ms) / MS_PER_S, predicted_s[ended])

@@ -86,6 +86,8 @@ class Switch:
 
     def _is_ready(self) -> bool:
         process = self._planner.process
+        if process is not None and process.refused is not None:
+            return False  # there will never be one; the next verdict may choose another
         try:
             return process is None or process.is_ready()
         except PolicyFaultError as fault:

@@ -53,6 +53,7 @@ final class RankPool extends Pool {
   public ArrayBuffer getSortedTaskSetQueue() {
     ArrayBuffer sets = super.getSortedTaskSetQueue();
     if (control.isFree()) {
+      control.counters.beginRound(0L); // what caps cost is added as offers come
       return sets;
     }
     long began = System.nanoTime();
