@@ -117,14 +117,11 @@ def play(spark: Any, replayer: Replayer, mix: str, seed: int) -> dict[str, float
 def seen(spark: Any, replayer: Replayer, mix: str, seed: int, scheduler: Scheduler) -> None:
     """Let "auto" see the mix of another seed, and wait for its verdict."""
     first = scheduler.status().choice
+    play(spark, replayer, mix, SEEN + seed)
     ends = time.monotonic() + VERDICT_S
-    turn = 0
     while scheduler.status().choice is first:
         if time.monotonic() > ends:
             raise SystemExit(f"{mix}: no verdict after {VERDICT_S:g} s")
-        if turn == 0:
-            play(spark, replayer, mix, SEEN + seed)
-            turn += 1
         time.sleep(0.5)
 
 

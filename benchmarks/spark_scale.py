@@ -74,7 +74,7 @@ def scrape(port: int) -> dict[str, float]:
     return {name: float(value) for name, value in _METRIC.findall(text)}
 
 
-def measure(size: Size, policy: str, seconds: int, program: Path) -> dict[str, float]:
+def measure(size: Size, policy: str, seconds: int, program: Path, jar: Path) -> dict[str, float]:
     """What one run tells.
 
     Args:
@@ -82,12 +82,13 @@ def measure(size: Size, policy: str, seconds: int, program: Path) -> dict[str, f
         policy: of the plugin; "Spark" without it.
         seconds: how long.
         program: what `compile_program` made.
+        jar: the plugin.
     """
     port = free_port()
     conf = {**LOOPBACK, "spark.ui.enabled": "false", "spark.scheduler.mode": "FAIR"}
     flags = ["--driver-memory", HEAP]
     if policy != "Spark":
-        flags += ["--jars", str(plugin_jar())]
+        flags += ["--jars", str(jar)]
         conf |= {"spark.plugins": PLUGIN, "spark.decima.policy": policy}
         conf["spark.decima.metricsPort"] = str(port)
     flags += [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
@@ -139,6 +140,7 @@ def main() -> None:
     parser.add_argument("--policies", default="Spark,strict_fair,tuned_srw,es_rules")
     parser.add_argument("--sizes", default=",".join(map(str, range(len(SIZES)))))
     parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--jar", type=Path, help="of another version, to compare with")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = []
@@ -151,7 +153,7 @@ def main() -> None:
         program = compile_program(Path(folder))
         for size in (SIZES[int(index)] for index in given.sizes.split(",")):
             for policy in given.policies.split(","):
-                found = measure(size, policy, given.seconds, program)
+                found = measure(size, policy, given.seconds, program, given.jar or plugin_jar())
                 rows.append({"policy": policy, **size._asdict(), **found})
                 print(line(policy, size, found), flush=True)
     if given.json is not None:

@@ -7,7 +7,6 @@ a speed. Those that need samples of speeds are made by `harmony.interference`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +14,7 @@ import numpy as np
 
 import rl.draws
 from harmony import rule_kernels
-from harmony.clusters import Clusters, Steps
+from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.errors import HarmonyError
 from harmony.jobs import Purpose, draw_jobs, seed_of
@@ -217,18 +216,9 @@ class Mixed:
         return action
 
 
-Watcher = Callable[[Int32, Int32, Steps], None]
-"""told of each round: (n,) episodes, their actions, what these led to"""
-
-
-def play(
-    scheduler: Scheduler, clusters: Clusters, draws: Draws, watcher: Watcher | None = None
-) -> None:
+def play(scheduler: Scheduler, clusters: Clusters, draws: Draws) -> None:
     """Let the scheduler play all episodes to their ends, in lockstep."""
     rows = clusters.under_way()
     while len(rows) > 0:
-        action = scheduler.choose(clusters, rows, draws)
-        steps = clusters.step(rows, action)
-        if watcher is not None:
-            watcher(rows, action, steps)
+        steps = clusters.step(rows, scheduler.choose(clusters, rows, draws))
         rows = rows[~steps.over]

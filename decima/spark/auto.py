@@ -133,7 +133,7 @@ class Auto:
         """
         self._ended.extend(job_row(job) for job in live.forgotten)
         if self._asked is not None:
-            return self._take(self._asked, live, now_s) if self._asked.done() else None
+            return self._take(self._asked, live) if self._asked.done() else None
         rows = self._rows(live, now_s)
         if rows is not None:
             self._asked = self._judge.ask(self._question(rows, live))
@@ -177,7 +177,7 @@ class Auto:
 
     # --- choosing --------------------------------------------------------------------------------
 
-    def _take(self, asked: Future[dict[str, Any]], live: LiveJobs, now_s: float) -> Choice | None:
+    def _take(self, asked: Future[dict[str, Any]], live: LiveJobs) -> Choice | None:
         """The answer is there."""
         self._asked = None
         was_first = bool(self._priors)
