@@ -21,13 +21,13 @@ import pytest
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jar import PLUGIN, find_javac, spark_jars
 from tests.jvm import Classes
-from tests.test_spark_versions import newest_java
+from tests.test_spark_versions import SPARKS, each_newer_java
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 ROOT = Path(__file__).parents[1]
-NEWEST, OLDEST = spark_jars().parent, Path(sys.prefix) / "spark-3.5" / "pyspark"
+NEWEST = spark_jars().parent
 QUERY = (
     "SELECT part, count(nap) FROM (SELECT id % 3 AS part, "
     "java_method('java.lang.Thread', 'sleep', 100L) AS nap FROM range(0, 24, 1, 24)) GROUP BY part"
@@ -144,7 +144,11 @@ def assert_healthy(spark: Spark, launches: int) -> None:
 # --- programs ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("home", [NEWEST, OLDEST], ids=["newest", "oldest"])
+@pytest.mark.parametrize(
+    "home",
+    [NEWEST, *(home / "pyspark" for home in SPARKS)],
+    ids=["newest", *(home.name for home in SPARKS)],
+)
 def test_a_program_without_python_is_scheduled_and_capped(
     home: Path, tmp_path: Path, classes: Classes, program: Path
 ) -> None:
@@ -162,12 +166,9 @@ def test_a_program_without_python_is_scheduled_and_capped(
     assert spark.metric("startup_ms") < 5_000
 
 
-def test_a_program_on_the_newest_java(spark: Spark, program: Path) -> None:
-    """Where one is installed."""
-    newest = newest_java()
-    if newest is None:
-        pytest.skip("no Java after 17 is installed")
-    spark.environment["JAVA_HOME"] = str(newest[1])
+@each_newer_java
+def test_a_program_on_a_newer_java(java: Path, spark: Spark, program: Path) -> None:
+    spark.environment["JAVA_HOME"] = str(java)
     output, told = spark.run(
         "spark-submit", "--class", "SleepJobs", program, *jobs(30), policy="es_rule"
     )

@@ -1,4 +1,4 @@
-"""The tests on a real Spark once more: on the oldest Spark and the newest Java that are there."""
+"""The tests on a real Spark once more: on other Sparks and newer Javas that are there."""
 
 from __future__ import annotations
 
@@ -16,19 +16,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 ROOT = Path(__file__).parents[1]
 OLDEST = Path(sys.prefix) / "spark-3.5"
+SPARKS = sorted({OLDEST, *Path(sys.prefix).glob("spark-*")})
+"""beside the newest, which all tests run on"""
 JAVAS = Path("/usr/lib/jvm")
 _NEWER = 21
 """than the Java that all tests run on"""
 
 
-def newest_java() -> tuple[int, Path] | None:
-    """Of those that are installed, and its version; None if there is none after 17."""
-    found = []
+def newer_javas() -> dict[int, Path]:
+    """By version: those after 17 that are installed."""
+    found = {}
     for release in JAVAS.glob("*/release"):
         version = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)
         if version is not None and int(version[1]) >= _NEWER:
-            found.append((int(version[1]), release.parent))
-    return max(found, default=None)
+            found[int(version[1])] = release.parent
+    return found
+
+
+each_newer_java = pytest.mark.parametrize(
+    "java",
+    newer_javas().values() or [pytest.param(None, marks=pytest.mark.skip("no Java after 17"))],
+    ids=newer_javas().keys() or ["none"],
+)
 
 
 def repeat(names: tuple[str, ...], environment: dict[str, str]) -> None:
@@ -46,24 +55,23 @@ def repeat(names: tuple[str, ...], environment: dict[str, str]) -> None:
     assert result.returncode == 0, result.stdout[-4_000:]
 
 
-def test_everything_holds_on_the_oldest_spark() -> None:
+@pytest.mark.parametrize("home", SPARKS, ids=lambda home: home.name)
+def test_everything_holds_on_another_spark(home: Path) -> None:
     """In a process of its own that finds that pyspark first."""
-    if not (OLDEST / "pyspark").is_dir():
-        missing = f"there is no pyspark 3.5 at {OLDEST}: `make test` puts it there"
+    if not (home / "pyspark").is_dir():
+        missing = f"there is no pyspark at {home}: `make test` puts it there"
         skip_without(missing, os.environ)
-    environment = {"PYTHONPATH": str(OLDEST)}
+    environment = {"PYTHONPATH": str(home)}
     version = "import pyspark; print(pyspark.__version__)"
     found = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-c", version], env={**os.environ, **environment},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert found.stdout.startswith("3.5.")
+    assert found.stdout.startswith(home.name.removeprefix("spark-"))
     repeat(("attach", "faults", "exactness"), environment)
 
 
-def test_everything_holds_on_the_newest_java() -> None:
+@each_newer_java
+def test_everything_holds_on_a_newer_java(java: Path) -> None:
     """Janino compiles our classes, and they set a field of Spark: both depend on the Java."""
-    found = newest_java()
-    if found is None:
-        pytest.skip(f"no Java from {_NEWER} on in {JAVAS}")
-    repeat(("attach", "exactness", "soft"), {"JAVA_HOME": str(found[1])})
+    repeat(("attach", "exactness", "soft"), {"JAVA_HOME": str(java)})
