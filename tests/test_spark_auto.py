@@ -28,7 +28,10 @@ from traces import Job, Stage, Trace
 
 LONG_MS, SHORT_MS = 10_000, 1_000
 SETTINGS = AutoSettings(every_s=60, least_jobs=2)
-NOTHING = {"best": None, "differences": {"tuned_srw": [1.0, [-2.0, 4.0]]}, "error": None, "jobs": 9}
+NOTHING = {
+    "best": None, "differences": {"tuned_srw": [1.0, [-2.0, 4.0]]}, "error": None, "jobs": 9,
+    "followers": 0.1,
+}  # fmt: skip
 BETTER = NOTHING | {"best": "tuned_srw", "differences": {"tuned_srw": [-9.0, [-12.0, -4.0]]}}
 
 
@@ -98,10 +101,20 @@ def test_jobs_without_arrivals_come_at_an_assumed_load() -> None:
     assert np.mean(gaps_s) == pytest.approx(1 / ASSUMED_LOAD, rel=0.1)
 
 
+def test_jobs_of_clients_that_wait_are_recognised() -> None:
+    """Three jobs, each 10 ms after the end of the one before; then a minute after it."""
+    for pause_ms, share in ((10, 1.0), (60_000, 0.0)):
+        step_ms = SHORT_MS + pause_ms
+        jobs = [logged(SHORT_MS, number * step_ms, SHORT_MS) for number in range(4)]
+        assert judge(question(*jobs)).followers == share
+        assert judge(question(*jobs)._replace(is_timed=False)).followers == 0.0
+
+
 def test_a_verdict_survives_being_sent() -> None:
     verdict = judge(question(logged(LONG_MS, 0, 9_000), logged(SHORT_MS, 1_000, 9_000)))
     told = json.loads(json.dumps(verdict.told()))
     assert (told["best"], told["jobs"]) == (verdict.best, 2)
+    assert told["followers"] == verdict.followers
     assert verdict.error is not None
     assert verdict.error.ci95 is not None
     assert told["error"] == [verdict.error.mean, [*verdict.error.ci95]]
@@ -205,6 +218,16 @@ def test_sparks_order_returns_where_nothing_is_better_for_certain() -> None:
     assert choice.policy == "fifo"
     assert "no policy is below fifo for certain" in choice.why
     assert own.is_spark_order
+
+
+def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
+    """What the simulator promises holds for jobs that come by themselves."""
+    own, judge = auto()
+    answered(own, judge, BETTER, 10)
+    choice = answered(own, judge, BETTER | {"followers": 0.9}, 100)
+    assert choice is not None
+    assert choice[:2] == ("fifo", False)
+    assert "90 % of the jobs came right after another had ended" in choice.why
 
 
 def test_the_next_question_waits_its_time() -> None:

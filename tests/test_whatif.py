@@ -16,7 +16,7 @@ from decima.policies import HEURISTICS, Parameters
 from decima.replay import DriverRecord, Recording, ReplaySettings, replay
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, caveats, findings
-from decima.whatif.load import by_length, chained_share, recorded_reference, recorded_slots
+from decima.whatif.load import by_length, recorded_reference, recorded_slots, waiting_share
 from decima.whatif.report import seconds, to_json
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.study import total_runs
@@ -228,9 +228,9 @@ def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:
     The same jobs submitted while others run do not count.
     """
     jobs = [Job(f"job {k}", (stage("s", 4, 1000.0),), arrival_ms=1100.0 * k) for k in range(5)]
-    assert chained_share(recording(*jobs)) == 1.0
-    assert chained_share(never_meeting()) == 0.0
-    assert chained_share(recording(*jobs, ends_ms=3000.0)) == 0.0
+    assert waiting_share(recording(*jobs)) == 1.0
+    assert waiting_share(never_meeting()) == 0.0
+    assert waiting_share(recording(*jobs, ends_ms=3000.0)) == 0.0
 
 
 def test_facts_of_a_recording() -> None:

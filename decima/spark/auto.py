@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from decima.closed_loop import MOSTLY
 from decima.policies import Parameters
 from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
@@ -205,6 +206,13 @@ class Auto:
 
     def _choose(self, verdict: Mapping[str, Any], judged_by: str) -> Choice:
         by = f"{verdict['jobs']} {judged_by}"
+        if verdict["followers"] > MOSTLY:
+            return Choice(
+                self._order, False,
+                f"{100 * verdict['followers']:.0f} % of the jobs came right after another had "
+                f"ended: clients that wait for their jobs, whose average JCT no order makes much "
+                f"shorter ({by})",
+            )  # fmt: skip
         drift = self._drift(verdict["error"])
         if drift is not None:
             # What would be chosen is not to be believed; what was chosen shows what it would do.

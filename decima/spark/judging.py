@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.closed_loop import followers_share
 from decima.evaluation.runner import play
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.policies import is_learned, policy_named
@@ -46,12 +47,20 @@ class Verdict(NamedTuple):
     """of what was predicted for what ran to what really happened, over jobs; None without jobs that
     can be compared"""
     jobs: int
+    followers: float
+    """share of the jobs that came right after another had ended (`closed_loop`); 0 if unknown"""
 
     def told(self) -> dict[str, Any]:
         """The form in which it is sent."""
         error = None if self.error is None else [self.error.mean, self.error.ci95]
         differences = {name: [one.mean, one.ci95] for name, one in self.differences.items()}
-        return {"best": self.best, "differences": differences, "error": error, "jobs": self.jobs}
+        return {
+            "best": self.best,
+            "differences": differences,
+            "error": error,
+            "jobs": self.jobs,
+            "followers": self.followers,
+        }
 
 
 def judge(asked: Question) -> Verdict:
@@ -69,7 +78,7 @@ def judge(asked: Question) -> Verdict:
     }
     sure = [name for name, one in differences.items() if one.ci95 is not None and one.ci95[1] < 0]
     best = min(sure, key=lambda name: differences[name].mean, default=None)
-    return Verdict(best, differences, world.error(), len(asked.jobs))
+    return Verdict(best, differences, world.error(), len(asked.jobs), world.followers())
 
 
 class World:
@@ -131,6 +140,13 @@ class World:
             play(simulator, policy_named(policy, self._arrays, parameters=parameters))
             found.append((simulator.completion_ms() - run.arrival_ms) / MS_PER_S)
         return found
+
+    def followers(self) -> float:
+        """Share of the jobs that came right after another had ended; 0 if nobody knows."""
+        if not self._asked.is_timed:
+            return 0.0
+        end_ms = np.array([one.completion_ms for one in self._jobs], float)
+        return followers_share(self._arrival_ms, end_ms)
 
     def error(self) -> Estimate | None:
         """By how many percent jobs took longer than is predicted for what ran; over jobs."""

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -16,6 +16,7 @@ from decima.spark.dashboard import serve as serve_dashboard
 from decima.spark.decision_log import DecisionLog
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
+from decima.spark.live_job import LiveJob
 from decima.spark.metrics import serve as serve_metrics
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import SessionReport
@@ -170,7 +171,7 @@ class Scheduler:
             self._stops.pop()()
         self.dashboard_url = None
         if self._log is not None:
-            self._read_the_rest()
+            self._log.note_jobs(self._read_the_rest())
             self._log.note_jobs(self._live.known())
             self._log.close()
             self._log = None
@@ -225,12 +226,18 @@ class Scheduler:
         finally:
             self._let_go()
 
-    def _read_the_rest(self) -> None:
-        """The ends of the last jobs, for the log; the thread has ended, and events come no more."""
+    def _read_the_rest(self) -> Sequence[LiveJob]:
+        """The ends of the last jobs, for the log; the thread has ended, and events come no more.
+
+        Returns:
+            jobs that are forgotten now, since they ended long before this report.
+        """
         try:
             self._live.update(self._control.wait(0))
         except Exception as error:  # noqa: BLE001 - the JVM is gone
             LOG.debug("last report: %s", error)
+            return ()
+        return self._live.forgotten
 
     def _step(self) -> bool:
         report = self._control.wait(_WAIT_MS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from decima.closed_loop import MOSTLY
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.replay import ReplayReport
 from decima.replay.spark_order import ORDERS
-from decima.whatif.load import by_length, chained_share, offered_load
+from decima.whatif.load import by_length, offered_load, waiting_share
 from decima.whatif.report import percent, seconds, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
@@ -76,13 +77,13 @@ def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     if jobs < FEW_JOBS:
         tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
         yield f"{jobs} jobs are few: one long job moves the averages{tail}. Record for longer."
-    chained = chained_share(recording)
-    if chained > 1 / 3:
+    waiting = waiting_share(recording)
+    if waiting > MOSTLY:
         yield (
-            f"{100 * chained:.0f} % of the jobs were submitted within a second after another "
-            "ended, as by a driver that runs its queries one after the other. Here they come at "
-            "the recorded times all the same: with fewer slots they pile up, where the driver "
-            "would wait."
+            f"{100 * waiting:.0f} % of the jobs came right after another had ended, as from "
+            "clients that wait for their jobs. Here they come at the recorded times all the same: "
+            "with fewer slots they pile up, where the clients would wait, and a policy that lets "
+            "jobs end sooner seems to gain, where the next ones would have come sooner."
         )
     if max(found.sizes) > max(recording.slots):
         yield (

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.closed_loop import followers_share
 from decima.replay import Recording
 from decima.replay.check import recorded_policy
 from traces.numbers import Float64
-
-_SOON_MS = 1000.0
-"""a driver that submits within this time after an end seems to have waited for that end"""
 
 
 def recorded_slots(recording: Recording) -> int:
@@ -44,21 +42,14 @@ def offered_load(recording: Recording, executors: int) -> float:
     return work_s / max(1e-9, span_s(recording) * executors)
 
 
-def chained_share(recording: Recording) -> float:
-    """Share of the jobs that were submitted right after another ended, while none else ran.
-
-    That is how a driver looks that runs its queries one after the other. The first job of an
-    application counts for nothing.
-    """
-    chained, others = 0, 0
+def waiting_share(recording: Recording) -> float:
+    """Share of the jobs that came right after another of their application had ended."""
+    shares, counts = [], []
     for position in range(len(recording.slots)):
-        rows = np.flatnonzero(recording.application == position)
-        rows = rows[np.argsort(recording.arrival_ms[rows], kind="stable")]
-        latest_end = np.maximum.accumulate(recording.end_ms[rows])[:-1]
-        pause_ms = recording.arrival_ms[rows][1:] - latest_end
-        chained += int(((pause_ms >= 0) & (pause_ms <= _SOON_MS)).sum())
-        others += len(pause_ms)
-    return chained / others if others else 0.0
+        rows = recording.application == position
+        shares.append(followers_share(recording.arrival_ms[rows], recording.end_ms[rows]))
+        counts.append(int(rows.sum()))
+    return float(np.average(shares, weights=counts)) if sum(counts) else 0.0
 
 
 def by_length(alone_s: Float64) -> dict[str, NDArray[np.int64]]:

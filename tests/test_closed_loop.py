@@ -1,0 +1,68 @@
+"""Whether jobs come from clients that wait for their jobs."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import pytest
+
+from decima.closed_loop import MOSTLY, followers_share
+from traces.numbers import Float64
+
+JOBS = 400
+
+
+def by_clients(clients: int, think_ms: float, seed: int) -> tuple[Float64, Float64]:
+    """Arrivals and ends of clients that submit their next job `think_ms` after the last ended."""
+    rng = np.random.default_rng(seed)
+    free = [(float(n), n) for n in range(clients)]
+    arrival_ms, end_ms = [], []
+    for took_ms in rng.exponential(5_000, JOBS):
+        at_ms, client = heapq.heappop(free)
+        arrival_ms.append(at_ms)
+        end_ms.append(at_ms + took_ms)
+        heapq.heappush(free, (end_ms[-1] + think_ms, client))
+    return np.array(arrival_ms), np.array(end_ms)
+
+
+def by_themselves(load: float, seed: int) -> tuple[Float64, Float64]:
+    """Memoryless arrivals to one server, in order."""
+    rng = np.random.default_rng(seed)
+    arrival_ms = np.cumsum(rng.exponential(1_000 / load, JOBS))
+    end_ms, free_ms = [], 0.0
+    for at_ms, took_ms in zip(arrival_ms, rng.exponential(1_000, JOBS), strict=True):
+        free_ms = max(free_ms, at_ms) + took_ms
+        end_ms.append(free_ms)
+    return arrival_ms, np.array(end_ms)
+
+
+@pytest.mark.parametrize("clients", [1, 4, 16])
+@pytest.mark.parametrize("think_ms", [0.0, 50.0])
+def test_clients_that_wait_for_their_jobs_are_recognised(clients: int, think_ms: float) -> None:
+    assert followers_share(*by_clients(clients, think_ms, 1)) > 0.8
+
+
+@pytest.mark.parametrize("load", [0.3, 0.8, 1.2])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_jobs_that_come_by_themselves_are_not_taken_for_such(load: float, seed: int) -> None:
+    """However often one happens to follow an end."""
+    assert followers_share(*by_themselves(load, seed)) < 0.15 < MOSTLY
+
+
+def test_clients_that_think_for_long_are_as_if_jobs_came_by_themselves() -> None:
+    assert followers_share(*by_clients(4, 60_000.0, 1)) < 0.15
+
+
+def test_ends_that_nobody_knows_count_for_nothing() -> None:
+    arrival_ms, end_ms = by_clients(2, 0.0, 1)
+    unknown = np.where(np.arange(JOBS) < JOBS - 5, end_ms, np.nan)
+    assert followers_share(arrival_ms, unknown) > 0.8
+    assert followers_share(arrival_ms, np.full(JOBS, np.nan)) == 0.0
+    assert followers_share(np.zeros(3), np.array([1.0, 1.0, 1.0])) == 0.0
+
+
+def test_the_order_of_the_jobs_does_not_matter() -> None:
+    arrival_ms, end_ms = by_clients(3, 20.0, 2)
+    order = np.random.default_rng(0).permutation(JOBS)
+    assert followers_share(arrival_ms[order], end_ms[order]) == followers_share(arrival_ms, end_ms)
