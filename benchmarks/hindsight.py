@@ -1,31 +1,60 @@
 """How much better could a rule be that knows its sequence? The scoring rule, fitted in hindsight.
 
-    python -m benchmarks.hindsight [--trace tpch] [--sequences 10] [--generations 60]
+    python -m benchmarks.hindsight [--trace tpch] [--sequences 10] [--generations 60] [--classes]
 
 For each sequence an evolution strategy fits the 267 weights of `es_rule` to that very sequence, the
 same arrivals and task durations each time, from the shipped weights. The result has learned the
 sequence by heart and is worth nothing elsewhere; its gain over the rule that has not says how much
 there is to be had for weights that must serve sequences they do not know. It is an indication, not
 a bound: more generations find some more, and policies of another form are not covered (`bounds`).
+With `--classes` the settings are those of `executor_classes`, the rule is that of `es_classes`, and
+beside it stands Graphene* as it ships.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import cma
 import numpy as np
 
+from benchmarks.executor_classes import settings_of
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.evaluation.statistics import difference_percent
+from decima.heuristics.es_classes import CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Heuristic
 from spark_sim.metrics import measure
 
 POPULATION = 20
 SIGMA = 0.15
+STREAM, BATCH = CLASS_WORLDS
+
+
+class Setting(NamedTuple):
+    """What is fitted where."""
+
+    label: str
+    config: EvaluationConfig
+    reference: str
+    policy: str
+    prefixes: tuple[str, ...]
+    """worlds of the policy that get the weights; that of the first are begun with"""
+
+    def begin(self) -> list[float]:
+        """The shipped weights."""
+        defaults = HEURISTICS[self.policy].defaults
+        return [defaults[self.prefixes[0] + name] for name in PARAMETERS]
+
+    def rule(self, weights: list[float]) -> Heuristic:
+        """The policy with these."""
+        named = dict(zip(PARAMETERS, weights, strict=True))
+        own = {prefix + name: named[name] for prefix in self.prefixes for name in PARAMETERS}
+        return Heuristic(self.policy, {**HEURISTICS[self.policy].defaults, **own})
 
 
 def average_jct_s(
@@ -37,9 +66,8 @@ def average_jct_s(
     return float(measure(simulator.state).avg_jct_s)
 
 
-def fitted_s(workload: Workload, config: EvaluationConfig, number: int, generations: int) -> float:
+def fitted_s(workload: Workload, setting: Setting, number: int, generations: int) -> float:
     """The least average JCT that weights fitted to this very sequence reach."""
-    begin = np.array([HEURISTICS["es_rule"].defaults[name] for name in PARAMETERS])
     rng = np.random.default_rng(number)
     options = {
         "popsize": POPULATION,
@@ -48,17 +76,34 @@ def fitted_s(workload: Workload, config: EvaluationConfig, number: int, generati
         "verbose": -9,
         "verb_log": 0,
     }
-    search = cma.CMAEvolutionStrategy(begin, SIGMA, options)
+    search = cma.CMAEvolutionStrategy(setting.begin(), SIGMA, options)
     best = np.inf
     for _ in range(generations):
         asked = search.ask()
-        scores = []
-        for weights in asked:
-            rule = Heuristic("es_rule", dict(zip(PARAMETERS, weights.tolist(), strict=True)))
-            scores.append(average_jct_s(workload, config, number, rule))
+        scores = [
+            average_jct_s(workload, setting.config, number, setting.rule(weights.tolist()))
+            for weights in asked
+        ]
         search.tell(asked, scores)
         best = min(best, *scores)
     return best
+
+
+def plain_settings(trace: str) -> Iterator[Setting]:
+    """Executors that are all alike."""
+    base = EvaluationConfig(trace=trace, jobs=200)
+    configs = {f"gap {gap:g} s": replace(base, interarrival_s=gap) for gap in (25.0, 18.0, 15.0)}
+    configs["batch of 20"] = replace(base, arrivals="batch", jobs=20)
+    for label, config in configs.items():
+        yield Setting(label, config, "strict_fair", "es_rule", ("",))
+
+
+def class_settings(trace: str) -> Iterator[Setting]:
+    """Those of `executor_classes`, on 50 executors."""
+    for label, config in settings_of(trace, 50, 100):
+        order = (BATCH, STREAM) if config.arrivals == "batch" else (STREAM, BATCH)
+        prefixes = tuple(f"{world}_" for world in order)
+        yield Setting(label, config, "graphene", "es_classes", prefixes)
 
 
 def main() -> None:
@@ -67,24 +112,23 @@ def main() -> None:
     parser.add_argument("--trace", default="tpch")
     parser.add_argument("--sequences", type=int, default=10)
     parser.add_argument("--generations", type=int, default=60)
+    parser.add_argument("--classes", action="store_true")
     given = parser.parse_args()
-    base = EvaluationConfig(trace=given.trace, sequences=given.sequences, jobs=200)
-    workload = Workload.load(given.trace)
-    settings = {f"gap {gap:g} s": replace(base, interarrival_s=gap) for gap in (25.0, 18.0, 15.0)}
-    settings["batch of 20"] = replace(base, arrivals="batch", jobs=20)
-    for label, config in settings.items():
+    for setting in (class_settings if given.classes else plain_settings)(given.trace):
+        workload = Workload.of(setting.config)
         rows = []
-        for number in range(config.sequences):
-            plain = [average_jct_s(workload, config, number, Heuristic(policy))
-                     for policy in ("strict_fair", "es_rule")]  # fmt: skip
-            rows.append((*plain, fitted_s(workload, config, number, given.generations)))
-        strict, rule, fitted = np.array(rows).T
+        for number in range(given.sequences):
+            plain = [average_jct_s(workload, setting.config, number, Heuristic(policy))
+                     for policy in (setting.reference, setting.policy)]  # fmt: skip
+            rows.append((*plain, fitted_s(workload, setting, number, given.generations)))
+        reference, rule, fitted = np.array(rows).T
         gain = difference_percent(fitted, rule)
         ends = "" if gain.ci95 is None else f" [{gain.ci95[0]:+.1f}, {gain.ci95[1]:+.1f}]"
         print(
-            f"{label:12} strict_fair {strict.mean():6.1f} s, es_rule {rule.mean():6.1f} s, fitted "
-            f"in hindsight {fitted.mean():6.1f} s: {gain.mean:+.1f} %{ends} against es_rule, "
-            f"{difference_percent(fitted, strict).mean:+.1f} % against strict_fair",
+            f"{setting.label:12} {setting.reference} {reference.mean():6.1f} s, {setting.policy} "
+            f"{rule.mean():6.1f} s, fitted in hindsight {fitted.mean():6.1f} s: "
+            f"{gain.mean:+.1f} %{ends} against {setting.policy}, "
+            f"{difference_percent(fitted, reference).mean:+.1f} % against {setting.reference}",
             flush=True,
         )
 

@@ -1,4 +1,4 @@
-"""Join files of `decima fit-rule`, one for a world each, to the weights of `es_rules`.
+"""Join files of `decima fit-rule`, one for a world each, to the weights that ship.
 
     world=session_stream_few
     decima fit-rule --settings docs/examples/worlds/$world.toml --start $world --sigma 0.1 \
@@ -9,18 +9,27 @@ A world such as session_stream_few without a file of its own gets the weights in
 session_stream.json, for any number of slots, and if that is not there either, those of `es_rule`.
 The output says to which settings and for how long each was fitted.
 
-Units 12 and 13 are set here where a fit has left them at zero. They hold what fits to `tpch` cannot
-show, since its work inflates and its tasks are short; there they change next to nothing.
-docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12` goes on
-from them.
+    world=classes_batch  # or classes_stream
+    decima fit-rule --settings docs/examples/worlds/$world.toml --start $world --sigma 0.06 \
+        --sequences 1 --validation 4 --minutes 30 -o fits/$world.json
+    python -m benchmarks.join_rules fits --policy es_classes -o decima/data/es_classes.json
+
+`--policy es_makespan` takes fits/makespan.json, of classes_batch with `--objective makespan`.
+
+Units 12 and 13 of `es_rules` are set here where a fit has left them at zero. They hold what fits to
+`tpch` cannot show, since its work inflates and its tasks are short; there they change next to
+nothing. docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12`
+goes on from them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from decima.tuning import parameters_json, read_tuned
@@ -82,33 +91,78 @@ def with_units(kind: str, weights: Mapping[str, float]) -> dict[str, float]:
     return {**weights, **changes, "gate_bias": gate_bias}
 
 
+class Joined(NamedTuple):
+    """What is written."""
+
+    parameters: dict[str, float]
+    training: dict[str, object]
+    """by file: how long, on which settings"""
+    rest: dict[str, str]
+
+
+def training_of(path: Path) -> dict[str, object]:
+    """What a fit says of itself."""
+    content = read_json(path)
+    return {**content["training"], "settings": content["config"]["settings"]}
+
+
+def rules(folder: Path) -> Joined:
+    """Of `es_rules`."""
+    joined = Joined({}, {}, {"by_hand": BY_HAND})
+    for world in WORLDS:
+        kind = world.rpartition("_")[0]
+        path = folder / f"{world}.json"
+        if not path.exists():
+            path = folder / f"{kind}.json"
+        fitted = read_tuned(path)[1] if path.exists() else HEURISTICS["es_rule"].defaults
+        weights = with_units(kind, fitted)
+        joined.parameters.update({f"{world}_{name}": value for name, value in weights.items()})
+        if path.exists():
+            joined.training[world] = training_of(path)
+    return joined
+
+
+def classes(folder: Path) -> Joined:
+    """Of `es_classes`, as far as they are not those of `es_rules`."""
+    joined = Joined(_class_numbers(), {}, {})
+    for world in CLASS_WORLDS:
+        weights = read_tuned(folder / f"{world}.json")[1]
+        own = {f"{world}_{name}": weights[f"{world}_{name}"] for name in PARAMETERS}
+        joined.parameters.update(own)
+        joined.training[world] = training_of(folder / f"{world}.json")
+    return joined
+
+
+def makespan(folder: Path) -> Joined:
+    """Of `es_makespan`, the same rule in all worlds."""
+    path = folder / "makespan.json"
+    weights = read_tuned(path)[1]
+    own = {name: weights[f"{CLASS_WORLDS[0]}_{name}"] for name in PARAMETERS}
+    return Joined({**_class_numbers(), **own}, {"makespan": training_of(path)}, {})
+
+
+def _class_numbers() -> dict[str, float]:
+    return {name: HEURISTICS["es_classes"].defaults[name] for name in CLASS_PARAMETERS}
+
+
+JOINED: Mapping[str, Callable[[Path], Joined]] = {
+    "es_rules": rules,
+    "es_classes": classes,
+    "es_makespan": makespan,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "folder", type=Path, help="holds WORLD.json for worlds with a fit of their own"
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--policy", choices=JOINED, default="es_rules")
     arguments = parser.parse_args()
-    joined: dict[str, float] = {}
-    training: dict[str, object] = {}
-    for world in WORLDS:
-        kind = world.rpartition("_")[0]
-        path = arguments.folder / f"{world}.json"
-        if not path.exists():
-            path = arguments.folder / f"{kind}.json"
-        if not path.exists():
-            own = with_units(kind, HEURISTICS["es_rule"].defaults)
-            joined |= {f"{world}_{name}": value for name, value in own.items()}
-            continue
-        weights = with_units(kind, read_tuned(path)[1])
-        joined |= {f"{world}_{name}": value for name, value in weights.items()}
-        content = read_json(path)
-        training[world] = {**content["training"], "settings": content["config"]["settings"]}
-    write_json(
-        arguments.output,
-        {**parameters_json("es_rules", joined), "training": training, "by_hand": BY_HAND},
-        indent=1,
-    )
+    joined = JOINED[arguments.policy](arguments.folder)
+    content = parameters_json(arguments.policy, joined.parameters)
+    write_json(arguments.output, {**content, "training": joined.training, **joined.rest}, indent=1)
 
 
 if __name__ == "__main__":

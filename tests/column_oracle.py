@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from decima import HEURISTICS
 from decima.agent.scales import Scales
-from decima.heuristics.es_classes import CLASS_PARAMETERS
+from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS
 from spark_sim import Observation
 
@@ -27,8 +27,9 @@ TROUBLE, PACKING, LARGE_FIRST = (SHIPPED[name] for name in CLASS_PARAMETERS)
 
 
 def rule_numbers(weights: Mapping[str, float]) -> NDArray[np.float64]:
-    """Of the shipped numbers for classes and a scoring rule, as the network holds them."""
-    return np.array([TROUBLE, PACKING, LARGE_FIRST, *(weights[name] for name in PARAMETERS)])
+    """Of the shipped numbers for classes and one rule for every world, as the network holds it."""
+    rule = [weights[name] for name in PARAMETERS]
+    return np.array([TROUBLE, PACKING, LARGE_FIRST, *rule * len(CLASS_WORLDS), *rule])
 
 
 def log2_share(ratio: float) -> float:

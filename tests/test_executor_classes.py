@@ -13,7 +13,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decima import EvaluationConfig, Heuristic
+from decima import EvaluationConfig, Heuristic, evaluate
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from decima.cli.main import main
@@ -176,6 +176,51 @@ def test_with_one_class_it_is_es_rules() -> None:
     Heuristic("es_rules").play(one)
     Heuristic("es_classes").play(other)
     assert one.timeline().tobytes() == other.timeline().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("gap_ms", "reads"),
+    [(0.0, {"classes_batch", "classes_stream"}), (1_500.0, {"classes_stream"})],
+    ids=["batch", "stream"],
+)
+def test_where_there_are_classes_batches_and_streams_have_weights_of_their_own(
+    gap_ms: float, reads: set[str]
+) -> None:
+    """The last job of a batch is alone, and so a stream. Weights without classes change nothing."""
+    jobs = [
+        job(
+            f"j{n}",
+            needing(SMALL, stage("a", 4 + n, 1_000)),
+            needing(LARGE, stage("b", 2, 700, [0])),
+        )
+        for n in range(8)
+    ]
+
+    def timeline(changed: str) -> bytes:
+        weights = {
+            name: 0.0 if name.startswith(f"{changed}_") else value
+            for name, value in ES_CLASSES.items()
+        }
+        simulator = build(jobs, cluster_of(3, 2), arrival_ms=[gap_ms * n for n in range(8)])
+        Heuristic("es_classes", weights).play(simulator)
+        return simulator.timeline().tobytes()
+
+    as_shipped = timeline("nothing")
+    worlds = ("classes_batch", "classes_stream", "batch", "stream")
+    assert {world for world in worlds if timeline(world) != as_shipped} == reads
+
+
+def test_the_makespan_has_a_rule_of_its_own() -> None:
+    """Below strict fair and what is fitted to average JCT, with classes and without."""
+    for classes in ("0.25x5,0.5x5,0.75x5,1x5", None):
+        names = ("strict_fair", "es_classes", "es_makespan")
+        config = EvaluationConfig(
+            executors=20, arrivals="batch", jobs=10, sequences=4, policies=names, seed=3,
+            classes=classes, demands="drawn" if classes else "trace",
+        )  # fmt: skip
+        policies = evaluate(config).policies
+        found = {name: float(policies[name].makespan_s.mean()) for name in names}
+        assert found["es_makespan"] < min(found["strict_fair"], found["es_classes"])
 
 
 ES_CLASSES = HEURISTICS["es_classes"].defaults

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from decima.evaluation.config import ConfigError
-from decima.policies import HEURISTICS
+from decima.evaluation.runner import Workload, prepare
+from decima.policies import HEURISTICS, Heuristic
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
@@ -23,6 +24,7 @@ from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, free_weights, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from parallel.local import HERE, LocalCrew
+from spark_sim.metrics import measure
 from tests.commands import Command, refused, small_config
 
 Json = dict[str, Any]
@@ -56,10 +58,39 @@ def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitCon
     worse = replace(fit, shipped_score=fit.score - 0.01)
     assert (worse.parameters, worse.to_json()["training"]["kept"]) == (shipped, "shipped")
     assert worse.to_json()["parameters"] == shipped
-    weights = np.array(list(shipped.values()))
     scorer = CandidateScorer(config, HERE)
-    expected = scorer.scores([weights], config.validation_numbers(), "shipped")[0]
+    expected = scorer.scores([shipped], config.validation_numbers(), "shipped")[0]
     assert fit.shipped_score == expected
+
+
+def test_with_classes_the_rule_of_their_worlds_is_fitted(config: RuleFitConfig) -> None:
+    """To the makespan here; the rest of `es_classes` stays as it ships."""
+    setting = replace(config.settings[0], executors=8, classes="1x4,4x4", demands="drawn")
+    more = replace(config, settings=(setting, setting), objective="makespan", start="classes_batch")
+    fit = fitted(more, 2)
+    shipped = HEURISTICS["es_classes"].defaults
+    changed = [name for name, value in fit.found.items() if value != shipped[name]]
+    assert more.policy == "es_classes"
+    assert all(name.startswith(("classes_stream_", "classes_batch_")) for name in changed)
+    assert list(fit.found) == list(shipped)
+    assert fit.to_json()["training"]["makespan_ratio"] == fit.score <= fit.start_score
+    assert len({one.seed for one in more.workloads()}) == 2
+    ratios = []
+    for one in more.workloads():
+        for number in more.validation_numbers():
+            ends_s = []
+            for name in ("es_classes", "strict_fair"):
+                simulator = prepare(Workload.of(one), one, number)
+                Heuristic(name).play(simulator)
+                ends_s.append(measure(simulator.state).makespan_s)
+            ratios.append(ends_s[0] / ends_s[1])
+    assert fit.shipped_score == pytest.approx(float(np.exp(np.log(ratios).mean())))
+
+
+def test_settings_with_classes_and_without_are_refused(config: RuleFitConfig) -> None:
+    both = (config.settings[0], replace(config.settings[0], classes="1x4,4x4", demands="drawn"))
+    with pytest.raises(ConfigError, match="some settings have classes of executors and some"):
+        replace(config, settings=both)
 
 
 def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:

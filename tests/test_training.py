@@ -20,7 +20,7 @@ from decima import HEURISTICS, EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
 from decima.cli.main import main
-from decima.heuristics.es_classes import CLASS_PARAMETERS
+from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.gradients import Part
@@ -408,7 +408,8 @@ def test_the_rule_that_training_starts_from_is_part_of_the_settings(
     assert json.loads((out / "config.json").read_text())["rule"] == weights
     tuned.unlink()
     rule = load_model(out / MODEL).network.rule.tolist()
-    assert rule[len(CLASS_PARAMETERS) :] == len(WORLDS) * list(weights.values())
+    worlds = len(CLASS_WORLDS) + len(WORLDS)
+    assert rule[len(CLASS_PARAMETERS) :] == worlds * list(weights.values())
     assert command("--out", out, "--resume").exit_code == 0
 
     tuned.write_text(

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
-from decima.heuristics.es_classes import ALL_PARAMETERS, CLASS_PARAMETERS
+from decima.heuristics.es_classes import ALL_PARAMETERS, CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from gnn.encoder import Encoder, EncoderConfig
@@ -116,7 +116,7 @@ class PolicyNetwork(nn.Module):
     def follow_rule(self, weights: Mapping[str, float]) -> None:
         """Start from one rule in every world: weights by the names of `es_rule.PARAMETERS`."""
         one = torch.tensor([weights[name] for name in PARAMETERS], dtype=torch.float64)
-        self.rule[len(CLASS_PARAMETERS) :] = one.repeat(len(WORLDS))
+        self.rule[len(CLASS_PARAMETERS) :] = one.repeat(len(CLASS_WORLDS) + len(WORLDS))
 
     def forward(self, graph: Graph, kept: Embeddings | None = None) -> Scores:
         """Score every choice.

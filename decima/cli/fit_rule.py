@@ -1,10 +1,10 @@
-"""`decima fit-rule`: fit the weights of `es_rule` to workloads and save them."""
+"""`decima fit-rule`: fit the weights of the scoring rule to workloads and save them."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -13,12 +13,24 @@ from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_folder, training_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import read_settings
-from decima.rule_fit.config import PARTS, POLICY, REFERENCE, STARTS, RuleFitConfig
+from decima.rule_fit.config import (
+    ALONE,
+    PARTS,
+    REFERENCE,
+    STARTS,
+    WITH_CLASSES,
+    Objective,
+    RuleFitConfig,
+)
 from decima.rule_fit.history import History, read_history
 from decima.tuning import write_tuned
 from traces.numbers import S_PER_MINUTE
 
+if TYPE_CHECKING:
+    from decima.rule_fit.fit import FittedRule
+
 _DEFAULT_MINUTES = 30.0
+_OBJECTIVE: dict[Objective, str] = {"avg_jct": "average JCT", "makespan": "makespan"}
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -37,7 +49,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     metavar="NAME",
     help="Weights that the search begins with: tuned_srw, shipped (`es_rule`), or those of "
-    "`es_rules` in a world, such as session_stream_few.",
+    "`es_rules` in a world, such as session_stream_few; or of `es_classes`, such as classes_batch.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(get_args(Objective)),
+    default="avg_jct",
+    show_default=True,
+    help="What is to be small.",
 )
 @click.option(
     "--only",
@@ -78,6 +97,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def fit_rule(
     settings_file: Path | None,
     start: str,
+    objective: Objective,
     only: tuple[str, ...],
     generations: int | None,
     minutes: float | None,
@@ -89,7 +109,7 @@ def fit_rule(
     resume: Path | None,
     **options: Any,
 ) -> None:
-    """Fit the scoring rule `es_rule` to a workload.
+    """Fit the scoring rule to a workload: `es_rule`, or `es_classes` where there are --classes.
 
     An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
     sequences, which no evaluation uses; all its candidates meet the same. They are worth their
@@ -103,6 +123,7 @@ def fit_rule(
 
     config = RuleFitConfig(settings=_settings(settings_file, options), seed=options["seed"],
                            sequences=options["sequences"], start=start, only=only,
+                           objective=objective,
                            population=population, sigma=sigma, validation=validation)  # fmt: skip
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
@@ -127,11 +148,17 @@ def fit_rule(
 
         fitted = search(config, budget, crew=crew, state=state, history=history, progress=show)
     write_tuned(fitted, output)
+    _say(fitted, state)
+
+
+def _say(fitted: FittedRule, state: Path) -> None:
+    """What was found, and whether it was kept."""
+    config = fitted.config
     stdout().print(
-        f"{POLICY}: average JCT {fitted.score:.3f} of {REFERENCE}'s in validation "
-        f"({fitted.start_score:.3f} at the start, {fitted.shipped_score:.3f} with the shipped "
-        f"weights) on {validation} sequences of each mean gap, the mean after generation "
-        f"{fitted.best_generation} of {fitted.generations}; state in {state}",
+        f"{config.policy}: {_OBJECTIVE[config.objective]} {fitted.score:.3f} of {REFERENCE}'s in "
+        f"validation ({fitted.start_score:.3f} at the start, {fitted.shipped_score:.3f} with the "
+        f"shipped weights) on {config.validation} sequences of each mean gap, the mean after "
+        f"generation {fitted.best_generation} of {fitted.generations}; state in {state}",
         soft_wrap=True,
     )
     stdout().print(f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.")
@@ -145,8 +172,9 @@ def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationCon
     twice = [gap for gap in gaps if gaps.count(gap) > 1]
     if twice:
         raise ConfigError(f"interarrival {twice[0]} s is given twice")
+    policy = WITH_CLASSES if options["classes"] else ALONE
     found = tuple(
-        build_config({**options, "interarrival_s": gap}, (REFERENCE, POLICY)) for gap in gaps
+        build_config({**options, "interarrival_s": gap}, (REFERENCE, policy)) for gap in gaps
     )
     if len(found) > 1 and found[0].arrivals == "batch":
         raise ConfigError("a batch has no arrivals: several --interarrival contradict it")
@@ -169,7 +197,7 @@ def _words(known: History) -> str:
     best = min([known.start_score, *validated])
     last = known.generations[-1] if known.generations else None
     if last is None:
-        return f"{best:.4f} of {REFERENCE}'s average JCT"
+        return f"{best:.4f} of {REFERENCE}'s"
     mean = sum(last.scores) / len(last.scores)
     compared = "" if last.validation is None else f", validated {last.validation:.4f}"
     return f"{mean:.4f} of {REFERENCE}'s{compared}, best {best:.4f}, sigma {last.sigma:.3f}"

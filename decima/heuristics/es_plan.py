@@ -4,8 +4,8 @@
 Here the choices of a round are worked out together, and only the job that seems best is judged
 anew: J judgements and one for each executor given, where the rule itself takes J for each choice.
 
-With several classes of executors a plan ends where a class runs out before a stage has what the
-rule would give it: the round is then due again.
+With several classes of executors all jobs are judged anew after each choice, and a plan ends where
+a class runs out before a stage has what the rule would give it: the round is then due again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from decima.heuristics.es_rule import (
     Features,
     Surroundings,
     features_of,
-    first_of_world,
     judge,
 )
 from decima.heuristics.stages import is_more_critical
@@ -68,10 +67,9 @@ def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
 
     `parameters` are `es_classes.ALL_PARAMETERS`.
     """
-    own, rules = parameters[:_CLASSES], parameters[_CLASSES:]
-    first = first_of_world(rules, around)
-    is_large = es_classes.is_large_first(own, around)
-    weights = Weights(own, is_large, rules[first : first + SIZE])
+    first = es_classes.first_of_rule(parameters, len(round_.classes), around)
+    is_large = es_classes.is_large_first(parameters, around)
+    weights = Weights(parameters[:_CLASSES], is_large, parameters[first : first + SIZE])
     left = round_.on_offer
     for entry in range(round_.first_open[0], round_.first_open[len(round_.job_row)]):
         round_.rank[entry] = NONE
@@ -98,8 +96,25 @@ def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
         count += 1
         if given < wanted:
             break
-        _judge_next(round_, weights, around, best, left)
+        _judge_after(round_, weights, around, best, left)
     return count
+
+
+@kernel
+def _judge_after(
+    round_: Choosing, weights: Weights, around: Surroundings, chosen: int, left: int
+) -> None:
+    """Judge what comes next: of the job that was chosen, and where one class has now less, of all,
+    since others may have wanted it (else batches take 2 % longer than under the rule).
+    """
+    if len(round_.classes) == 1:
+        _judge_next(round_, weights, around, chosen, left)
+        return
+    for job in range(len(round_.job_row)):
+        # The columns tell of the first executor, as the round began.
+        gate, score = round_.gate[job], round_.score[job]
+        _judge_next(round_, weights, around, job, left)
+        round_.gate[job], round_.score[job] = gate, score
 
 
 @kernel

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.heuristics.es_rule import HIDDEN, WORLDS, Features
+from decima.heuristics.es_classes import CLASS_WORLDS
+from decima.heuristics.es_rule import HIDDEN, PARAMETERS, WORLDS, Features
+from decima.policies import HEURISTICS, Parameters
 from decima.tuning import FIRST_TRAINING_SEQUENCE
+from traces.numbers import Float64
 
-POLICY = "es_rule"
+ALONE, WITH_CLASSES = "es_rule", "es_classes"
+"""what is fitted: for executors that are all alike, for several classes of them"""
 REFERENCE = "strict_fair"
-"""scores are average JCTs divided by that of this heuristic on the same sequence"""
+"""scores are average JCTs or makespans divided by that of this heuristic on the same sequence"""
 
-STARTS = ("tuned_srw", "shipped", *WORLDS)
-"""weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` in a
-world
+Objective = Literal["avg_jct", "makespan"]
+
+STARTS = ("tuned_srw", "shipped", *WORLDS, *CLASS_WORLDS)
+"""weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` or
+`es_classes` in a world
 """
 
 UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
@@ -31,6 +37,8 @@ class RuleFitConfig:
 
     settings: tuple[EvaluationConfig, ...]
     """traces, clusters and arrivals, all of them in every generation"""
+    objective: Objective = "avg_jct"
+    """what is to be small: jobs that keep coming have no makespan worth the name"""
     seed: int = 0
     sequences: int = 4
     """of each setting, drawn for each generation"""
@@ -50,6 +58,12 @@ class RuleFitConfig:
     def __post_init__(self) -> None:
         if not self.settings:
             raise ConfigError("no setting to fit to")
+        if self.objective not in get_args(Objective):
+            raise ConfigError(
+                f"objective {self.objective!r}: there are {', '.join(get_args(Objective))}"
+            )
+        if len({bool(one.classes) for one in self.settings}) > 1:
+            raise ConfigError("some settings have classes of executors and some have none")
         if self.start not in STARTS:
             raise ConfigError(f"start {self.start!r}: there are {', '.join(STARTS)}")
         for part in self.only:
@@ -63,11 +77,34 @@ class RuleFitConfig:
             if not 1 <= getattr(self, label) <= 100_000:
                 raise ConfigError(f"{label} must lie in 1..100,000, got {getattr(self, label)}")
 
+    @property
+    def policy(self) -> str:
+        """What is fitted."""
+        return WITH_CLASSES if self.settings[0].classes else ALONE
+
+    def parameters(self, weights: Float64) -> Parameters:
+        """Those of `policy`, with the one rule of these weights wherever it has several classes."""
+        own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
+        if self.policy == ALONE:
+            return own
+        worlds = {f"{world}_{name}": own[name] for world in CLASS_WORLDS for name in PARAMETERS}
+        return {**HEURISTICS[WITH_CLASSES].defaults, **worlds}
+
     def workloads(self) -> tuple[EvaluationConfig, ...]:
-        """The settings, each for the rule and its reference."""
+        """The settings, each for the rule and its reference.
+
+        Where demands are drawn, each draws from a seed of its own: given twice, a setting meets
+        other demands.
+        """
+        names = (REFERENCE, self.policy)
         return tuple(
-            replace(one, policies=(REFERENCE, POLICY), parameters={}, seed=self.seed)
-            for one in self.settings
+            replace(
+                one,
+                policies=names,
+                parameters={},
+                seed=self.seed + (number if one.demands == "drawn" else 0),
+            )
+            for number, one in enumerate(self.settings)
         )
 
     def validation_numbers(self) -> range:

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from decima.evaluation.config import ConfigError
-from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Parameters
-from decima.rule_fit.config import POLICY, REFERENCE, RuleFitConfig
+from decima.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, free_weights, start
@@ -66,7 +63,9 @@ class FittedRule:
     found: Parameters
     """the best of the means compared"""
     score: float
-    """their average JCT over strict fair's, geometric mean over settings and sequences"""
+    """their average JCT, or makespan, over strict fair's, geometric mean over settings and
+    sequences
+    """
     shipped_score: float
     """of the weights in the package"""
     start_score: float
@@ -85,16 +84,17 @@ class FittedRule:
     @property
     def parameters(self) -> Parameters:
         """Those to use: the shipped weights, unless what was found is better."""
-        return self.found if self.is_better else HEURISTICS[POLICY].defaults
+        return self.found if self.is_better else HEURISTICS[self.config.policy].defaults
 
     def to_json(self) -> dict[str, Any]:
+        ratio = f"{self.config.objective}_ratio"
         return {
-            **parameters_json(POLICY, self.parameters),
+            **parameters_json(self.config.policy, self.parameters),
             "training": {
                 "relative_to": REFERENCE,
-                "avg_jct_ratio": self.score,
-                "start_avg_jct_ratio": self.start_score,
-                "shipped_avg_jct_ratio": self.shipped_score,
+                ratio: self.score,
+                f"start_{ratio}": self.start_score,
+                f"shipped_{ratio}": self.shipped_score,
                 "kept": "found" if self.is_better else "shipped",
                 "best_generation": self.best_generation,
                 "generations": self.generations,
@@ -118,7 +118,8 @@ def fit_rule(
     history: History | None = None,
     progress: FitProgress | None = None,
 ) -> FittedRule:
-    """Search the weights of `es_rule` for the least average JCT relative to strict fair.
+    """Search the weights of the scoring rule for the least average JCT, or makespan, relative to
+    strict fair.
 
     Args:
         config: the workloads and the search.
@@ -137,7 +138,8 @@ def fit_rule(
     """
     scorer = CandidateScorer(config, crew)
     if history is None:
-        first = scorer.scores([start(config.start)], config.validation_numbers(), "start")
+        begin = config.parameters(start(config.start))
+        first = scorer.scores([begin], config.validation_numbers(), "start")
         history = History(config.to_json(), float(first[0]))
     begun_s = history.elapsed_s
     fit = _Fit(config, scorer, history)
@@ -182,11 +184,12 @@ class _Fit:
         number = len(self._history.generations) + 1
         candidates = self._search.ask()
         numbers = self._config.generation_numbers(number)
-        scores = self._scorer.scores(candidates, numbers, f"generation {number}")
+        every = [self._config.parameters(one) for one in candidates]
+        scores = self._scorer.scores(every, numbers, f"generation {number}")
         self._search.tell(scores.tolist())
         validation = None
         if number % self._config.validate_every == 0:
-            validation = self._validated(self._search.mean)
+            validation = self._validated_mean()
             self._compare(validation, number)
         row = Generation(tuple(scores.tolist()), self._search.sigma, validation)
         self._history.generations.append(row)
@@ -196,12 +199,11 @@ class _Fit:
         """The best of the means compared, and of the last one."""
         generations = self._history.generations
         if generations and generations[-1].validation is None:
-            self._compare(self._validated(self._search.mean), len(generations))
-        shipped = np.array([HEURISTICS[POLICY].defaults[label] for label in PARAMETERS])
+            self._compare(self._validated_mean(), len(generations))
         return FittedRule(
-            found=dict(zip(PARAMETERS, self._best.weights.tolist(), strict=True)),
+            found=self._config.parameters(self._best.weights),
             score=self._best.score,
-            shipped_score=self._validated(shipped),
+            shipped_score=self._validated(HEURISTICS[self._config.policy].defaults),
             start_score=self._history.start_score,
             best_generation=self._best.generation,
             generations=len(generations),
@@ -209,9 +211,12 @@ class _Fit:
             config=self._config,
         )
 
-    def _validated(self, weights: Float64) -> float:
+    def _validated_mean(self) -> float:
+        return self._validated(self._config.parameters(self._search.mean))
+
+    def _validated(self, parameters: Parameters) -> float:
         numbers = self._config.validation_numbers()
-        return float(self._scorer.scores([weights], numbers, "validation")[0])
+        return float(self._scorer.scores([parameters], numbers, "validation")[0])
 
     def _compare(self, validation: float | None, generation: int) -> None:
         if validation is not None and validation < self._best.score:

@@ -1,4 +1,4 @@
-"""What candidates are worth: average JCT against strict fair, wherever a crew has room."""
+"""What candidates are worth against strict fair, wherever a crew has room."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
-from decima.heuristics.es_rule import PARAMETERS
-from decima.policies import Heuristic
-from decima.rule_fit.config import POLICY, REFERENCE, RuleFitConfig
+from decima.policies import Heuristic, Parameters
+from decima.rule_fit.config import REFERENCE, Objective, RuleFitConfig
 from parallel.crew import Crew, Kept
 from spark_sim.metrics import measure
 from traces.numbers import Float64
@@ -29,32 +28,33 @@ class CandidateScorer:
         different = {one.workload_key(): one for one in settings}
         workloads = {key: Workload.of(one) for key, one in different.items()}
         self._settings = Kept([_Setting(one, workloads[one.workload_key()]) for one in settings])
+        self._policy, self._objective = config.policy, config.objective
         self._crew = crew
 
-    def scores(self, candidates: Sequence[Float64], numbers: range, label: str) -> Float64:
-        """(C,) average JCT of each candidate over that of the reference, geometric mean.
+    def scores(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
+        """(C,) average JCT, or makespan, of each over that of the reference, geometric mean.
 
         Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
         others.
 
         Args:
-            candidates: C arrays of weights in the order of `es_rule.PARAMETERS`.
+            candidates: parameters of C policies.
             numbers: sequences, of each setting.
             label: of the work, for those who watch.
         """
-        every = [None, *candidates]
+        policies = [Heuristic(REFERENCE), *(Heuristic(self._policy, one) for one in candidates)]
         settings = range(len(self._settings.value))
         tasks = {
-            (number, setting): _Task(weights, setting, numbers)
-            for number, weights in enumerate(every)
+            (number, setting): _Task(policy, self._objective, setting, numbers)
+            for number, policy in enumerate(policies)
             for setting in settings
         }
         found = [part for _, part in self._crew.map(_play, self._settings, tasks, label=label)]
-        averages_s = np.concatenate(found).reshape(len(every), -1)
-        reference_s = averages_s[0]
+        values_s = np.concatenate(found).reshape(len(policies), -1)
+        reference_s = values_s[0]
         if not reference_s.all():
             raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to fit")
-        return np.array([np.exp(np.log(row / reference_s).mean()) for row in averages_s[1:]])
+        return np.array([np.exp(np.log(row / reference_s).mean()) for row in values_s[1:]])
 
 
 class _Setting(NamedTuple):
@@ -67,23 +67,19 @@ class _Setting(NamedTuple):
 class _Task(NamedTuple):
     """One candidate in one setting."""
 
-    weights: Float64 | None
-    """None: the reference"""
+    policy: Heuristic
+    objective: Objective
     setting: int
     numbers: range
 
 
 def _play(settings: Kept[list[_Setting]], task: _Task) -> Float64:
-    """(sequences,) average JCT in s."""
-    name = REFERENCE if task.weights is None else POLICY
-    named = (
-        None if task.weights is None else dict(zip(PARAMETERS, task.weights.tolist(), strict=True))
-    )
-    policy = Heuristic(name, named)
+    """(sequences,) average JCT or makespan in s."""
     config, workload = settings.value[task.setting]
-    averages_s = []
+    values_s = []
     for number in task.numbers:
         simulator = prepare(workload, config, number)
-        policy.play(simulator)
-        averages_s.append(measure(simulator.state).avg_jct_s)
-    return np.array(averages_s)
+        task.policy.play(simulator)
+        found = measure(simulator.state)
+        values_s.append(found.makespan_s if task.objective == "makespan" else found.avg_jct_s)
+    return np.array(values_s)
