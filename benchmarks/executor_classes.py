@@ -7,10 +7,9 @@ needs. Demands are the trace's own, or uniform in (0, 1] where it does not say. 
 continuous at two loads: work that arrives over what those executors could do that can hold it, at
 the class where that is most; or a fifth of the jobs are there at once. Heuristics are tuned on
 training sequences of each setting, all for average JCT; the rules and models are as they ship. A
-line a policy: average JCT; paired
-differences to strict fair and to Graphene* with 95 % bootstrap intervals; the same of the makespan
-to Graphene*; the part of the smallest fifth of the jobs' work that the largest class did; and the
-memory that executors left idle under their tasks.
+line a policy: average JCT; paired differences to strict fair and to Graphene* with 95 % bootstrap
+intervals; the same of the makespan to Graphene*; the part of the smallest fifth of the jobs' work
+that the largest class did; and the memory that executors left idle under their tasks.
 """
 
 from __future__ import annotations
