@@ -9,7 +9,7 @@ from typing import Any
 
 from decima.policies import Heuristic, Parameters, is_learned, model_path
 from decima.policy import Policy
-from decima.spark.auto import Auto, AutoSettings
+from decima.spark.auto import AUTO, Auto, AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError, PolicyFaultError
 from decima.spark.inputs import Ports, read_parameters, read_priors
@@ -30,8 +30,6 @@ from traces import Trace
 LOG = logging.getLogger("decima.spark")
 
 MODES = ("auto", "exact", "soft", "shadow")
-AUTO = "auto"
-"""the policy that is chosen by what the simulator says"""
 
 
 def attach(

@@ -26,6 +26,8 @@ from traces.numbers import MS_PER_S
 
 LOG = logging.getLogger("decima.spark")
 
+AUTO = "auto"
+"""the policy that is chosen by what the simulator says"""
 MOST_JOBS = 300
 """the newest of a window are played"""
 KNOWN_SHARE = 0.5
