@@ -265,8 +265,8 @@ def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
-    for bounds in ((1_000, 1), (0, 2)):
-        with pytest.raises(AttachError, match="at least 2"):
+    for bounds, said in (((1_000, 1), "files"), ((0, 2), "max_bytes"), ((1_000, "3"), "files")):
+        with pytest.raises(AttachError, match=f"decision log: {said} must be a whole number of"):
             DecisionLogFiles(tmp_path / "log", *bounds)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.policies import Parameters
+from decima.spark.checks import check_above_zero, check_count
 from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJobs
@@ -61,11 +62,14 @@ class AutoSettings:
     def __post_init__(self) -> None:
         if not self.candidates:
             raise AttachError("auto: there is no candidate")
+        if isinstance(self.candidates, str):  # its letters would be taken for names
+            raise AttachError(
+                f"auto: candidates must be several names, got {self.candidates!r}: write "
+                f"({self.candidates!r},)"
+            )
         for name in ("every_s", "window_s", "tolerance"):
-            if not getattr(self, name) > 0:  # also of what is no number
-                raise AttachError(f"auto: {name} must be above 0, got {getattr(self, name)}")
-        if self.least_jobs < 2:
-            raise AttachError(f"auto: least_jobs must be 2 or more, got {self.least_jobs}")
+            check_above_zero(f"auto: {name}", getattr(self, name))
+        check_count("auto: least_jobs", self.least_jobs, 2)
 
 
 class Choice(NamedTuple):
