@@ -9,8 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from decima.cli.examples import EXAMPLES
 from decima.cli.main import main
 from decima.policies import HEURISTICS, SHIPPED_MODEL
+from traces import list_builtin, load_trace
 
 
 def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -40,6 +42,13 @@ def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]
     values, left, _ = command.make_parser(click.Context(command)).parse_args(arguments)
     assert left == []
     assert all(values[one.name] for one in command.params if one.required and one.name)
+    if values.get("job") is not None and values.get("trace") in list_builtin():
+        assert load_trace(values["trace"]).job(values["job"]).name == values["job"]
+
+
+def test_the_example_of_a_job_is_checked() -> None:
+    """Of a built-in trace: files that examples name are the reader's own."""
+    assert EXAMPLES["traces show"].split()[3] in list_builtin()
 
 
 def test_the_help_of_policies_names_the_learned_ones() -> None:

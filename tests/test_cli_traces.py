@@ -78,6 +78,19 @@ def test_show_prints_the_stages_of_a_job() -> None:
     assert ["join", "200", "0.127", "25.3", "0.4", "orders,", "items"] in rows
 
 
+def test_show_without_a_job_lists_the_jobs(tmp_path: Path) -> None:
+    """Every name is one that the command takes; there is nothing to draw of all of them."""
+    result = run("show", EXAMPLES / "jobs.json")
+    assert result.exit_code == 0
+    heading, *rows = [line.split() for line in result.stdout.splitlines()]
+    assert heading == ["job", "stages", "tasks", "work", "executor-s"]
+    assert [row[:3] for row in rows] == [["report", "4", "253"], ["lookup", "2", "5"]]
+    assert run("show", EXAMPLES / "jobs.json", rows[0][0]).exit_code == 0
+    every = run("show", "tpch").stdout
+    assert [one.name for one in load_trace("tpch").jobs if f" {one.name} " not in every] == []
+    assert_one_error_line(run("show", "tpch", "-o", tmp_path / "a.svg"), "--output", "name it")
+
+
 def test_show_draws_a_file(tmp_path: Path) -> None:
     """With -o the graph goes to an SVG or PNG."""
     for name in ("job.svg", "job.png"):

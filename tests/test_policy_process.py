@@ -274,7 +274,7 @@ def test_a_file_that_is_no_model_is_refused_at_once(tmp_path: Path, content: byt
     with pytest.raises(AttachError, match="not a model") as caught:
         read_card(path)
     assert str(path) in str(caught.value)
-    with pytest.raises(AttachError, match="not a model"):
+    with pytest.raises(AttachError, match="no such file"):
         read_card(tmp_path / "absent.safetensors")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,29 @@ def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
     assert tasks_only.bias_percent == pytest.approx(-100 * 45 / 345)
     assert report.fidelity("overlapping") is None
     assert "can be relied on" in verdict(report)
+
+
+@pytest.mark.parametrize(
+    ("simulated_s", "parts"),
+    [
+        ([1.06, 0.95, 1.0, 1.0, 1.05], ["5.0 % off", "+1.2 % on average: ", "can be relied on"]),
+        ([1.06, 0.94, 1.06, 1.0, 2.69], ["6.0 % off", ". The mean bias is above 18 %", "misses"]),
+        ([0.94, 0.94, 0.94, 1.0, 0.60], ["-11.6 %", ". The mean bias is above 9 %", "for nothing"]),
+        ([1.12, 0.88, 1.12, 0.88, 1.0], [". The median error is above 9 %", "for nothing"]),
+        ([1.12, 1.12, 1.12, 1.12, 1.0], [". The median error and the mean bias are above 9 %"]),
+        ([1.12, 1.12, 1.12, 1.12, 2.0], [". The mean bias is above 18 %", "misses"]),
+    ],
+)
+def test_the_verdict_goes_by_the_bias_too(simulated_s: list[float], parts: list[str]) -> None:
+    """Five jobs of a second: one that is far off leaves the median, and moves the average."""
+    report = replay(recording_of(*(one_task(name) for name in "abcde")), ReplaySettings(draws=1))
+    found = replace(report, recorded_s=np.ones(5), simulated_s=np.array(simulated_s))
+    assert [part for part in parts if part not in verdict(found)] == []
+    assert verdict(found).count("relied on") == ("can be relied on" in parts)
+
+
+def one_task(name: str) -> Job:
+    return story_job(name, story_stage("s", 1, 1_000))
 
 
 def test_a_query_queues_anew_with_each_spark_job(tmp_path: Path) -> None:

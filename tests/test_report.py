@@ -409,6 +409,7 @@ def test_report_joins_results(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["report", *names, "-o", str(out)])
     assert result.exit_code == 0, result.output
     assert "Over all settings" in out.read_text()
+    assert result.stdout == f"wrote {out}\n"
 
 
 def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
@@ -444,6 +445,7 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
         arguments = ["report", *given, str(run), "--figures", str(tmp_path / folder)]
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == 0, result.output
+        assert result.stdout == f"wrote {tmp_path / folder}\n"
         contents.append({one.name: one.read_bytes() for one in (tmp_path / folder).iterdir()})
     names = {path.partition(".")[0] for path in contents[0]}
     assert len(contents[0]) == 2 * len(names)

@@ -127,7 +127,9 @@ def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
         status = scheduler.status()
     assert status.plans > 0
     assert status.jvm["plans"] == 0
-    assert len(read_decision_log(log).plans) == status.plans
+    plans = read_decision_log(log).plans
+    assert len(plans) == status.plans
+    assert not any(plan.is_in_force for plan in plans)
 
 
 def test_a_model_for_another_size_says_so(

@@ -664,7 +664,7 @@ def test_a_moment_of_idleness_is_no_fault() -> None:
 
 def test_guards_are_checked() -> None:
     """In one line that names the bound."""
-    with pytest.raises(AttachError, match="guard: idle_s must be above 0, got -1"):
+    with pytest.raises(AttachError, match="guard: idle_s must be a number above 0, got -1"):
         Guard(idle_s=-1)
 
 

@@ -30,7 +30,7 @@ from decima.spark.jobs import LiveJobs
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
-from decima.spark.review import draw_decisions, held_slots, review, words
+from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused
 from tests.pages import HOSTILE
 from tests.spark_work import local_spark, sleep_tasks, together
@@ -153,6 +153,63 @@ def test_a_simulator_that_is_far_off_says_so(
     assert "Spark itself took 0.50 s of a job's time" in " ".join(found.split())
 
 
+def under_auto(*plans: tuple[str, bool]) -> DecisionHistory:
+    """A job of four tasks of a second on two slots, then others like it, each over before the next
+    comes; one plan a job, by that policy, in force or not. No plan was made during the first.
+    """
+    sets = (TaskSet(0, 0, "job", 4, 0, 2),)
+    made = [
+        LoggedPlan(n, 10_000 * n + 5, (1, 2), SLOTS, by, sets, (0,), {}, is_in_force=in_force)
+        for n, (by, in_force) in enumerate(plans, 1)
+    ]
+    job = Job("j", (Stage.fixed("0", 4, 1_000.0),))
+    # The simulator says 2 s; the first took twice as long, the others a quarter longer.
+    took_ms = [4_000] + [2_500] * len(plans)
+    jobs = [
+        LoggedJob(f"job {n}", job, 10_000 * n, 10_000 * n + ms, 0) for n, ms in enumerate(took_ms)
+    ]
+    return DecisionHistory("exact", "auto", tuple(made), tuple(jobs), {}, "auto")
+
+
+def test_under_auto_the_policies_that_decided_are_reviewed() -> None:
+    """The check is of that which decided most, over the jobs during which it alone decided."""
+    decisions = under_auto(*[("tuned_srw", True)] * 3, ("es_rules", True), ("tuned_srw", False))
+    assert reviewed_policies(decisions) == ("fifo", "spark_fair", "strict_fair", "tuned_srw")
+    found = review(decisions, ("fifo",))
+    assert (found.ran, found.compared, found.is_trusted) == ("tuned_srw", 3, False)
+    assert found.error == pytest.approx(2 / 2.5 - 1)
+    assert found.decided == {"tuned_srw": 3, "es_rules": 1}
+    said = " ".join(words(found))
+    assert "Plans in force under auto, by the policy that decided: tuned_srw 3, es_rules 1." in said
+    assert "tuned_srw is -20 % off in the simulator" in said
+    assert "3 of those that ended" in said
+    assert "Nothing tells" not in said
+
+
+def test_under_auto_that_left_order_to_spark_the_review_says_why_it_knows_nothing() -> None:
+    decisions = under_auto(("tuned_srw", False))
+    assert reviewed_policies(decisions)[-1] == "tuned_srw"
+    said = " ".join(words(review(decisions, ("fifo",))))
+    assert "comes: auto put no policy in force, and the log does not name Spark's own order" in said
+    long_ago = decisions._replace(plans=(under_auto(("tuned_srw", True)).plans[0],))
+    alone = long_ago._replace(jobs=long_ago.jobs[:1])
+    said = " ".join(words(review(alone, ("fifo",))))
+    assert "comes: during no job that ended did tuned_srw alone decide" in said
+
+
+def test_a_log_tells_which_plans_were_in_force(tmp_path: Path) -> None:
+    """One that does not say, of an earlier version of this package, had no other."""
+    path = tmp_path / "log.jsonl"
+    report = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
+    with closing(DecisionLog(path, mode="exact", policy="auto")) as log:
+        for number, is_in_force in enumerate((True, False), 1):
+            plan = Plan((number,), {}, (), "p")
+            log.note_plan(number, report, plan, (1, 2), is_in_force=is_in_force)
+    assert [plan.is_in_force for plan in read_decision_log(path).plans] == [True, False]
+    path.write_text(path.read_text().replace(', "in_force": false', ""))
+    assert [plan.is_in_force for plan in read_decision_log(path).plans] == [True, True]
+
+
 def test_a_log_is_reviewed_with_the_parameters_of_its_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,8 +265,8 @@ def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
-    for bounds in ((1_000, 1), (0, 2)):
-        with pytest.raises(AttachError, match="at least 2"):
+    for bounds, said in (((1_000, 1), "files"), ((0, 2), "max_bytes"), ((1_000, "3"), "files")):
+        with pytest.raises(AttachError, match=f"decision log: {said} must be a whole number of"):
             DecisionLogFiles(tmp_path / "log", *bounds)
 
 

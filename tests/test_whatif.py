@@ -136,6 +136,16 @@ def test_where_jobs_never_meet_there_is_nothing_to_gain() -> None:
     assert any("6 jobs are few" in line for line in caveats(found, check))
 
 
+def test_a_check_of_large_bias_is_a_caveat() -> None:
+    """One of six jobs is three times too long: the median is 0, and the average is off."""
+    found = what_if(never_meeting(), FAST)
+    check = replay(found.recording, ReplaySettings(draws=1))
+    said = "The replay itself is 0 % off the recorded durations (median), +33 % on average"
+    assert not any(said in line for line in caveats(found, check))
+    off_s = check.recorded_s * [1, 1, 1, 1, 1, 3]
+    assert any(said in line for line in caveats(found, replace(check, simulated_s=off_s)))
+
+
 def test_equal_seeds_give_equal_results() -> None:
     """All randomness comes from the seed."""
     found = [to_json(what_if(short_behind_long(8), FAST)) for _ in range(2)]

@@ -141,6 +141,6 @@ def _reached(report: Report) -> Iterator[str]:
             difference = report.difference(name)
             wins = int((own.avg_jct_s < report.reference.avg_jct_s).sum())
             yield (
-                f"{name}: average JCT {difference.mean:+.1f} % against {reference} (the target is "
-                f"below 0), lower in {wins} of {len(own.avg_jct_s)} sequences"
+                f"{name}: average JCT {difference.mean:+.1f} % against {reference}, lower in "
+                f"{wins} of {len(own.avg_jct_s)} sequences"
             )

@@ -76,7 +76,7 @@ def import_spark(
     elif archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     else:
-        here = [_HERE.convert(path, None, click.get_current_context()) for path in paths]
+        here = _existing(click.get_current_context(), paths)
         trace, summary = read_spark_logs(
             here, group_by=how.group_by, executors=executors, samples=samples, name=output.stem
         )
@@ -87,6 +87,16 @@ def import_spark(
     for line in summary.lines():
         say(line)
     say(f"wrote {output}")
+
+
+def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
+    """Those of this machine; only a cluster reads others.
+
+    Raises:
+        click.BadParameter: one is not there.
+    """
+    (argument,) = (one for one in context.command.params if one.name == "paths")
+    return [_HERE.convert(path, argument, context) for path in paths]
 
 
 def _read_on_cluster(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decima.cli.console import say
 from decima.cli.options import check_folder, command_line, write_report
 from decima.evaluation.timeline import read_timeline
 from files.errors import FileError
@@ -57,12 +58,14 @@ def report(
     sections += [training_section(path, number) for number, path in enumerate(folders)]
     if output is not None:
         write_report(output, sections, title)
+        say(f"wrote {output}")
     if figures is not None:
         # matplotlib takes a second to load.
         from decima.report.figures import write_figures
 
         figures.mkdir(parents=True, exist_ok=True)
         write_figures(figures, sections, command_line())
+        say(f"wrote {figures}")
 
 
 def _timelines(path: Path, results: Results) -> Timelines:

@@ -25,8 +25,6 @@ from traces import load_trace
 if TYPE_CHECKING:
     from decima.spark.trial import TrialOutcome
 
-_REVIEWED = ("fifo", "spark_fair", "strict_fair")
-
 
 @click.group()
 def spark() -> None:
@@ -161,7 +159,7 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
 @click.option(
     "--policies",
     help="Separated by commas; the first is the reference (default: fifo, spark_fair, strict_fair "
-    "and the policy of the log).",
+    "and the policy of the log; of auto, that which decided most).",
 )
 @TUNED
 @click.option(
@@ -185,16 +183,12 @@ def review(
     was measured too, and is part of every figure. Older files LOG.1, LOG.2, ... are read with it.
     """
     from decima.spark.decision_log import read_decision_log
-    from decima.spark.review import draw_decisions, is_playable, rows, words
+    from decima.spark.review import draw_decisions, reviewed_policies, rows, words
     from decima.spark.review import review as simulate
 
     check_folder(page)
     decisions = read_decision_log(log)
-    if policies is not None:
-        names = parse_names(policies)
-    else:  # an object of the application's own cannot be played again
-        own = [decisions.policy] if is_playable(decisions.policy) else []
-        names = tuple(dict.fromkeys((*_REVIEWED, *own)))
+    names = reviewed_policies(decisions) if policies is None else parse_names(policies)
     announce_compilation()
     found = simulate(decisions, names, read_all_tuned(tuned))
     table = Table(box=None)

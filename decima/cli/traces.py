@@ -72,16 +72,22 @@ def validate(file: Path) -> None:
 
 @traces.command()
 @click.argument("trace")
-@click.argument("job")
+@click.argument("job", required=False)
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw to this .svg or .png instead of printing a table.",
+    help="Draw JOB to this .svg or .png instead of printing a table.",
 )
-def show(trace: str, job: str, output: Path | None) -> None:
-    """Show the stages of JOB in TRACE as a table, or draw its graph."""
-    found = load_trace(trace).job(job)
+def show(trace: str, job: str | None, output: Path | None) -> None:
+    """Show the stages of JOB in TRACE as a table, or draw its graph; without JOB, list the jobs."""
+    if job is None and output is not None:
+        raise click.UsageError("--output draws one job: name it after the trace")
+    loaded = load_trace(trace)
+    if job is None:
+        _print_jobs(loaded)
+        return
+    found = loaded.job(job)
     if output is None:
         _print_job(found)
         return
@@ -221,6 +227,18 @@ def _metadata_rows(value: Any) -> list[str]:
         shown = ", ".join(map(str, value[:8]))
         return [shown if len(value) <= 8 else f"{shown}, ... ({len(value)} in all)"]
     return [str(value)]
+
+
+def _print_jobs(trace: Trace) -> None:
+    table = Table(box=None, header_style="bold")
+    table.add_column("job", no_wrap=True, overflow="fold")
+    for column in ("stages", "tasks", "work executor-s"):
+        table.add_column(column, justify="right")
+    for job in trace.jobs:
+        table.add_row(
+            job.name, f"{len(job.stages):,}", f"{job.num_tasks:,}", f"{job.work_ms / MS_PER_S:,.1f}"
+        )
+    _print(table)
 
 
 def _print_job(job: Job) -> None:

@@ -69,6 +69,11 @@ class Fidelity:
             return None
         return cls(len(error), float(np.median(np.abs(error))) * 100, float(error.mean()) * 100)
 
+    def above(self, bound_percent: float) -> list[str]:
+        """In words, which of the two is further from 0 than `bound_percent`."""
+        sizes = {"median error": self.median_error_percent, "mean bias": abs(self.bias_percent)}
+        return [words for words, size in sizes.items() if size > bound_percent]
+
 
 @dataclass(frozen=True, eq=False)
 class ReplayReport:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from decima.replay.check import GROUPS, ReplayReport
+from decima.replay.check import GROUPS, Fidelity, ReplayReport
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -68,17 +68,34 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
 
 
 def verdict(report: ReplayReport) -> str:
-    """One sentence on how far to trust the simulator on these logs."""
+    """One sentence on how far to trust the simulator on these logs.
+
+    By the larger of median error and mean bias: a few jobs that are far off leave the median as it
+    is, and move the averages that policies are compared by.
+    """
     found = report.fidelity("all")
     if found is None:
         return ""
-    error = found.median_error_percent
-    words = f"Simulated durations are typically {error:.1f} % off the recorded ones"
-    if error <= TARGET_PERCENT["overlapping"]:
-        return f"{words}: what the simulator says about these jobs can be relied on."
-    if error <= 2 * TARGET_PERCENT["overlapping"]:
-        return f"{words}: take smaller differences between policies for nothing."
-    return (
-        f"{words}: the simulator misses something that matters here. Look at the worst jobs, and "
-        "try --policy or --group-by."
+    words = (
+        f"Simulated durations are typically {found.median_error_percent:.1f} % off the recorded "
+        f"ones, {found.bias_percent:+.1f} % on average"
     )
+    bound = TARGET_PERCENT["overlapping"]
+    if not found.above(bound):
+        return f"{words}: what the simulator says about these jobs can be relied on."
+    if not found.above(2 * bound):
+        return (
+            f"{words}. {_too_large(found, bound)}: take smaller differences between policies for "
+            "nothing."
+        )
+    return (
+        f"{words}. {_too_large(found, 2 * bound)}: the simulator misses something that matters "
+        "here. Look at the worst jobs, and try --policy or --group-by."
+    )
+
+
+def _too_large(found: Fidelity, bound_percent: float) -> str:
+    """Which of median error and mean bias are above the bound: one at least."""
+    above = found.above(bound_percent)
+    verb = "is" if len(above) == 1 else "are"
+    return f"The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"

@@ -9,10 +9,10 @@ from typing import Any
 
 from decima.policies import Heuristic, Parameters, is_learned, model_path
 from decima.policy import Policy
-from decima.spark.auto import Auto, AutoSettings
+from decima.spark.auto import AUTO, Auto, AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError, PolicyFaultError
-from decima.spark.inputs import Ports, read_parameters, read_priors
+from decima.spark.inputs import Ports, Waits, given, load_priors, read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.judge_process import JudgeProcess
 from decima.spark.jvm import Jvm, check_session
@@ -30,8 +30,6 @@ from traces import Trace
 LOG = logging.getLogger("decima.spark")
 
 MODES = ("auto", "exact", "soft", "shadow")
-AUTO = "auto"
-"""the policy that is chosen by what the simulator says"""
 
 
 def attach(
@@ -43,7 +41,7 @@ def attach(
     guard: Guard | None = None,
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
-    priors: Trace | None = None,
+    priors: Trace | Path | str | None = None,
     decision_log: DecisionLogFiles | Path | str | None = None,
     metrics_port: int | None = None,
     dashboard_port: int | None = None,
@@ -65,7 +63,8 @@ def attach(
         guard: how far the policy is trusted.
         lapse_s: Spark's own order rules where our plan keeps slots idle and we are silent longer.
         hold_s: a new stage waits for its first decision at most so long.
-        priors: earlier runs of the same queries, for durations before anything is measured.
+        priors: earlier runs of the same queries, for durations before anything is measured: a
+            trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
         dashboard_port: serve a page to look at there, likewise.
@@ -78,17 +77,17 @@ def attach(
     """
     if mode not in MODES:
         raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
-    ports = Ports(metrics_port, dashboard_port)
-    chosen_guard = Guard() if guard is None else guard
+    waits, ports = Waits(lapse_s, hold_s, ready_s), Ports(metrics_port, dashboard_port)
+    chosen_guard, trace = given(guard, Guard, "guard"), load_priors(priors)
     values = read_parameters(policy, parameters)
     chosen, name = policy_for(policy, values)
     context = check_session(spark)
-    control, mode = _control(context, mode, lapse_s, hold_s)
+    control, mode = _control(context, mode, waits)
     log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
     planner = Planner(chosen, chosen_guard)
     stands_back = None if policy != AUTO or mode == "shadow" else _stands_back(control)
-    switch = auto_switch(policy, auto, _order(context), priors, planner, stands_back)
-    live, slots = LiveJobs(read_priors(priors)), trained_slots_of(policy)
+    switch = auto_switch(policy, auto, _order(context), trace, planner, stands_back)
+    live, slots = LiveJobs(read_priors(trace)), trained_slots_of(policy)
     scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
                           open_log=log, trained_slots=slots, switch=switch)  # fmt: skip
     return _started(scheduler, planner, policy, ready_s, ports)
@@ -112,15 +111,15 @@ def _started(
     return scheduler
 
 
-def _control(context: Any, mode: str, lapse_s: float, hold_s: float) -> tuple[Control, str]:
+def _control(context: Any, mode: str, waits: Waits) -> tuple[Control, str]:
     """What acts on this session, and the mode that "auto" comes to."""
     if mode == "soft":
         return SoftControl(context), mode
     try:
         exact = Jvm(
             context,
-            lapse_ms=round(1000 * lapse_s),
-            hold_ms=round(1000 * hold_s),
+            lapse_ms=round(1000 * waits.lapse_s),
+            hold_ms=round(1000 * waits.hold_s),
             observe_only=mode == "shadow",
         )
     except AttachError as error:
@@ -188,7 +187,7 @@ def auto_switch(
         if settings is not None:
             raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
         return None
-    chosen = AutoSettings() if settings is None else settings
+    chosen = given(settings, AutoSettings, "auto")
 
     def candidate(name: str) -> PolicyFor | PolicyProcess:
         return policy_for(name, chosen.parameters.get(name))[0]

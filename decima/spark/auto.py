@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from decima.closed_loop import MOSTLY
 from decima.policies import Parameters
+from decima.spark.checks import check_above_zero, check_count
 from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJobs
@@ -27,6 +28,8 @@ from traces.numbers import MS_PER_S
 
 LOG = logging.getLogger("decima.spark")
 
+AUTO = "auto"
+"""the policy that is chosen by what the simulator says"""
 MOST_JOBS = 300
 """the newest of a window are played"""
 KNOWN_SHARE = 0.5
@@ -60,11 +63,14 @@ class AutoSettings:
     def __post_init__(self) -> None:
         if not self.candidates:
             raise AttachError("auto: there is no candidate")
+        if isinstance(self.candidates, str):  # its letters would be taken for names
+            raise AttachError(
+                f"auto: candidates must be several names, got {self.candidates!r}: write "
+                f"({self.candidates!r},)"
+            )
         for name in ("every_s", "window_s", "tolerance"):
-            if not getattr(self, name) > 0:  # also of what is no number
-                raise AttachError(f"auto: {name} must be above 0, got {getattr(self, name)}")
-        if self.least_jobs < 2:
-            raise AttachError(f"auto: least_jobs must be 2 or more, got {self.least_jobs}")
+            check_above_zero(f"auto: {name}", getattr(self, name))
+        check_count("auto: least_jobs", self.least_jobs, 2)
 
 
 class Choice(NamedTuple):

@@ -40,6 +40,8 @@ class LoggedPlan(NamedTuple):
     limits: Mapping[str, int]
     fault: str | None = None
     """how the policy failed, where another stood in"""
+    is_in_force: bool = True
+    """False: Spark's own order was, and the plan only what the policy would have done"""
 
 
 class LoggedJob(NamedTuple):
@@ -107,9 +109,15 @@ class DecisionLog:
             raise AttachError(f"decision log {files.path}: {reason(error)}") from error
 
     def note_plan(
-        self, number: int, report: SessionReport, plan: Plan, applied_ms: tuple[int, int]
+        self,
+        number: int,
+        report: SessionReport,
+        plan: Plan,
+        applied_ms: tuple[int, int],
+        *,
+        is_in_force: bool = True,
     ) -> None:
-        """One plan."""
+        """One plan; arguments as the fields of `LoggedPlan`."""
         self._write(
             {
                 "plan": number,
@@ -121,6 +129,7 @@ class DecisionLog:
                 "sets": report.sets,
                 "chosen": plan.chosen,
                 "limits": plan.limits,
+                "in_force": is_in_force,
             }
         )
 
@@ -279,6 +288,7 @@ def _plan(row: Mapping[str, Any]) -> LoggedPlan:
         tuple(int(stage) for stage in row["chosen"]),
         {str(job): int(limit) for job, limit in row["limits"].items()},
         None if row["fault"] is None else str(row["fault"]),
+        bool(row.get("in_force", True)),  # older logs do not say
     )
 
 

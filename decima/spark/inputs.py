@@ -6,14 +6,24 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from decima.policies import Heuristic, Parameters, is_learned
 from decima.policy import Policy
+from decima.spark.auto import AutoSettings
+from decima.spark.checks import check_within
 from decima.spark.errors import AttachError
+from decima.spark.planning import Guard
 from decima.spark.priors import Priors
 from decima.spark.scheduler import Scheduler
 from decima.tuning import read_tuned
-from traces import Trace
+from files.errors import FileError
+from traces import Trace, TraceError, load_trace
+from traces.numbers import MS_PER_S
+
+_LONGEST_S = 7 * 86_400.0
+"""a week: beyond it a wait is a slip of the pen, or infinite, which the JVM's clock cannot count"""
+Settings = TypeVar("Settings", AutoSettings, Guard)
 
 LOG = logging.getLogger("decima.spark")
 
@@ -40,6 +50,22 @@ def read_parameters(
     return Heuristic(policy, found).parameters
 
 
+def load_priors(priors: Trace | Path | str | None) -> Trace | None:
+    """Earlier runs: themselves, or of a trace file or built-in trace.
+
+    Raises:
+        AttachError: they are neither, or cannot be read.
+    """
+    if priors is None or isinstance(priors, Trace):
+        return priors
+    if not isinstance(priors, Path | str):
+        raise AttachError(f"priors must be a Trace or the path of a trace file, got {priors!r}")
+    try:
+        return load_trace(priors)
+    except (FileError, TraceError) as error:
+        raise AttachError(f"priors: {error}") from error
+
+
 def read_priors(trace: Trace | None) -> Priors | None:
     """What the trace says of earlier runs; the log tells how much of it can be found again."""
     if trace is None:
@@ -52,6 +78,39 @@ def read_priors(trace: Trace | None) -> Priors | None:
     else:
         LOG.info(*told)
     return priors
+
+
+def given(value: Settings | None, kind: type[Settings], name: str) -> Settings:
+    """What a caller has set, or else its defaults.
+
+    Raises:
+        AttachError: it is of another kind.
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise AttachError(f"{name} must be a {kind.__name__}, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How long is waited for what, in seconds (`attach`).
+
+    Raises:
+        AttachError: a time makes no sense.
+    """
+
+    lapse_s: float
+    hold_s: float
+    ready_s: float | None
+
+    def __post_init__(self) -> None:
+        # The JVM counts milliseconds: a lapse of none would have plans lapse as they are made.
+        check_within("lapse_s", self.lapse_s, 1 / MS_PER_S, _LONGEST_S)
+        check_within("hold_s", self.hold_s, 0, _LONGEST_S)
+        if self.ready_s is not None:
+            check_within("ready_s", self.ready_s, 0, _LONGEST_S)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from decima.spark.errors import AttachError
+from decima.spark.checks import check_count
 from files.writing import open_to_append
 
 LOG = logging.getLogger("decima.spark")
@@ -21,6 +21,9 @@ class DecisionLogFiles:
 
     The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
     the oldest goes. Each begins with the same header.
+
+    Raises:
+        AttachError: a bound makes no sense.
     """
 
     path: Path
@@ -31,10 +34,8 @@ class DecisionLogFiles:
     """how many are kept, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
 
     def __post_init__(self) -> None:
-        if self.files < 2 or self.max_bytes < 1:
-            raise AttachError(
-                f"decision log: {self.files} files of {self.max_bytes} bytes; at least 2 of 1"
-            )
+        check_count("decision log: files", self.files, 2)
+        check_count("decision log: max_bytes", self.max_bytes, 1)
 
     @classmethod
     def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:

@@ -21,6 +21,8 @@ def read_card(path: Path) -> Mapping[str, Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get("json", "{}"))
+    except FileNotFoundError as error:
+        raise AttachError(f"{path}: no such file") from error
     except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise AttachError(f"{path}: not a model file, or damaged: {error}") from error
     card = header.get("card") if isinstance(header, dict) else None

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from decima.policies import Heuristic
 from decima.policy import Policy
-from decima.spark.errors import AttachError, PolicyFaultError
+from decima.spark.checks import check_above_zero
+from decima.spark.errors import PolicyFaultError
 from decima.spark.idleness import IdleWatch, tasks_left, unused_slots
 from decima.spark.jobs import LiveJobs
 from decima.spark.policy_process import PolicyProcess
@@ -75,8 +76,7 @@ class Guard:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:  # also of what is no number
-                raise AttachError(f"guard: {name} must be above 0, got {value}")
+            check_above_zero(f"guard: {name}", value)
 
 
 class Planner:

@@ -19,14 +19,13 @@ from typing import Any
 from decima.policies import is_learned
 from decima.spark import wire
 from decima.spark.attaching import (
-    AUTO,
     auto_switch,
     policy_for,
     prepare,
     spark_order,
     trained_slots_of,
 )
-from decima.spark.auto import AutoSettings
+from decima.spark.auto import AUTO, AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError
 from decima.spark.inputs import read_parameters, read_priors

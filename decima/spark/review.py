@@ -8,6 +8,7 @@ submission, first decisions) was measured too, and is added to every simulated J
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from decima.policies import HEURISTICS, Parameters, is_learned
+from decima.spark.auto import AUTO
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
@@ -25,6 +28,8 @@ from files.writing import written_whole
 from traces.numbers import Float64
 
 SUFFIXES = (".svg", ".png")
+REVIEWED = ("fifo", "spark_fair", "strict_fair")
+"""played for every log"""
 _OTHERS = "others"
 _DRAWN_JOBS = 12
 TRUSTED = 0.1
@@ -45,10 +50,15 @@ class Review:
     simulated_s: dict[str, Float64]
     """by policy: (K,), Spark's own time included"""
     ran: str
-    """the policy that really decided"""
+    """the policy that really decided; under policy "auto" the one that decided most"""
+    decided: Mapping[str, int]
+    """under policy "auto": by policy, plans in force"""
+    compared: int
+    """jobs that `error` is of: those that ended; under policy "auto" those of them during which
+    `ran` alone decided"""
     error: float | None
-    """mean JCT of the jobs that ended, simulated under that policy, over that as they ran, minus 1;
-    None where no job ended or the simulator does not have the policy"""
+    """mean JCT of these jobs, simulated under `ran`, over that as they ran, minus 1; None where
+    there are none or the simulator does not have the policy"""
 
     @property
     def is_trusted(self) -> bool:
@@ -91,10 +101,9 @@ def words(found: Review) -> Iterator[str]:
     own_s = found.own_s[~np.isnan(found.own_s)]
     if len(own_s):
         yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
+    yield from _auto_words(found)
     if found.error is None:
-        yield (
-            f"Nothing tells how near the simulator comes: no job ended, or it has no {found.ran!r}."
-        )
+        yield f"Nothing tells how near the simulator comes: {_why_unknown(found, ended)}."
     elif not found.is_trusted:
         yield (
             f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
@@ -102,9 +111,45 @@ def words(found: Review) -> Iterator[str]:
         )
 
 
+def _auto_words(found: Review) -> Iterator[str]:
+    """What policy "auto" put in force; nothing of other policies."""
+    if not found.decided:
+        return
+    plans = ", ".join(f"{name} {count:,}" for name, count in found.decided.items())
+    yield f"Plans in force under auto, by the policy that decided: {plans}."
+    if found.error is not None:
+        yield (
+            f"{found.ran} is {100 * found.error:+.0f} % off in the simulator, over the jobs during "
+            f"which it alone decided: {found.compared} of those that ended."
+        )
+
+
+def _why_unknown(found: Review, ended: int) -> str:
+    if ended == 0:
+        return "no job ended"
+    if found.ran == AUTO and not found.decided:
+        return "auto put no policy in force, and the log does not name Spark's own order"
+    if not is_playable(found.ran):
+        return f"it has no {found.ran!r}"
+    if found.compared == 0:
+        return f"during no job that ended did {found.ran} alone decide"
+    return "the jobs that ended took no time"
+
+
 def is_playable(policy: str) -> bool:
     """Whether the simulator has the policy; not an object of the application's own."""
     return policy in HEURISTICS or is_learned(policy)
+
+
+def reviewed_policies(decisions: DecisionHistory) -> tuple[str, ...]:
+    """What a log is compared with unless told otherwise: `REVIEWED`, then the policy of the log.
+
+    Of policy "auto" that is the one that decided most, in shadow or in force. An object of the
+    application's own cannot be played again.
+    """
+    by = Counter(plan.by for plan in decisions.plans)
+    own = decisions.policy if decisions.policy != AUTO else max(by, key=by.__getitem__, default="")
+    return tuple(dict.fromkeys((*REVIEWED, *([own] if is_playable(own) else []))))
 
 
 def review(
@@ -139,19 +184,56 @@ def review(
 
     simulated = {name: played_s(name, known.get(name)) for name in policies}
     jct_s = _jct_s(decisions)
+    check = _check(decisions, jct_s)
     ran_s = None
-    if is_playable(decisions.ran):
-        is_policy = decisions.ran == decisions.policy
-        ran_s = played_s(decisions.ran, decisions.parameters or None if is_policy else None)
+    if is_playable(check.ran):
+        is_policy = check.ran == decisions.policy
+        ran_s = played_s(check.ran, decisions.parameters or None if is_policy else None)
     return Review(
         names=tuple(one.job.name for one in decisions.jobs),
         slots=slots,
         jct_s=jct_s,
         own_s=own_s,
         simulated_s=simulated,
-        ran=decisions.ran,
-        error=_error(ran_s, jct_s),
+        ran=check.ran,
+        decided=check.decided,
+        compared=int(check.is_compared.sum()),
+        error=_error(ran_s, jct_s, check.is_compared),
     )
+
+
+class _Check(NamedTuple):
+    """What the simulator is held against; fields as of `Review`."""
+
+    ran: str
+    decided: Mapping[str, int]
+    is_compared: NDArray[np.bool_]
+    """(K,)"""
+
+
+def _check(decisions: DecisionHistory, jct_s: Float64) -> _Check:
+    ended = ~np.isnan(jct_s)
+    if decisions.ran != AUTO:
+        return _Check(decisions.ran, {}, ended)
+    decided = dict(Counter(plan.by for plan in decisions.plans if plan.is_in_force).most_common())
+    if not decided:
+        return _Check(AUTO, {}, np.zeros(len(ended), np.bool_))
+    ran = next(iter(decided))
+    return _Check(ran, decided, ended & _alone(decisions, ran))
+
+
+def _alone(decisions: DecisionHistory, policy: str) -> NDArray[np.bool_]:
+    """(K,) of jobs that ended: whether plans were made meanwhile, all in force and by `policy`."""
+    time_ms = np.array([plan.time_ms for plan in decisions.plans])
+    is_its = [plan.is_in_force and plan.by == policy for plan in decisions.plans]
+    its_before = np.concatenate([[0], np.cumsum(is_its)])
+    first = np.searchsorted(time_ms, [one.arrival_ms for one in decisions.jobs], "left")
+    # A job that has not ended is not compared.
+    ends_ms = [one.completion_ms or one.arrival_ms for one in decisions.jobs]
+    past = np.searchsorted(time_ms, ends_ms, "right")
+    plans = past - first
+    found: NDArray[np.bool_] = (plans > 0) & (its_before[past] - its_before[first] == plans)
+    return found
 
 
 def _jct_s(decisions: DecisionHistory) -> Float64:
@@ -160,11 +242,12 @@ def _jct_s(decisions: DecisionHistory) -> Float64:
     return np.array([np.nan if end is None else (end - arrival) / 1000 for arrival, end in ends])
 
 
-def _error(simulated_s: Float64 | None, jct_s: Float64) -> float | None:
-    ended = ~np.isnan(jct_s)
-    if simulated_s is None or not ended.any() or not jct_s[ended].any():
+def _error(
+    simulated_s: Float64 | None, jct_s: Float64, is_compared: NDArray[np.bool_]
+) -> float | None:
+    if simulated_s is None or not is_compared.any() or not jct_s[is_compared].any():
         return None
-    return float(simulated_s[ended].mean() / jct_s[ended].mean() - 1)
+    return float(simulated_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
 
 
 def draw_decisions(decisions: DecisionHistory, path: Path) -> None:

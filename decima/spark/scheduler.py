@@ -283,7 +283,9 @@ class Scheduler:
         self._latency_ms.append(1000 * (time.perf_counter() - began))
         self._rate.note(len(plan.chosen), time.monotonic())
         if self._log is not None:
-            self._log.note_plan(self._number, report, plan, (began_ms, _now_ms()))
+            applied_ms = (began_ms, _now_ms())
+            is_left = self.mode == "shadow" or (self._switch is not None and self._switch.is_left)
+            self._log.note_plan(self._number, report, plan, applied_ms, is_in_force=not is_left)
 
     def _note_end(self) -> None:
         """The JVM says that we are not attached any more: tell why, unless `detach` was called."""

@@ -53,6 +53,11 @@ class Switch:
         """What is in force, and why."""
         return self._auto.choice
 
+    @property
+    def is_left(self) -> bool:
+        """Whether order is left to Spark, whatever is planned."""
+        return bool(self._is_left)
+
     def close(self) -> None:
         """Choose no more."""
         self._auto.close()

@@ -68,11 +68,11 @@ def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     recording, settings = found.recording, found.settings
     jobs = len(recording.trace.jobs)
     fidelity = check.fidelity("all")
-    if fidelity is not None and fidelity.median_error_percent > _TRUSTED_ERROR_PERCENT:
+    if fidelity is not None and fidelity.above(_TRUSTED_ERROR_PERCENT):
         yield (
             f"The replay itself is {fidelity.median_error_percent:.0f} % off the recorded "
-            "durations (median): differences of that size mean little. `decima replay` names the "
-            "jobs."
+            f"durations (median), {fidelity.bias_percent:+.0f} % on average: differences of that "
+            "size mean little. `decima replay` names the jobs."
         )
     if jobs < FEW_JOBS:
         tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
