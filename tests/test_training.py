@@ -396,6 +396,29 @@ def test_a_run_in_use_is_refused(finished: Path) -> None:
         refused(command("--out", finished, "--resume"), "another process is training")
 
 
+def test_the_rule_that_training_starts_from_is_the_one_to_beat(
+    trace_file: Path, tmp_path: Path
+) -> None:
+    """`above_es_rule` is of these weights: what the rule reaches is no merit of the model."""
+
+    def against_strict_fair(name: str, scale: float | None) -> float:
+        more: list[object] = []
+        if scale is not None:
+            shipped = HEURISTICS["es_rule"].defaults
+            weights = {key: scale * value for key, value in shipped.items()}
+            (tmp_path / f"{name}.json").write_text(json.dumps(parameters_json("es_rule", weights)))
+            more = ["--tuned", tmp_path / f"{name}.json"]
+        out = tmp_path / name
+        found = command("--out", out, *more, *sets(trace_file, "iterations=1"))
+        assert found.exit_code == 0, found.output
+        validation = json.loads((out / "model.json").read_text())["card"]["validation"]
+        return float((100 + validation["score"]) / (100 + validation["above_es_rule"]))
+
+    shipped = against_strict_fair("shipped", None)
+    assert against_strict_fair("same", 1.0) == pytest.approx(shipped)
+    assert against_strict_fair("none", 0.0) > 1.01 * shipped
+
+
 def test_the_rule_that_training_starts_from_is_part_of_the_settings(
     trace_file: Path, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
         [measure(state).avg_jct_s for state in batch.states],
-        reference_jct_s(own, arrays, REFERENCE),
+        reference_jct_s(own, arrays, Heuristic(REFERENCE)),
     )
 
 
@@ -149,7 +149,10 @@ def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
     setting = own[0].setting
     arrays, _ = ground.jobs(setting)
     if task.heuristic is not None:
-        return setting.label, reference_jct_s(own, arrays, task.heuristic)
+        # The rule that training begins at is the one to beat.
+        weights = ground.config.rule if task.heuristic == "es_rule" else None
+        policy = Heuristic(task.heuristic, weights)
+        return setting.label, reference_jct_s(own, arrays, policy)
     if shared.weights is None:
         raise TypeError("a network plays by weights, and there are none")
     lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], None)
@@ -173,9 +176,9 @@ def initial_network(config: TrainConfig) -> PolicyNetwork:
     return network
 
 
-def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, name: str) -> list[float]:
+def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, policy: Heuristic) -> list[float]:
     """Average JCT of episodes of one setting under a heuristic."""
-    return [measure(played(one, arrays, Heuristic(name))).avg_jct_s for one in episodes]
+    return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]
 
 
 def _spread(config: TrainConfig, batch: Batch) -> Float64:
