@@ -355,6 +355,7 @@ def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
         (lambda lines: [lines[0], lines[1].replace('{"job day": 2}', "[2]")], "damaged: Attribute"),
         (lambda lines: [lines[0], lines[1].replace("false]", '"x", 1, 2]')], "damaged: "),
         (lambda lines: lines[:3], "holds no job that ran"),
+        (lambda lines: [one for one in lines if '"plan"' not in one], "and no plan: Spark's own"),
     ],
 )
 def test_damaged_logs_are_one_line(

@@ -165,11 +165,16 @@ def review(
         parameters: of heuristics, by name; that of the log has those under which it was attached.
 
     Raises:
-        AttachError: the log holds no job that ran.
+        AttachError: the log holds no job that ran, or no plan.
         PolicyError, ModelError: there is no such policy or model.
     """
-    if not decisions.jobs or not decisions.plans:
-        raise AttachError("this log holds no job that ran: nothing was decided, or it was cut")
+    if not decisions.jobs:
+        raise AttachError("this log holds no job that ran: it was cut, or closed at once")
+    if not decisions.plans:
+        raise AttachError(
+            f"this log holds {len(decisions.jobs)} jobs and no plan: Spark's own order ruled all "
+            "the time, and only plans tell how many slots there were"
+        )
     slots = max(plan.slots for plan in decisions.plans)
     # Two runs of one query are two jobs, with durations of their own.
     jobs = [replace(one.job, name=f"{n} {one.job.name}") for n, one in enumerate(decisions.jobs)]
