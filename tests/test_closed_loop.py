@@ -13,6 +13,11 @@ from traces.numbers import Float64
 JOBS = 400
 
 
+def share(times: tuple[Float64, Float64]) -> float:
+    """Of jobs that are all as large."""
+    return followers_share(*times, np.ones(len(times[0])))
+
+
 def by_clients(clients: int, think_ms: float, seed: int) -> tuple[Float64, Float64]:
     """Arrivals and ends of clients that submit their next job `think_ms` after the last ended."""
     rng = np.random.default_rng(seed)
@@ -40,29 +45,41 @@ def by_themselves(load: float, seed: int) -> tuple[Float64, Float64]:
 @pytest.mark.parametrize("clients", [1, 4, 16])
 @pytest.mark.parametrize("think_ms", [0.0, 50.0])
 def test_clients_that_wait_for_their_jobs_are_recognised(clients: int, think_ms: float) -> None:
-    assert followers_share(*by_clients(clients, think_ms, 1)) > 0.8
+    assert share(by_clients(clients, think_ms, 1)) > 0.8
 
 
 @pytest.mark.parametrize("load", [0.3, 0.8, 1.2])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_jobs_that_come_by_themselves_are_not_taken_for_such(load: float, seed: int) -> None:
     """However often one happens to follow an end."""
-    assert followers_share(*by_themselves(load, seed)) < 0.15 < MOSTLY
+    assert share(by_themselves(load, seed)) < 0.15 < MOSTLY
 
 
 def test_clients_that_think_for_long_are_as_if_jobs_came_by_themselves() -> None:
-    assert followers_share(*by_clients(4, 60_000.0, 1)) < 0.15
+    assert share(by_clients(4, 60_000.0, 1)) < 0.15
 
 
 def test_ends_that_nobody_knows_count_for_nothing() -> None:
     arrival_ms, end_ms = by_clients(2, 0.0, 1)
     unknown = np.where(np.arange(JOBS) < JOBS - 5, end_ms, np.nan)
-    assert followers_share(arrival_ms, unknown) > 0.8
-    assert followers_share(arrival_ms, np.full(JOBS, np.nan)) == 0.0
-    assert followers_share(np.zeros(3), np.array([1.0, 1.0, 1.0])) == 0.0
+    assert share((arrival_ms, unknown)) > 0.8
+    assert share((arrival_ms, np.full(JOBS, np.nan))) == 0.0
+    assert share((np.zeros(3), np.array([1.0, 1.0, 1.0]))) == 0.0
 
 
 def test_the_order_of_the_jobs_does_not_matter() -> None:
     arrival_ms, end_ms = by_clients(3, 20.0, 2)
     order = np.random.default_rng(0).permutation(JOBS)
-    assert followers_share(arrival_ms[order], end_ms[order]) == followers_share(arrival_ms, end_ms)
+    assert share((arrival_ms[order], end_ms[order])) == share((arrival_ms, end_ms))
+
+
+def test_a_stream_of_small_batches_beside_large_jobs_is_not_all_there_is() -> None:
+    """Batches of one client, one right after the other, and large jobs that come by themselves."""
+    batch_ms = 600.0 * np.arange(60)
+    large_ms = 600.0 * np.array([10.5, 30.5, 45.5])
+    times = np.append(batch_ms, large_ms), np.append(batch_ms + 595.0, large_ms + 5_000.0)
+    assert share(times) > MOSTLY
+    work_ms = np.append(np.full(60, 500.0), np.full(3, 30_000.0))
+    assert followers_share(*times, work_ms) < MOSTLY
+    large_first = np.append(np.full(60, 30_000.0), np.full(3, 500.0))
+    assert followers_share(*times, large_first) > MOSTLY

@@ -76,8 +76,7 @@ def plan(round_: Choosing, parameters: Numbers, around: Surroundings) -> int:
         round_.kind[entry] = _class_of(round_, weights, entry)
     for job in range(len(round_.job_row)):
         round_.taken[job] = 0
-        round_.gate[job] = round_.score[job] = 0.0
-        _judge_next(round_, weights, around, job, left)
+        round_.gate[job], round_.score[job] = _judge_next(round_, weights, around, job, left)
     count = 0
     while left > 0:
         best, second = _best_two(round_.now)
@@ -111,10 +110,7 @@ def _judge_after(
         _judge_next(round_, weights, around, chosen, left)
         return
     for job in range(len(round_.job_row)):
-        # The columns tell of the first executor, as the round began.
-        gate, score = round_.gate[job], round_.score[job]
         _judge_next(round_, weights, around, job, left)
-        round_.gate[job], round_.score[job] = gate, score
 
 
 @kernel
@@ -146,17 +142,16 @@ def _best_two(now: Float64) -> tuple[int, float]:
 @kernel
 def _judge_next(
     round_: Choosing, weights: Weights, around: Surroundings, job: int, left: int
-) -> None:
-    """Make the job's next stage its candidate, and judge it."""
+) -> tuple[float, float]:
+    """Make the job's next stage its candidate, and judge it; gate and score, 0 without one."""
     round_.candidate[job] = _next_stage(round_, weights, job, around.num_executors)
     round_.now[job] = -math.inf
-    if left > 0 and round_.candidate[job] != NONE:
-        gate, score = _judge_again(round_, weights, around, job, left)
-        if round_.taken[job] == 0:
-            round_.gate[job] = gate
-            round_.score[job] = score
-        if gate <= 0.0 and _held(round_, job) > 0:
-            round_.now[job] = -math.inf
+    if left <= 0 or round_.candidate[job] == NONE:
+        return 0.0, 0.0
+    gate, score = _judge_again(round_, weights, around, job, left)
+    if gate <= 0.0 and _held(round_, job) > 0:
+        round_.now[job] = -math.inf
+    return gate, score
 
 
 @kernel

@@ -146,7 +146,8 @@ class World:
         if not self._asked.is_timed:
             return 0.0
         end_ms = np.array([one.completion_ms for one in self._jobs], float)
-        return followers_share(self._arrival_ms, end_ms)
+        work_ms = np.array([one.job.work_ms for one in self._jobs])
+        return followers_share(self._arrival_ms, end_ms, work_ms)
 
     def error(self) -> Estimate | None:
         """By how many percent jobs took longer than is predicted for what ran; over jobs."""

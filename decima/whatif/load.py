@@ -44,12 +44,14 @@ def offered_load(recording: Recording, executors: int) -> float:
 
 def waiting_share(recording: Recording) -> float:
     """Share of the jobs that came right after another of their application had ended."""
+    work_ms = np.array([job.work_ms for job in recording.trace.jobs])
     shares, counts = [], []
     for position in range(len(recording.slots)):
         rows = recording.application == position
-        shares.append(followers_share(recording.arrival_ms[rows], recording.end_ms[rows]))
+        own = (recording.arrival_ms[rows], recording.end_ms[rows], work_ms[rows])
+        shares.append(followers_share(*own))
         counts.append(int(rows.sum()))
-    return float(np.average(shares, weights=counts)) if sum(counts) else 0.0
+    return float(np.average(shares, weights=counts))
 
 
 def by_length(alone_s: Float64) -> dict[str, NDArray[np.int64]]:
