@@ -43,6 +43,14 @@ _SEQUENCES = (
     ),
     click.option("--sequences", default=_DEFAULT.sequences, show_default=True),
 )
+ESTIMATES = click.option(
+    "--estimates",
+    type=click.Choice(KINDS),
+    default=_DEFAULT.estimates,
+    show_default=True,
+    help="What policies are told of task durations; noisy: off by up to 50 %.",
+)
+
 _CLUSTER = (
     click.option("--seed", default=_DEFAULT.seed, show_default=True),
     click.option(
@@ -85,13 +93,7 @@ _CLUSTER = (
         help="Memory that tasks need, for --classes: as the trace says, or drawn uniformly.",
     ),
     click.option("--time-limit", "time_limit_s", type=float, help="Truncate runs, in seconds."),
-    click.option(
-        "--estimates",
-        type=click.Choice(KINDS),
-        default=_DEFAULT.estimates,
-        show_default=True,
-        help="What policies are told of task durations; noisy: off by up to 50 %.",
-    ),
+    ESTIMATES,
 )
 
 

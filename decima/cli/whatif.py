@@ -11,7 +11,7 @@ from rich.console import Console
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
-from decima.cli.options import GROUP_BY, REPORT, check_folder, parse_names, write_report
+from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_folder, parse_names, write_report
 from decima.cli.replay import JSON, LOGS
 from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
@@ -31,6 +31,7 @@ from decima.whatif.settings import PROTOCOLS
 from decima.whatif.study import total_runs
 from files.writing import write_json
 from spark_sim.cluster import MAX_EXECUTORS
+from traces.estimates import Estimates
 from traces.spark_log import GroupBy
 
 _COLUMNS = 100
@@ -58,6 +59,7 @@ _DEFAULT = WhatIfSettings(executors=1)
     f"others of {', '.join(_DEFAULT.policies)}).",
 )
 @GROUP_BY
+@ESTIMATES
 @click.option(
     "--draws", default=_DEFAULT.draws, show_default=True, help="Repetitions of the recording."
 )
@@ -78,6 +80,7 @@ def whatif(
     protocol: str,
     policies: str | None,
     group_by: str,
+    estimates: Estimates,
     draws: int,
     sequences: int,
     seed: int,
@@ -97,6 +100,7 @@ def whatif(
         recorded_slots(recording) if executors is None else executors,
         _policies(recording, policies),
         protocol,
+        estimates,
         draws,
         sequences,
         seed=seed,
@@ -157,12 +161,14 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     console.print("\nBy number of slots, recorded arrivals")
     console.print(sizes_table(found))
     console.print()
+    told = settings.estimates != "exact"
     for line in tuned_lines(found):
         _say(console, f"Tuned on {settings.training} other resampled sequences: {line}")
     _say(
         console,
         f"JCT: job completion time. [95 % intervals]: over draws above, over sequences below. "
-        f"{settings.protocol} protocol. Negative differences are better.",
+        f"{settings.protocol} protocol. Negative differences are better."
+        + (f" Estimates of task durations: {settings.estimates}." if told else ""),
     )
 
 

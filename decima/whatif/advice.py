@@ -8,7 +8,7 @@ from decima.closed_loop import MOSTLY
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.replay import ReplayReport
 from decima.replay.spark_order import ORDERS
-from decima.whatif.load import by_length, offered_load, waiting_share
+from decima.whatif.load import by_length, known_share, offered_load, waiting_share
 from decima.whatif.report import percent, seconds, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
@@ -77,6 +77,14 @@ def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     if jobs < FEW_JOBS:
         tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
         yield f"{jobs} jobs are few: one long job moves the averages{tail}. Record for longer."
+    best = best_policy(found)
+    if best is not None and best not in ORDERS and settings.estimates == "exact":
+        yield (
+            f"{best} is told here how long tasks take. On a live session it knows that of queries "
+            "in its priors, of others only as they run. In this recording "
+            f"{100 * known_share(recording):.0f} % of the jobs are further runs of a query before "
+            "them; --estimates none shows what it does where nothing is known."
+        )
     waiting = waiting_share(recording)
     if waiting > MOSTLY:
         yield (
@@ -179,7 +187,8 @@ def _how_words(found: WhatIf, best: str) -> str:
         )
     return (
         f"How: in the driver, decima.spark.attach({attach_arguments(found, best)}), at first with "
-        'mode="shadow" and a decision_log (docs/spark.md).'
+        'mode="shadow", a decision_log, and as priors the trace that `decima traces import spark` '
+        "makes of these logs (docs/spark.md)."
     )
 
 

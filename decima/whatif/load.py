@@ -9,6 +9,7 @@ from decima.closed_loop import followers_share
 from decima.replay import Recording
 from decima.replay.check import recorded_policy
 from traces.numbers import Float64
+from traces.spark_log.names import query_in
 
 
 def recorded_slots(recording: Recording) -> int:
@@ -52,6 +53,19 @@ def waiting_share(recording: Recording) -> float:
         shares.append(followers_share(*own))
         counts.append(int(rows.sum()))
     return float(np.average(shares, weights=counts))
+
+
+def known_share(recording: Recording) -> float:
+    """Share of the jobs that are a further run of a query that the recording has already."""
+    trace = recording.trace
+    met = set()
+    again = 0
+    for row in np.argsort(recording.arrival_ms, kind="stable"):
+        query = query_in(trace, trace.jobs[row])
+        again += query in met
+        if query is not None:
+            met.add(query)
+    return again / len(trace.jobs)
 
 
 def by_length(alone_s: Float64) -> dict[str, NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from decima.policies import HEURISTICS, check_name
 from decima.replay.check import session_cluster
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
+from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
 PROTOCOLS = (Protocol.SESSION.label, Protocol.EXECUTORS.label)
@@ -20,10 +21,19 @@ class WhatIfSettings:
 
     executors: int
     """executors of one slot each, 1 or more"""
-    policies: tuple[str, ...] = ("fifo", "spark_fair", "strict_fair", "tuned_weighted_fair")
+    policies: tuple[str, ...] = (
+        "fifo",
+        "spark_fair",
+        "tuned_weighted_fair",
+        "tuned_srw",
+        "es_rules",
+        "decima",
+    )
     """by name; the first is what the others are compared with"""
     protocol: str = Protocol.SESSION.label
     """one of `PROTOCOLS`"""
+    estimates: Estimates = "exact"
+    """what policies are told of task durations (`traces.estimates`)"""
     draws: int = 10
     """repetitions of the recorded arrivals with other task durations"""
     sequences: int = 20
@@ -46,6 +56,8 @@ class WhatIfSettings:
             raise ValueError(f"policy {twice[0]!r} is named twice")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
+        if self.estimates not in KINDS:
+            raise ValueError(f"estimates {self.estimates!r} must be one of {', '.join(KINDS)}")
         for label in ("draws", "sequences", "training"):
             if not 1 <= getattr(self, label) <= 10_000:
                 raise ValueError(f"{label} must lie in 1..10,000, got {getattr(self, label)}")

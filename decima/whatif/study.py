@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from decima.descent import descend_together, descent, max_scores
-from decima.policies import Parameters, networks_of
+from decima.policies import Parameters, is_learned, networks_of
 from decima.replay import Recording, ReplayWorkload
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
-from parallel.crew import Crew, K, Kept, R
+from parallel.crew import Crew, K, Kept
 from parallel.local import HERE
 from spark_sim import Streams
 from traces.arrivals import Arrivals
@@ -30,6 +30,8 @@ _FIRST_TRAINING = 1_000_000
 
 _FEW_DRAWS = 4
 """repetitions where only a mean is told, without an interval"""
+_LANES = 32
+"""runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
 _ALONE = "strict_fair"
 # A single job gets every slot under any policy; this one is compiled for every protocol.
 
@@ -107,7 +109,9 @@ def what_if(
         crew: who simulates; the result does not depend on it.
         progress: told after each run.
     """
-    workload = ReplayWorkload.of(recording, driver_times=driver_times)
+    workload = ReplayWorkload.of(
+        recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
+    )
     study = _Study(workload, settings, crew, progress or (lambda *_: None))
     return WhatIf(recording, settings, study.run())
 
@@ -204,7 +208,7 @@ class _Study:
             for place, parameters in enumerate(candidates)
             for number in range(self._settings.training)
         }
-        found = self._map(_averages, runs, "tuning")
+        found = self._map(runs, "tuning")
         return {
             (size, name): [
                 float(
@@ -233,7 +237,7 @@ class _Study:
             for draw in range(_FEW_DRAWS):
                 runs[size, None, draw] = _Run(size, _ALONE, None, _Arrivals.APART, draw)
         found: dict[tuple[int, str | None], list[Float64]] = {}
-        for (size, policy, _), jct_s in self._map(_jct_s, runs, "recorded arrivals").items():
+        for (size, policy, _), jct_s in self._map(runs, "recorded arrivals").items():
             found.setdefault((size, policy), []).append(jct_s)
         return {cell: np.array(rows) for cell, rows in found.items()}
 
@@ -253,7 +257,7 @@ class _Study:
             for name in settings.policies
             for number in range(settings.sequences)
         }
-        rows = self._map(_averages, runs, "resampled arrivals")
+        rows = self._map(runs, "resampled arrivals")
         found = {
             (size, name): (np.empty(0), np.empty(0))
             for size in settings.sizes
@@ -267,48 +271,79 @@ class _Study:
             )
         return found
 
-    def _map(
-        self, function: Callable[[_Shared, _Run], R], runs: Mapping[K, _Run], label: str
-    ) -> dict[K, R]:
-        found: dict[K, R] = {}
-        for key, answer in self._crew.map(function, self._shared, runs, label=label):
-            found[key] = answer
-            self._progress(_words(runs[key].policy, runs[key].executors), 1)
-        return found
+    def _map(self, runs: Mapping[K, _Run], label: str) -> dict[K, Float64]:
+        """What `_summary` says of each run."""
+        parts = _parts(runs)
+        played: dict[K, Float64] = {}
+        for keys, answers in self._crew.map(_played, self._shared, parts, label=label):
+            played |= zip(keys, answers, strict=True)
+            first = runs[keys[0]]
+            self._progress(_words(first.policy, first.executors), len(keys))
+        return {key: played[key] for key in runs}
 
 
 def _words(policy: str, size: int) -> str:
     return f"{policy}, {size} slots"
 
 
-def _jct_s(shared: _Shared, run: _Run) -> Float64:
-    """(J,) completion times of each job once, as in the trace."""
-    workload = shared.workload.value
-    arrivals = workload.recorded
-    if run.arrivals is _Arrivals.APART:
-        work_ms = np.array([job.work_ms for job in workload.trace.jobs])
-        arrivals = far_apart(arrivals, work_ms)
-    key = Streams(shared.settings.seed, _RECORDED, run.number).duration_key()
-    found = np.empty(len(arrivals))
-    found[arrivals.job] = _simulated_s(shared, run, arrivals, key)
+def _parts(runs: Mapping[K, _Run]) -> dict[tuple[K, ...], tuple[_Run, ...]]:
+    """Runs that one task plays: each by itself, but of a learned policy up to `_LANES` at once."""
+    groups: dict[tuple[int, str], list[K]] = {}
+    found: dict[tuple[K, ...], tuple[_Run, ...]] = {}
+    for key, run in runs.items():
+        if is_learned(run.policy):
+            groups.setdefault((run.executors, run.policy), []).append(key)
+        else:
+            found[(key,)] = (run,)
+    for keys in groups.values():
+        for first in range(0, len(keys), _LANES):
+            together = tuple(keys[first : first + _LANES])
+            found[together] = tuple(runs[key] for key in together)
     return found
 
 
-def _averages(shared: _Shared, run: _Run) -> tuple[float, float]:
-    """Mean and 95th percentile of the completion times in a resampled sequence."""
-    stream = Streams(shared.settings.seed, run.number)
-    arrivals = resampled(shared.workload.value.recorded, stream.arrivals())
-    jct_s = _simulated_s(shared, run, arrivals, stream.duration_key())
-    return float(jct_s.mean()), float(np.percentile(jct_s, 95))
+def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
+    """What `_summary` says of each run of a part."""
+    workload, networks = shared.workload.value, shared.networks.value
+    asked = [_arriving(shared, run) for run in part]
+    first = part[0]
+    cluster = shared.settings.cluster(first.executors)
+    if is_learned(first.policy):
+        times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
+    else:
+        times_s = [
+            workload.jct_s(cluster, run.policy, *one, run.parameters, networks)
+            for run, one in zip(part, asked, strict=True)
+        ]
+    return [
+        _summary(run, arrivals, jct_s)
+        for run, (arrivals, _), jct_s in zip(part, asked, times_s, strict=True)
+    ]
 
 
-def _simulated_s(shared: _Shared, run: _Run, arrivals: Arrivals, duration_key: int) -> Float64:
-    """(K,) completion times, in the order of the arrivals."""
-    return shared.workload.value.jct_s(
-        shared.settings.cluster(run.executors),
-        run.policy,
-        arrivals,
-        duration_key,
-        run.parameters,
-        shared.networks.value,
-    )
+def _arriving(shared: _Shared, run: _Run) -> tuple[Arrivals, int]:
+    """Arrivals of a run, and what decides its durations."""
+    workload, seed = shared.workload.value, shared.settings.seed
+    if run.arrivals is _Arrivals.RESAMPLED:
+        stream = Streams(seed, run.number)
+        return resampled(workload.recorded, stream.arrivals()), stream.duration_key()
+    key = Streams(seed, _RECORDED, run.number).duration_key()
+    if run.arrivals is _Arrivals.RECORDED:
+        return workload.recorded, key
+    work_ms = np.array([job.work_ms for job in workload.trace.jobs])
+    return far_apart(workload.recorded, work_ms), key
+
+
+def _summary(run: _Run, arrivals: Arrivals, jct_s: Float64) -> Float64:
+    """Of resampled arrivals (2,) mean and 95th percentile; else (J,) of each job, as in the trace.
+
+    Args:
+        run: which it was.
+        arrivals: of K jobs; without resampling, of each job once.
+        jct_s: (K,) completion times, in the order of the arrivals.
+    """
+    if run.arrivals is _Arrivals.RESAMPLED:
+        return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
+    found = np.empty(len(arrivals))
+    found[arrivals.job] = jct_s
+    return found
