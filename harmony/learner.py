@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from harmony.clusters import Clusters, Predictor
 from harmony.evaluation import completion_of
@@ -32,6 +32,7 @@ from harmony.rollouts import (
 from harmony.samples import draw_samples
 from harmony.schedulers import Draws, LoadBalance, Lookahead, Mixed, Tetris, Tiresias
 from harmony.tables import Float64, Int32
+from harmony.teachers import Branches, Sure, Teacher
 from harmony.training_config import TrainConfig
 from rl.objectives import (
     clipped_ratio_loss,
@@ -149,11 +150,12 @@ class HarmonyLearner:
         return dict(self.network.state_dict())
 
     @cached_property
-    def _teacher(self) -> Lookahead:
-        """Who is imitated: it looks one job ahead with a table fitted to samples."""
+    def _teacher(self) -> Teacher:
+        """What looks one job ahead with a table fitted to samples, or behind it to the end."""
         config = self._config
         samples = draw_samples(config.cluster, config.samples, config.seed)
-        return Lookahead(fit_pairs(config.cluster, samples))
+        lookahead = Lookahead(fit_pairs(config.cluster, samples))
+        return Sure(lookahead) if config.tau == 0.0 else Branches(lookahead, config.tau)
 
     def _play(self, iteration: int, manner: Manner) -> tuple[Played, float]:
         """About `replay` choices, and the mean completion time in intervals."""
@@ -227,8 +229,8 @@ class HarmonyLearner:
         spread = -(log_prob.exp() * log_prob.clamp(min=_LOWEST)).sum(1)
         figures = {"entropy": float(spread.detach().mean())}
         if lesson.imitates:
-            label = torch.from_numpy(played.label[batch].astype(np.int64))
-            loss = nn.functional.nll_loss(log_prob, label)
+            target = torch.from_numpy(played.target[batch])
+            loss = -(target * log_prob.clamp(min=_LOWEST)).sum(1).mean()
             figures["imitation_loss"] = float(loss.detach())
         else:
             taken = log_prob.gather(

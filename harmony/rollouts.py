@@ -14,7 +14,8 @@ from harmony.clusters import Clusters
 from harmony.learned import drawn, log_probabilities
 from harmony.network import ActorCritic
 from harmony.schedulers import Draws, Scheduler
-from harmony.tables import Float64, Int32
+from harmony.tables import Float32, Float64, Int32
+from harmony.teachers import Teacher
 from harmony.tokens import Scene, most_rows, see
 
 VALUE_SCALE = 10.0
@@ -27,8 +28,8 @@ class Played(NamedTuple):
     scene: Scene
     action: Int32
     """(Q,) what was done"""
-    label: Int32
-    """(Q,) what the teacher would have done; the action where there is none"""
+    target: Float32
+    """(Q, 2 M) the teacher's probabilities of the actions; 0 where there is none"""
     log_prob: Float64
     """(Q,) of the action, by the policy that played"""
     value: Float64
@@ -47,7 +48,7 @@ class Manner(NamedTuple):
     explorer: Scheduler
     """takes over by the chance `exploration`: the paper's bin packing or load balancing"""
     exploration: float
-    teacher: Scheduler | None
+    teacher: Teacher | None
     """answers every choice, and takes over half of them"""
 
 
@@ -63,17 +64,17 @@ def roll_out(network: ActorCritic, clusters: Clusters, draws: Draws, manner: Man
         with torch.no_grad():
             value = np.asarray(network.value(seen).double().numpy())
         action = drawn(np.exp(log_prob), draws.next(rows))
-        label = None
+        target = np.zeros(log_prob.shape, np.float32)
         if manner.teacher is not None:
-            label = manner.teacher.choose(clusters, rows, draws)
-            action = np.where(draws.next(rows) < 0.5, label, action)
+            target = manner.teacher.targets(clusters, rows, draws).astype(np.float32)
+            best = target.argmax(axis=1).astype(np.int32)
+            action = np.where(draws.next(rows) < 0.5, best, action)
         explores = draws.next(rows) < manner.exploration
         if explores.any():
             action[explores] = manner.explorer.choose(clusters, rows[explores], draws)
         steps = clusters.step(rows, action)
         taken = log_prob[np.arange(len(rows)), action]
-        label = action if label is None else label
-        parts.append(Played(scene, action, label, taken, value, steps.reward, steps.passed, rows))
+        parts.append(Played(scene, action, target, taken, value, steps.reward, steps.passed, rows))
         rows = rows[~steps.over]
     return _in_order(parts)
 
@@ -85,7 +86,7 @@ def _in_order(parts: list[Played]) -> Played:
     return Played(
         found.scene.rows(order),
         found.action[order],
-        found.label[order],
+        found.target[order],
         found.log_prob[order],
         found.value[order],
         found.reward[order],

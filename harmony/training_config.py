@@ -20,7 +20,7 @@ class TrainConfig:
     """how jobs come in the sequences, in turn"""
     size: Size = field(default_factory=Size)
     seed: int = 0
-    iterations: int = 24
+    iterations: int = 20
     replay: int = 8_192
     """choices that are kept, and drawn from at random; an iteration fills the buffer anew"""
     minibatch: int = 32
@@ -45,8 +45,11 @@ class TrainConfig:
     """lambda, by which later intervals count less in what a choice is credited with; 1: in full"""
     max_norm: float = 1.0
     """of the gradient"""
-    imitation: int = 12
-    """iterations at the beginning that imitate `schedulers.Lookahead`; 0 in the paper"""
+    imitation: int = 20
+    """iterations at the beginning that imitate a teacher; 0 in the paper"""
+    tau: float = 0.5
+    """of `teachers.Branches`, who is imitated: how much longer an action may take, in intervals
+    added over all jobs, to be hardly worse; 0 imitates `schedulers.Lookahead` itself"""
     samples: int = 10_000
     """states whose speeds the teacher's table, or the model, is fitted to"""
     world: Literal["environment", "model"] = "environment"
@@ -62,7 +65,7 @@ class TrainConfig:
         for name in ("iterations", "replay", "minibatch", "samples", "validate_every"):
             self._at_least(name, 1)
         self._at_least("validation_sequences", 1)
-        for name in ("seed", "exploration", "entropy", "clip", "imitation"):
+        for name in ("seed", "exploration", "entropy", "clip", "imitation", "tau"):
             self._at_least(name, 0)
         if not self.patterns:
             raise HarmonyError("patterns is empty: at least one way of arriving is needed")

@@ -1,0 +1,73 @@
+"""Who is imitated: for each choice a distribution over the actions."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from harmony.clusters import Clusters
+from harmony.schedulers import Draws, Scheduler
+from harmony.tables import Float64, Int32
+
+
+class Teacher(Protocol):
+    """Something that answers choices."""
+
+    def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
+        """(n, 2 M) probabilities of the actions of the episodes `rows`."""
+        ...
+
+
+class Sure:
+    """A scheduler's choice, for certain."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
+        """As of `Teacher`."""
+        found = np.zeros((len(rows), clusters.config.actions))
+        found[np.arange(len(rows)), self._scheduler.choose(clusters, rows, draws)] = 1.0
+        return found
+
+
+class Branches:
+    r"""What ends best if a scheduler goes on behind each action, to the end of the sequence.
+
+    .. math:: p(a) \propto \exp\left(-\frac{C(a) - \min_b C(b)}{\tau}\right)
+
+    with the time from arrival to completion :math:`C`, added over all jobs, in intervals. All
+    branches meet the same jobs, so that chance cancels in the differences. It knows what a policy
+    does not: speeds, lengths and the jobs to come. One that learns from it at many choices learns
+    what is best on average over what it cannot see.
+
+    Args:
+        scheduler: who goes on.
+        tau: how much longer an action may take to be hardly worse.
+    """
+
+    def __init__(self, scheduler: Scheduler, tau: float) -> None:
+        self._scheduler = scheduler
+        self._tau = tau
+
+    def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
+        """As of `Teacher`."""
+        total = self.outcomes(clusters, rows)
+        weight = np.exp(-(total - total.min(axis=1, keepdims=True)) / self._tau)
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+    def outcomes(self, clusters: Clusters, rows: Int32) -> Float64:
+        """(n, 2 M) total time to completion in intervals; infinite where not allowed."""
+        allowed = clusters.masks(rows)
+        at, action = np.nonzero(allowed)
+        branches = clusters.fork(rows[at])
+        steps = branches.step(np.arange(len(at), dtype=np.int32), action.astype(np.int32))
+        left = np.nonzero(~steps.over)[0].astype(np.int32)
+        draws = Draws(0, len(at))
+        while len(left) > 0:
+            chosen = self._scheduler.choose(branches, left, draws)
+            left = left[~branches.step(left, chosen).over]
+        found = np.full(allowed.shape, np.inf)
+        found[at, action] = branches.completion_min().sum(axis=1) / clusters.config.interval_min
+        return found
