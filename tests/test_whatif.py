@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decima.descent import descend, max_scores
+from decima.descent import Found, descend, max_scores
 from decima.policies import HEURISTICS, Parameters
-from decima.replay import DriverRecord, Recording, ReplaySettings, replay
+from decima.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
 from decima.replay.workload import ReplayWorkload
 from decima.whatif import WhatIf, WhatIfSettings, what_if
-from decima.whatif.advice import best_policy, caveats, findings
+from decima.whatif.advice import best_policy, findings
+from decima.whatif.caveats import caveats
 from decima.whatif.load import (
     by_length,
     known_share,
@@ -24,7 +26,7 @@ from decima.whatif.load import (
     recorded_slots,
     waiting_share,
 )
-from decima.whatif.report import seconds, to_json
+from decima.whatif.report import seconds, to_json, tuned_lines
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.study import total_runs
 from parallel.local import LocalCrew
@@ -33,6 +35,7 @@ from tests.stories import job, stage
 from traces import Job, Trace
 from traces.arrivals import Arrivals
 from traces.spark_log import ImportSummary
+from traces.spark_log.summary import UNFINISHED
 
 FAST = WhatIfSettings(4, draws=3, sequences=8, training=2)
 
@@ -72,6 +75,12 @@ def never_meeting(count: int = 6) -> Recording:
     return recording(*jobs)
 
 
+def exact(found: WhatIf) -> ReplayReport:
+    """A check in which the simulator repeats the recording to the letter."""
+    check = replay(found.recording, ReplaySettings(draws=1))
+    return replace(check, simulated_s=check.recorded_s)
+
+
 @pytest.fixture(scope="module")
 def contended() -> WhatIf:
     return what_if(short_behind_long(), FAST)
@@ -104,7 +113,7 @@ def test_a_learned_policy_saves_short_jobs_too() -> None:
 
 def test_the_summary_names_the_best_policy_and_who_wins(contended: WhatIf) -> None:
     """It says how much waiting there is, what to change, for whom, and what slots would do."""
-    words = " ".join(findings(contended))
+    words = " ".join(findings(contended, exact(contended)))
     assert "Waiting for others is" in words
     assert f"What would change most: {best_policy(contended)} instead of fifo" in words
     assert "short jobs -" in words
@@ -116,7 +125,7 @@ def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> 
     """A line that `attach` takes, with the parameters that were fitted; not for one of Spark's."""
     settings = replace(FAST, policies=("fifo", "tuned_srw"))
     found = what_if(short_behind_long(), settings)
-    how = next(words for words in findings(found) if words.startswith("How: "))
+    how = next(words for words in findings(found, exact(found)) if words.startswith("How: "))
     call = re.search(r"decima\.spark\.attach\(spark, (.*?)\), at first", how)
     assert call is not None
     parsed = ast.parse(f"attach({call[1]})", mode="eval").body
@@ -124,7 +133,9 @@ def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> 
     arguments = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
     assert arguments == {"policy": "tuned_srw", "parameters": dict(found.main.tuned["tuned_srw"])}
     apart = replace(settings, protocol="executors")
-    assert not any("attach(" in words for words in findings(replace(found, settings=apart)))
+    assert not any(
+        "attach(" in words for words in findings(replace(found, settings=apart), exact(found))
+    )
 
 
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
@@ -137,7 +148,7 @@ def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
 def test_where_jobs_never_meet_there_is_nothing_to_gain() -> None:
     """The summary says so, names no policy, and warns of how few jobs there are."""
     found = what_if(never_meeting(), FAST)
-    words = " ".join(findings(found))
+    words = " ".join(findings(found, exact(found)))
     assert "next to nothing to gain" in words
     assert "What would change most" not in words
     check = replay(found.recording, ReplaySettings(draws=1))
@@ -152,6 +163,87 @@ def test_a_check_of_large_bias_is_a_caveat() -> None:
     assert not any(said in line for line in caveats(found, check))
     off_s = check.recorded_s * [1, 1, 1, 1, 1, 3]
     assert any(said in line for line in caveats(found, replace(check, simulated_s=off_s)))
+
+
+def test_nothing_is_recommended_where_the_replay_fails(contended: WhatIf) -> None:
+    """Which the summary says in place of a policy; up to twice the aim it is a caveat."""
+    check = exact(contended)
+    for factor, is_said in ((1.15, False), (1.3, True)):
+        off = replace(check, simulated_s=factor * check.recorded_s)
+        words = " ".join(findings(contended, off))
+        assert ("No policy is recommended" in words) == is_said
+        assert ("What would change most" in words) != is_said
+        assert any("The replay itself is" in line for line in caveats(contended, off))
+
+
+def test_one_policy_is_called_best_and_none_that_was_not_compared(contended: WhatIf) -> None:
+    """At every size the recommended one, where it is as good; a single policy is best of nothing."""
+    best = best_policy(contended)
+    words = next(
+        line for line in findings(contended, exact(contended)) if line.startswith("Lowest average")
+    )
+    assert all(f"on {size} {best} (" in words for size in contended.sizes)
+    alone = what_if(short_behind_long(8), replace(FAST, policies=("tuned_srw",), draws=1))
+    said = " ".join(findings(alone, exact(alone)))
+    assert "better" not in said
+    assert "Lowest average" not in said
+    # fair sharing is the reference: what is worse than it is no reason to call policies equal
+    fair = what_if(short_behind_long(), replace(FAST, policies=("spark_fair", "fifo")))
+    assert "on 4 none below spark_fair" in " ".join(findings(fair, exact(fair)))
+
+
+def test_one_draw_or_sequence_says_nothing_for_certain() -> None:
+    """It has no interval."""
+    settings = replace(FAST, policies=("fifo", "spark_fair"))
+    for few in ({"draws": 1}, {"sequences": 1}):
+        assert best_policy(what_if(short_behind_long(), replace(settings, **few))) is None
+    assert best_policy(what_if(short_behind_long(), settings)) == "spark_fair"
+
+
+def test_what_a_setting_of_spark_gives_by_itself_is_said(contended: WhatIf) -> None:
+    """Beside what must be attached."""
+    words = " ".join(findings(contended, exact(contended)))
+    assert "spark_fair, which is a setting of Spark, gives -" in words
+
+
+def test_jobs_that_had_not_ended_are_a_caveat(contended: WhatIf) -> None:
+    """They are missing from all figures, and are those that waited longest."""
+    recorded = contended.recording
+    assert not any("had not ended" in line for line in caveats(contended, exact(contended)))
+    cut = ImportSummary(unused_jobs=Counter({UNFINISHED: 3, "failed": 1}))
+    found = replace(contended, recording=replace(recorded, summary=cut))
+    assert any("3 jobs had not ended" in line for line in caveats(found, exact(found)))
+    assert list(cut.left_out()) == [f"Left out, {UNFINISHED}: 3 jobs.", "Left out, failed: 1 job."]
+
+
+def test_jobs_of_two_applications_have_no_scheduler(contended: WhatIf) -> None:
+    """No attached driver orders those of another: the advice says what to do instead."""
+    trace = contended.recording.trace
+    application = dict(trace.metadata["applications"][0])
+    recorded = {
+        name: {**facts, "application": number % 2}
+        for number, (name, facts) in enumerate(trace.metadata["recorded"].items())
+    }
+    metadata = {**trace.metadata, "recorded": recorded, "applications": [application] * 2}
+    both = replace(contended.recording, trace=replace(trace, metadata=metadata))
+    found = replace(contended, recording=both)
+    words = " ".join(findings(found, exact(found)))
+    assert "How: these jobs came from 2 applications" in words
+    assert "attach(" not in words
+
+
+def test_parameters_that_are_worse_on_other_sequences_are_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The shipped ones stay, and are said to be those."""
+    shipped = HEURISTICS["tuned_weighted_fair"].defaults
+    bad = {**shipped, "limit_factor": 0.05}
+    only_bad = lambda searches, _: {key: Found(bad, 0.0, 1) for key in searches}  # noqa: E731
+    monkeypatch.setattr("decima.whatif.study.descend_together", only_bad)
+    settings = replace(FAST, policies=("fifo", "tuned_weighted_fair"))
+    found = what_if(short_behind_long(), settings)
+    assert all(size.tuned["tuned_weighted_fair"] == shipped for size in found.sizes.values())
+    assert "as shipped" in next(tuned_lines(found))
 
 
 def test_equal_seeds_give_equal_results() -> None:

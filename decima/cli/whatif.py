@@ -17,11 +17,19 @@ from decima.replay import Recording, ReplayReport, ReplaySettings, read_recordin
 from decima.replay import replay as run_replay
 from decima.replay.report import verdict
 from decima.whatif import WhatIf, WhatIfSettings, what_if
-from decima.whatif.advice import caveats, findings
-from decima.whatif.load import offered_load, recorded_reference, recorded_slots, span_s
+from decima.whatif.advice import findings
+from decima.whatif.caveats import caveats
+from decima.whatif.load import (
+    offered_load,
+    recorded_avg_s,
+    recorded_reference,
+    recorded_slots,
+    span_s,
+)
 from decima.whatif.report import (
     lengths_table,
     policies_table,
+    seconds,
     sizes_table,
     slots,
     to_json,
@@ -94,7 +102,8 @@ def whatif(
     LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
     policies and on half and twice the executors, and says what would change most.
     """
-    check_folder(page)
+    for path in (page, json_path):
+        check_folder(path)
     recording = read_recording(logs, group_by=GroupBy(group_by))
     settings = WhatIfSettings(
         recorded_slots(recording) if executors is None else executors,
@@ -148,7 +157,7 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
         _say(console, line)
     _say(console, verdict(check))
     console.print("\nIn short", style="bold")
-    _bullets(console, findings(found))
+    _bullets(console, findings(found, check))
     _bullets(console, (f"But: {words}" for words in caveats(found, check)))
     settings = found.settings
     where = slots(settings.executors)
@@ -163,7 +172,11 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     console.print()
     told = settings.estimates != "exact"
     for line in tuned_lines(found):
-        _say(console, f"Tuned on {settings.training} other resampled sequences: {line}")
+        _say(
+            console,
+            f"Tuned on {settings.training} other resampled sequences, checked on "
+            f"{settings.held_back} more: {line}",
+        )
     _say(
         console,
         f"JCT: job completion time. [95 % intervals]: over draws above, over sequences below. "
@@ -182,8 +195,9 @@ def _facts(found: WhatIf) -> list[str]:
         f"{len(trace.jobs):,} jobs ({stages:,} stages, {tasks:,} tasks) of "
         f"{_applications(len(recording.slots))}, recorded over {_span(span_s(recording))} on "
         f"{slots(recorded_slots(recording))}; they keep {slots(found.settings.executors)} busy "
-        f"{100 * load:.0f} % of that time.",
-        *(f"Skipped: {fault}" for fault in recording.summary.faults[:3]),
+        f"{100 * load:.0f} % of that time. As recorded, a job took "
+        f"{seconds(recorded_avg_s(recording))} on average.",
+        *recording.summary.left_out(),
     ]
 
 

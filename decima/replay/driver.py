@@ -22,7 +22,7 @@ from traces import Job, Stage, Trace, TraceError
 from traces.numbers import Float64
 from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
 from traces.spark_log.application import Application, read_application
-from traces.spark_log.events import Outcome
+from traces.spark_log.events import POOL, Outcome
 from traces.spark_log.files import find_logs
 from traces.spark_log.slots import place, task_cpus
 
@@ -45,6 +45,8 @@ class DriverRecord:
     """from the end of the last task to the end of the job"""
     spark_job: tuple[int, ...]
     """for each stage the Spark job that listed it first; Spark's FIFO goes by these"""
+    pool: str | None = None
+    """the pool that it was submitted to; None where the log names none"""
 
     @classmethod
     def none(cls, job: Job) -> DriverRecord:
@@ -195,7 +197,10 @@ class _StageTimes:
             wait_ms = np.maximum(submitted[k] - ready[k], 0.0) + launch_ms
             end_ms = origin_ms + float(recorded[job.name]["end_ms"])
             after_ms = max(0.0, end_ms - float(self._last_ms[rows[k]].max()))
-            found.append(_split(job, wait_ms, after_ms, self._spark_jobs(job)))
+            spark_jobs = self._spark_jobs(job)
+            first = self._application.jobs[min(spark_jobs)]
+            before = _split(job, wait_ms, after_ms, spark_jobs)
+            found.append(replace(before, pool=first.start.properties.get(POOL)))
         return found
 
     def _check(self, jobs: Sequence[Job]) -> None:

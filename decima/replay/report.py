@@ -65,6 +65,7 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
     for facts, jobs, slots, policy in rows:
         version = facts["spark_version"] or "of unknown version"
         yield f"{facts['name']}: {jobs:,} jobs, {slots:,} slots, Spark {version}, under {policy}"
+    yield from report.recording.summary.left_out()
 
 
 def verdict(report: ReplayReport) -> str:

@@ -26,6 +26,8 @@ FIFO, FAIR = "fifo", "spark_fair"
 ORDERS = (FIFO, FAIR)
 """the policies that Spark itself has, by the names of their heuristics"""
 
+_DEFAULT = "default"
+"""where Spark puts jobs that name no pool"""
 _NOT_SUBMITTED = np.iinfo(np.int64).max
 
 
@@ -37,6 +39,8 @@ class SparkJobs:
     """(stages,) counted from 0 in the order of Spark's numbers; waits belong to what waits"""
     is_wait: Bool
     """(stages,) whether it is no stage but a wait for the driver (`driver.with_waits`)"""
+    pool: str | None
+    """the pool that it was submitted to; None: not known"""
 
     @classmethod
     def of(cls, record: DriverRecord) -> SparkJobs:
@@ -44,7 +48,7 @@ class SparkJobs:
         _, of_stage = np.unique(np.array(record.spark_job), return_inverse=True)
         waits = np.flatnonzero(np.array(record.wait_ms) >= SHORTEST_WAIT_MS)
         is_wait = np.repeat([False, True], [len(of_stage), len(waits)])
-        return cls(np.concatenate([of_stage, of_stage[waits]]), is_wait)
+        return cls(np.concatenate([of_stage, of_stage[waits]]), is_wait, record.pool)
 
 
 def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> None:
@@ -54,8 +58,8 @@ def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> 
         simulator: the run.
         policy: one of `ORDERS`. FIFO: stages by the submission of their Spark job, then by number.
             FAIR: a free slot goes to the job with the fewest running tasks (a pool for each job),
-            inside it by FIFO. Slots left over when all have the same number go to the jobs that
-            came first; Spark breaks this tie by the names of the pools, which no trace knows.
+            inside it by FIFO. Of jobs that have as many, the one whose pool has the first name by
+            the alphabet, as Spark has it; without names the one that came first.
         jobs: of every arriving job, in the order of arrival.
     """
     if simulator.status is not Status.DECIDE:
@@ -67,19 +71,33 @@ def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> 
     )
     is_wait = np.concatenate([job.is_wait for job in jobs])
     submitted = np.full(offsets[-1], _NOT_SUBMITTED)
-    status = _run(simulator.state, policy == FAIR, spark_job, is_wait, submitted)
+    status = _run(simulator.state, policy == FAIR, spark_job, is_wait, submitted, _by_name(jobs))
     simulator.finish(status)
 
 
+def _by_name(jobs: Sequence[SparkJobs]) -> Int64:
+    """(K,) places of the jobs' pools in the order of their names; all 0 where none is named."""
+    names = [_DEFAULT if job.pool is None else job.pool for job in jobs]
+    # Java compares strings by their UTF-16 units.
+    places = {name: place for place, name in enumerate(sorted(set(names), key=_utf16))}
+    return np.array([places[name] for name in names], np.int64)
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
+
+
 @kernel
-def _run(state: State, fair: bool, spark_job: Int64, is_wait: Bool, submitted: Int64) -> int:
+def _run(
+    state: State, fair: bool, spark_job: Int64, is_wait: Bool, submitted: Int64, place: Int64
+) -> int:
     status = DECIDE
     while status == DECIDE:
         seen = observed(state)
         stage = _submit(seen, spark_job, is_wait, submitted)
         limit = seen.num_executors
         if stage == NONE and fair:
-            job = _poorest(seen)
+            job = _poorest(seen, place)
             stage = _first_of(seen, job, spark_job, submitted)
             limit = _fair_limit(seen, job)
         elif stage == NONE:
@@ -137,13 +155,15 @@ def _first(seen: Observation, spark_job: Int64, submitted: Int64) -> int:
 
 
 @kernel
-def _poorest(seen: Observation) -> int:
-    """The job with an open stage that has the fewest slots, the first such by arrival."""
-    best = NONE
+def _poorest(seen: Observation, place: Int64) -> int:
+    """The job with an open stage that has the fewest slots, then the first by pool, by arrival."""
+    best, least = NONE, 0
     for job in seen.active:
-        row = seen.jobs[job]
-        if row["open_stages"] > 0 and (best == NONE or row["held"] < seen.jobs[best]["held"]):
-            best = job
+        held = seen.jobs[job]["held"]
+        if seen.jobs[job]["open_stages"] == 0:
+            continue
+        if best == NONE or held < least or (held == least and place[job] < place[best]):
+            best, least = job, held
     return best
 
 

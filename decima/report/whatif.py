@@ -11,7 +11,8 @@ from decima.evaluation.statistics import difference_percent, mean_of
 from decima.replay import ReplayReport
 from decima.replay.report import verdict
 from decima.report.section import Lines, Section, series, share_complete
-from decima.whatif.advice import caveats, findings
+from decima.whatif.advice import findings
+from decima.whatif.caveats import caveats
 from decima.whatif.load import by_length
 from decima.whatif.report import figure, percent, seconds
 from decima.whatif.study import WhatIf
@@ -31,7 +32,7 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
         template="whatif.html",
         content={
             "facts": [*facts, verdict(check)],
-            "findings": list(findings(found)),
+            "findings": list(findings(found, check)),
             "caveats": list(caveats(found, check)),
             "reference": found.settings.reference,
             "slots": found.settings.executors,

@@ -4,41 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from decima.closed_loop import MOSTLY
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.replay import ReplayReport
+from decima.replay.report import TARGET_PERCENT
 from decima.replay.spark_order import ORDERS
-from decima.whatif.load import by_length, known_share, offered_load, waiting_share
+from decima.whatif.load import by_length, offered_load
 from decima.whatif.report import percent, seconds, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
 
 LITTLE_WAITING = 0.05
 """share of the average JCT; below it there is nothing to gain from scheduling"""
-FEW_JOBS = 50
-_P95_JOBS = 20
-_TRUSTED_ERROR_PERCENT = 9.0
+_USELESS_ERROR_PERCENT = 2 * TARGET_PERCENT["overlapping"]
 _TAIL_PRICE_PERCENT = 5.0
 _WORTH_A_CHANGE = 0.02
+_PILED_UP = 2.0
 _HURT = 1.1
 # A job counts as slower from 10 % on: less is lost in the draws.
 
 
-def findings(found: WhatIf) -> Iterator[str]:
-    """What would change most, for which jobs, and what more or fewer executors would do."""
-    waiting = _waiting(found.main, found.settings.reference)
+def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
+    """What would change most, for which jobs, and what more or fewer executors would do.
+
+    Where the replay does not repeat the recording, nothing is recommended.
+    """
+    reference = found.settings.reference
+    waiting = _waiting(found.main, reference)
     yield _waiting_words(found, waiting)
-    best = best_policy(found)
-    if waiting >= LITTLE_WAITING and best is None:
-        yield (
-            f"No other policy is better than {found.settings.reference} with certainty, with the "
-            "recorded and with resampled arrivals."
-        )
-    if waiting >= LITTLE_WAITING and best is not None:
-        yield _best_words(found, best)
-        yield _who_words(found, best)
-        yield _how_words(found, best)
+    best = best_policy(found) if can_be_trusted(check) else None
+    if waiting >= LITTLE_WAITING and len(found.settings.policies) > 1:
+        if not can_be_trusted(check):
+            yield _distrust_words(check)
+        elif best is None:
+            yield (
+                f"No other policy is better than {reference} with certainty, with the recorded and "
+                "with resampled arrivals."
+            )
+        else:
+            yield _best_words(found, best)
+            yield from _setting_words(found, best)
+            yield _who_words(found, best)
+            yield _how_words(found, best)
     yield from _size_words(found, best)
+
+
+def can_be_trusted(check: ReplayReport) -> bool:
+    """Whether the simulator repeats the recording well enough to recommend a policy by it."""
+    fidelity = check.fidelity("all")
+    return fidelity is not None and not fidelity.above(_USELESS_ERROR_PERCENT)
+
+
+def _distrust_words(check: ReplayReport) -> str:
+    fidelity = check.fidelity("all")
+    off = "" if fidelity is None else f" ({fidelity.median_error_percent:.0f} % off in the median, "
+    bias = "" if fidelity is None else f"{fidelity.bias_percent:+.0f} % on average)"
+    return (
+        f"No policy is recommended: the simulator does not repeat this recording{off}{bias}, so "
+        "what it says of other policies may be as wrong. `decima replay` names the jobs."
+    )
 
 
 def best_policy(found: WhatIf) -> str | None:
@@ -49,7 +72,7 @@ def best_policy(found: WhatIf) -> str | None:
     """
     reference = found.settings.reference
     others = [name for name in found.settings.policies if name != reference]
-    sure = [name for name in others if all(_is_lower(row) for row in _differences(found, name))]
+    sure = [name for name in others if _is_surely_lower(found, name)]
     averages = {
         name: sum(row.mean for row in _differences(found, name)) / 2 - _handicap(found, name)
         for name in sure
@@ -61,53 +84,6 @@ def _handicap(found: WhatIf, policy: str) -> float:
     """Percent by which another policy must be better to be worth more than a setting."""
     is_setting = policy in ORDERS and found.settings.protocol == Protocol.SESSION.label
     return 100 * _WORTH_A_CHANGE if is_setting else 0.0
-
-
-def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
-    """Why the figures may mislead on this recording."""
-    recording, settings = found.recording, found.settings
-    jobs = len(recording.trace.jobs)
-    fidelity = check.fidelity("all")
-    if fidelity is not None and fidelity.above(_TRUSTED_ERROR_PERCENT):
-        yield (
-            f"The replay itself is {fidelity.median_error_percent:.0f} % off the recorded "
-            f"durations (median), {fidelity.bias_percent:+.0f} % on average: differences of that "
-            "size mean little. `decima replay` names the jobs."
-        )
-    if jobs < FEW_JOBS:
-        tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
-        yield f"{jobs} jobs are few: one long job moves the averages{tail}. Record for longer."
-    best = best_policy(found)
-    if best is not None and best not in ORDERS and settings.estimates == "exact":
-        yield (
-            f"{best} is told here how long tasks take. On a live session it knows that of queries "
-            "in its priors, of others only as they run. In this recording "
-            f"{100 * known_share(recording):.0f} % of the jobs are further runs of a query before "
-            "them; --estimates none shows what it does where nothing is known."
-        )
-    waiting = waiting_share(recording)
-    if waiting > MOSTLY:
-        yield (
-            f"{100 * waiting:.0f} % of the jobs came right after another had ended, as from "
-            "clients that wait for their jobs. Here they come at the recorded times all the same: "
-            "with fewer slots they pile up, where the clients would wait, and a policy that lets "
-            "jobs end sooner seems to gain, where the next ones would have come sooner."
-        )
-    if max(found.sizes) > max(recording.slots):
-        yield (
-            "On more slots than recorded, tasks take as long as recorded: a log shows neither what "
-            "sharing memory, disk and network costs nor smaller tasks."
-        )
-    if settings.protocol == Protocol.EXECUTORS.label:
-        yield (
-            f"An executor takes {settings.moving_delay_s:g} s to start in another application and "
-            f"{settings.warmup_delay_s:g} s longer for its first task there: assumptions, not "
-            "measured in this log."
-        )
-    elif len(recording.slots) > 1:
-        yield (
-            f"{len(recording.slots)} applications are treated as one session that shares all slots."
-        )
 
 
 def _waiting(size: SizeResult, policy: str) -> float:
@@ -141,8 +117,23 @@ def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
     )
 
 
-def _is_lower(estimate: Estimate) -> bool:
-    return (estimate.mean if estimate.ci95 is None else estimate.ci95[1]) < 0
+def _is_surely_lower(found: WhatIf, policy: str) -> bool:
+    """Whether both intervals say so; one draw or one sequence has none, and says nothing."""
+    return all(one.ci95 is not None and one.ci95[1] < 0 for one in _differences(found, policy))
+
+
+def _setting_words(found: WhatIf, best: str) -> Iterator[str]:
+    """What a setting of Spark gives by itself, where something else is better."""
+    if found.settings.protocol != Protocol.SESSION.label or best in ORDERS:
+        return
+    for name in ORDERS:
+        own = name in found.settings.policies and name != found.settings.reference
+        if own and _is_surely_lower(found, name):
+            recorded, resampled = _differences(found, name)
+            yield (
+                f"{name}, which is a setting of Spark, gives {percent(recorded)} and "
+                f"{percent(resampled)} by itself."
+            )
 
 
 def _best_words(found: WhatIf, best: str) -> str:
@@ -176,7 +167,16 @@ def _who_words(found: WhatIf, best: str) -> str:
 
 def _how_words(found: WhatIf, best: str) -> str:
     if found.settings.protocol != Protocol.SESSION.label:
-        return f"How: {best} is no setting of Spark; it needs a scheduler that enforces it."
+        return (
+            f"How: between applications no setting of Spark gives {best}; it needs a cluster "
+            "manager that enforces it."
+        )
+    if len(found.recording.slots) > 1:
+        return (
+            f"How: these jobs came from {len(found.recording.slots)} applications, and a scheduler "
+            "orders the jobs of one. Run them in one session (as by Spark Connect or a Thrift "
+            "server), or ask for each log by itself."
+        )
     if best == "fifo":
         return "How: fifo is Spark's default; unset spark.scheduler.mode."
     if best == "spark_fair":
@@ -217,13 +217,14 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
             f"{found.main.executors:,}, {', '.join(parts)}."
         )
     half = found.sizes.get(found.main.executors // 2)
-    if half is not None and offered_load(found.recording, half.executors) > 1:
+    if half is not None and _piles_up(found, half, here_s):
         yield (
             f"{slots(half.executors)} could not keep up with the recorded arrivals: there the "
             "JCT grows with the length of the recording."
         )
-    best_ones = ", ".join(_best_of_size(size, reference) for size in found.sizes.values())
-    yield f"Lowest average with the recorded arrivals: {best_ones}."
+    if len(found.settings.policies) > 1:
+        best_ones = ", ".join(_best_of_size(size, reference, best) for size in found.sizes.values())
+        yield f"Lowest average with the recorded arrivals: {best_ones}."
     double = found.sizes.get(2 * found.main.executors)
     if best is not None and double is not None:
         saved_s = here_s - float(found.main.policies[best].avg_s.mean())
@@ -235,11 +236,22 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
             )
 
 
-def _best_of_size(size: SizeResult, reference: str) -> str:
-    """Which policy has the lowest average JCT, if it is worth a change."""
+def _piles_up(found: WhatIf, half: SizeResult, here_s: float) -> bool:
+    """Whether half the slots cannot keep up: more work than they can do, and it shows."""
+    half_s = float(half.policies[found.settings.reference].avg_s.mean())
+    return offered_load(found.recording, half.executors) > 1 and half_s > _PILED_UP * here_s
+
+
+def _best_of_size(size: SizeResult, reference: str, best: str | None) -> str:
+    """Which policy has the lowest average JCT, if it is worth a change.
+
+    The one that is recommended is named wherever it is as good as the lowest.
+    """
     averages = {name: float(result.avg_s.mean()) for name, result in size.policies.items()}
-    best = min(averages, key=lambda name: averages[name])
-    change = averages[best] / averages[reference] - 1
+    lowest = min(averages, key=lambda name: averages[name])
+    if best is not None and averages[best] <= (1 + _WORTH_A_CHANGE) * averages[lowest]:
+        lowest = best
+    change = averages[lowest] / averages[reference] - 1
     if change > -_WORTH_A_CHANGE:
-        return f"on {size.executors:,} no policy matters"
-    return f"on {size.executors:,} {best} ({signed(change)})"
+        return f"on {size.executors:,} none below {reference}"
+    return f"on {size.executors:,} {lowest} ({signed(change)})"

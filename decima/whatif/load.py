@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from decima.closed_loop import followers_share
 from decima.replay import Recording
 from decima.replay.check import recorded_policy
-from traces.numbers import Float64
+from traces.numbers import MS_PER_S, Float64
 from traces.spark_log.names import query_in
+from traces.spark_log.summary import UNFINISHED
 
 
 def recorded_slots(recording: Recording) -> int:
@@ -53,6 +54,16 @@ def waiting_share(recording: Recording) -> float:
         shares.append(followers_share(*own))
         counts.append(int(rows.sum()))
     return float(np.average(shares, weights=counts))
+
+
+def unfinished(recording: Recording) -> int:
+    """Jobs that are not in the recording since its logs end before them."""
+    return recording.summary.unused_jobs[UNFINISHED]
+
+
+def recorded_avg_s(recording: Recording) -> float:
+    """Average JCT as it was recorded."""
+    return float(recording.recorded_ms.mean()) / MS_PER_S
 
 
 def known_share(recording: Recording) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from decima.evaluation.statistics import Estimate, difference_percent, mean_of
+from decima.policies import HEURISTICS
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.study import PolicyResult, WhatIf
 from traces.numbers import Float64
@@ -116,7 +117,8 @@ def tuned_lines(found: WhatIf) -> Iterator[str]:
     """The parameters that were fitted."""
     for name, parameters in found.main.tuned.items():
         words = ", ".join(f"{label} {value:g}" for label, value in parameters.items())
-        yield f"{name}: {words}"
+        shipped = parameters == HEURISTICS[name].defaults
+        yield f"{name}: {words}" + (" (as shipped: none was better)" if shipped else "")
 
 
 def to_json(found: WhatIf) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class WhatIfSettings:
     """resampled arrival sequences to evaluate on"""
     training: int = 3
     """further resampled sequences to tune on"""
+    held_back: int = 5
+    """further ones on which tuned parameters must be better than the shipped ones to be kept"""
     seed: int = 0
     moving_delay_s: float = 2.0
     """to start an executor in another application; none in a shared session"""
@@ -58,7 +60,7 @@ class WhatIfSettings:
             raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
         if self.estimates not in KINDS:
             raise ValueError(f"estimates {self.estimates!r} must be one of {', '.join(KINDS)}")
-        for label in ("draws", "sequences", "training"):
+        for label in ("draws", "sequences", "training", "held_back"):
             if not 1 <= getattr(self, label) <= 10_000:
                 raise ValueError(f"{label} must lie in 1..10,000, got {getattr(self, label)}")
         if self.seed < 0:

@@ -17,13 +17,12 @@ from traces.spark_log.application import Application
 from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, group_jobs
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, Outcome
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
-from traces.spark_log.summary import ImportSummary
+from traces.spark_log.summary import UNFINISHED, ImportSummary
 
 """rows of `Application.tasks`"""
 
 NO_STAGE = "none of its tasks succeeded"
 FAILED = "failed"
-UNFINISHED = "not finished when the log ends"
 INCONSISTENT = "its stages wait for each other"
 
 

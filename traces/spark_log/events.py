@@ -12,6 +12,7 @@ from typing import NamedTuple
 EXECUTION_ID = "spark.sql.execution.id"
 ROOT_EXECUTION_ID = "spark.sql.execution.root.id"
 JOB_GROUP = "spark.jobGroup.id"
+POOL = "spark.scheduler.pool"
 OWN_JOB = "decima.job"
 """local property by which an application may name the job that a Spark job is part of"""
 JOB_DESCRIPTION = "spark.job.description"

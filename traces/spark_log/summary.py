@@ -10,8 +10,11 @@ from files.names import clean
 
 MAX_FAULTS = 20
 """faults told one by one; further ones are only counted"""
+_FEW_FAULTS = 3
 MAX_UNKNOWN_TYPES = 100
 """types of unknown events counted one by one"""
+UNFINISHED = "not finished when the log ends"
+"""a reason why a job is left out"""
 
 
 @dataclass
@@ -113,6 +116,14 @@ class ImportSummary:
             if count > 0:
                 yield f"{words}: {count:,}"
         yield from (f"  {fault}" for fault in self.faults)
+
+    def left_out(self) -> Iterator[str]:
+        """What of the logs is missing from the trace, one fact a line, with the first faults."""
+        for reason, count in self.unused_jobs.items():
+            yield f"Left out, {reason}: {count:,} job{'s' if count > 1 else ''}."
+        if self.files_skipped + self.lines_skipped > 0:
+            yield f"Skipped: {self.files_skipped:,} files, {self.lines_skipped:,} lines."
+        yield from (f"Skipped: {fault}" for fault in self.faults[:_FEW_FAULTS])
 
     def _facts(self) -> Iterator[tuple[str, int]]:
         for reason, count in self.unused_jobs.items():

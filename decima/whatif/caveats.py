@@ -1,0 +1,94 @@
+"""Why the figures of a what-if may mislead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from decima.closed_loop import MOSTLY
+from decima.replay import ReplayReport
+from decima.replay.report import TARGET_PERCENT
+from decima.replay.spark_order import ORDERS
+from decima.whatif.advice import best_policy
+from decima.whatif.load import known_share, recorded_slots, unfinished, waiting_share
+from decima.whatif.study import WhatIf
+from spark_sim import Protocol
+
+FEW_JOBS = 50
+_P95_JOBS = 20
+_TRUSTED_ERROR_PERCENT = TARGET_PERCENT["overlapping"]
+
+
+def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
+    """What speaks against the findings on this recording."""
+    yield from _of_the_replay(found, check)
+    yield from _of_the_recording(found)
+    yield from _of_the_policy(found)
+    yield from _of_the_settings(found)
+
+
+def _of_the_replay(found: WhatIf, check: ReplayReport) -> Iterator[str]:
+    fidelity = check.fidelity("all")
+    if fidelity is not None and fidelity.above(_TRUSTED_ERROR_PERCENT):
+        yield (
+            f"The replay itself is {fidelity.median_error_percent:.0f} % off the recorded "
+            f"durations (median), {fidelity.bias_percent:+.0f} % on average: differences of that "
+            "size mean little. `decima replay` names the jobs."
+        )
+    if found.settings.protocol == Protocol.EXECUTORS.label:
+        yield (
+            "The replay was checked as it was recorded, in shared sessions; of executors that move "
+            f"between applications it says nothing. One takes {found.settings.moving_delay_s:g} s "
+            f"to start in another application and {found.settings.warmup_delay_s:g} s longer for "
+            "its first task there: assumptions, not measured in this log."
+        )
+
+
+def _of_the_recording(found: WhatIf) -> Iterator[str]:
+    recording = found.recording
+    jobs, missing = len(recording.trace.jobs), unfinished(recording)
+    if missing > 0:
+        yield (
+            f"{_jobs(missing)} had not ended when a log did and had to be left out. If it was cut "
+            "while jobs queued, those that waited longest are missing from all figures."
+        )
+    if jobs < FEW_JOBS:
+        tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
+        verb = "is" if jobs == 1 else "are"
+        yield f"{_jobs(jobs)} {verb} few: one long job moves the averages{tail}. Record for longer."
+    waiting = waiting_share(recording)
+    if waiting > MOSTLY:
+        yield (
+            f"{100 * waiting:.0f} % of the jobs came right after another had ended, as from "
+            "clients that wait for their jobs. Here they come at the recorded times all the same: "
+            "with fewer slots they pile up, where the clients would wait, and a policy that lets "
+            "jobs end sooner seems to gain, where the next ones would have come sooner."
+        )
+
+
+def _of_the_policy(found: WhatIf) -> Iterator[str]:
+    best = best_policy(found)
+    if best is not None and best not in ORDERS and found.settings.estimates == "exact":
+        yield (
+            f"{best} is told here how long tasks take. On a live session it knows that of queries "
+            "in its priors, of others only as they run. In this recording "
+            f"{100 * known_share(found.recording):.0f} % of the jobs are further runs of a query "
+            "before them; --estimates none shows what it does where nothing is known."
+        )
+
+
+def _of_the_settings(found: WhatIf) -> Iterator[str]:
+    recording, settings = found.recording, found.settings
+    if max(found.sizes) > max(recording.slots) and max(found.sizes) > recorded_slots(recording):
+        yield (
+            "On more slots than recorded, tasks take as long as recorded: a log shows neither what "
+            "sharing memory, disk and network costs nor smaller tasks."
+        )
+    if settings.protocol == Protocol.SESSION.label and len(recording.slots) > 1:
+        yield (
+            f"{len(recording.slots)} applications are treated as one session that shares all "
+            "slots, which they did not."
+        )
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
