@@ -15,6 +15,8 @@ from traces.numbers import Float64
 
 MOSTLY = 0.5
 """from this share on, jobs are said to come from clients that wait for them"""
+_FEWEST = 3
+"""jobs after the first end; of fewer nothing is said"""
 _SOON_MS = 1000.0
 _SOON = 0.25
 # "Right after" is within a second and within a quarter of the mean time between two ends. Of jobs
@@ -39,8 +41,10 @@ def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> f
         return 0.0
     is_later = arrival_ms > ends_ms[0]
     later_ms = arrival_ms[is_later]
+    if len(later_ms) < _FEWEST:
+        return 0.0
     mean_gap_ms = float(ends_ms[-1] - ends_ms[0]) / (len(ends_ms) - 1)
-    if len(later_ms) == 0 or mean_gap_ms <= 0.0:
+    if mean_gap_ms <= 0.0:
         return 0.0
     soon_ms = min(_SOON_MS, _SOON * mean_gap_ms)
     since_ms = later_ms - ends_ms[np.searchsorted(ends_ms, later_ms, side="right") - 1]

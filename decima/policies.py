@@ -243,6 +243,22 @@ def check_name(name: str) -> None:
         Heuristic(name)
 
 
+def _checked(words: str, value: object, searched: tuple[float, ...]) -> float:
+    """A parameter as a number; it has the sign that all values have which are searched.
+
+    Raises:
+        PolicyError: it is none, or has not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise PolicyError(f"{words} must be a number, got {value!r:.40}")
+    if not np.isfinite(value):
+        raise PolicyError(f"{words} must be finite, got {value}")
+    least = min(searched, default=-1.0)
+    if least >= 0.0 and (value < 0.0 or (least > 0.0 and value == 0.0)):
+        raise PolicyError(f"{words} must {'be above' if least else 'not be below'} 0, got {value}")
+    return float(value)
+
+
 class Heuristic:
     """A compiled heuristic for one run: decides one by one, or plays the run through at once."""
 
@@ -272,9 +288,7 @@ class Heuristic:
                 raise PolicyError(
                     f"policy {name!r} has no parameter {label!r} (it has {_listed(values)})"
                 )
-            if not np.isfinite(value):
-                raise PolicyError(f"policy {name!r}: {label} must be finite, got {value}")
-            values[label] = float(value)
+            values[label] = _checked(f"policy {name!r}: {label}", value, spec.search.get(label, ()))
         missing = [label for label in values if label not in (parameters or values)]
         if spec.inseparable and missing:
             raise PolicyError(

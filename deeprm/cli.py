@@ -16,7 +16,9 @@ from rl.command import (
     MINUTES,
     OLD_FOLDER,
     change_setting,
+    check_picture,
     one_line_errors,
+    refuse_beside_resume,
     run_and_tell,
     train_named,
     write_figures,
@@ -66,6 +68,7 @@ def train(
     from rl.run_folder import RunFolder
 
     if resume:
+        refuse_beside_resume("out", "minutes")
         _run(RunFolder.open(out), minutes)
         return
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
@@ -103,7 +106,7 @@ def gather(runs: Path, out: Path) -> None:
 @main.command()
 @click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
 @click.option("--only", multiple=True, type=click.Choice(FIGURES), help="Default: all.")
-@click.option("--sets", default=100, show_default=True, type=click.IntRange(min=1))
+@click.option("--sets", default=100, show_default=True, type=click.IntRange(min=2))
 @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
 def reproduce(out: Path, only: tuple[str, ...], sets: int, models: Path | None) -> None:
     """Measure and draw figures 4 to 7 of the paper, on job sets that no training has seen.
@@ -130,7 +133,7 @@ def reproduce(out: Path, only: tuple[str, ...], sets: int, models: Path | None) 
 @click.option("--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True)
 @click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own.")
 @click.option("--objective", type=click.Choice(OBJECTIVES), default="slowdown", show_default=True)
-@click.option("--sets", default=100, show_default=True, type=click.IntRange(min=1))
+@click.option("--sets", default=100, show_default=True, type=click.IntRange(min=2))
 @click.option("--seed", default=0, show_default=True)
 def evaluate(
     models: tuple[Path, ...],
@@ -167,6 +170,7 @@ def show(
     """
     from deeprm.comparison import picture
 
+    check_picture(output)
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
     picture(config, model, seed, step, output)
 

@@ -17,7 +17,9 @@ from rl.command import (
     MINUTES,
     OLD_FOLDER,
     change_setting,
+    check_picture,
     one_line_errors,
+    refuse_beside_resume,
     run_and_tell,
     train_named,
     write_figures,
@@ -74,6 +76,7 @@ def train(
     from rl.run_folder import RunFolder
 
     if resume:
+        refuse_beside_resume("out", "minutes")
         _run(RunFolder.open(out), minutes)
         return
     first: TrainConfig | RewardConfig = recipe() if what == "recipe" else TrainConfig()
@@ -113,7 +116,7 @@ def gather(runs: Path, out: Path) -> None:
 @main.command()
 @click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
 @click.option("--only", multiple=True, type=click.Choice(FIGURES), help="Default: all.")
-@click.option("--sequences", default=100, show_default=True, type=click.IntRange(min=1))
+@click.option("--sequences", default=100, show_default=True, type=click.IntRange(min=2))
 @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
 def reproduce(out: Path, only: tuple[str, ...], sequences: int, models: Path | None) -> None:
     """Measure and draw figures 10 and 12 to 15 and table II, on unseen sequences.
@@ -138,7 +141,7 @@ def reproduce(out: Path, only: tuple[str, ...], sequences: int, models: Path | N
 @_servers
 @_arrivals
 @_trace
-@click.option("--sequences", default=100, show_default=True, type=click.IntRange(min=1))
+@click.option("--sequences", default=100, show_default=True, type=click.IntRange(min=2))
 @click.option("--seed", default=0, show_default=True)
 def evaluate(
     models: tuple[Path, ...],
@@ -181,6 +184,7 @@ def show(
     """
     from harmony.comparison import picture
 
+    check_picture(output)
     picture(_cluster(servers, arrivals, trace), model, seed, interval, output)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from files.names import one_line
 from files.reading import parse_toml
@@ -68,6 +69,36 @@ def change_setting(
     except ValueError:
         value = text.strip()
     (table.setdefault(path[0], {}) if path else table)[key] = value
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that cannot be written, or whose name says that it is of another kind.
+
+    Raises:
+        Refused: so it is.
+    """
+    if path.suffix != ".png":
+        raise Refused(f"{path}: pictures are PNG, so the name must end in .png")
+    if not path.parent.is_dir():
+        raise Refused(f"{path}: cannot write: there is no folder {path.parent}")
+
+
+def refuse_beside_resume(*allowed: str) -> None:
+    """Refuse options that `--resume` would leave unused: a run keeps the settings that it has.
+
+    Args:
+        allowed: parameters of the current command that may be given beside it.
+
+    Raises:
+        Refused: another was given.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name
+        if name is None or name in ("resume", *allowed):
+            continue
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise Refused(f"--resume keeps the run's settings: no {option.opts[0]} beside it")
 
 
 def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: str) -> Any:

@@ -245,7 +245,7 @@ def test_clocks_that_go_back_are_repaired_and_counted(read: Read) -> None:
         end(0, 50),
     )
     assert waves(trace.jobs[0], 0) == [[1], [], [60]]
-    times = trace.metadata["recorded"]["shop/job 0"]
+    times = trace.metadata["recorded"]["shop/unnamed job 0"]
     assert (times["start_ms"], times["end_ms"]) == (0, 0)
     assert summary.clock_repairs == 2
 
@@ -439,8 +439,8 @@ GROUPED = [
 @pytest.mark.parametrize(
     ("by", "names"),
     [
-        (GroupBy.SQL, ["outer", "job 2", "by hand"]),
-        (GroupBy.JOB, ["job 0", "job 1", "job 2", "by hand"]),
+        (GroupBy.SQL, ["outer", "unnamed job 2", "by hand"]),
+        (GroupBy.JOB, ["unnamed job 0", "unnamed job 1", "unnamed job 2", "by hand"]),
         (GroupBy.JOB_GROUP, ["nightly", "by hand"]),
     ],
 )
@@ -494,7 +494,7 @@ def test_failed_and_unfinished_jobs_are_left_out_and_counted(read: Read) -> None
         query(9, "cut"),
         *one_task_job(4, 40, 45, spark_sql_execution_id="9"),
     )
-    assert [job.name for job in trace.jobs] == ["shop/job 0"]
+    assert [job.name for job in trace.jobs] == ["shop/unnamed job 0"]
     assert dict(summary.unused_jobs) == {"failed": 2, "not finished when the log ends": 2}
     assert summary.unused_tasks["their job is not in the trace"] == 3
 
@@ -520,10 +520,10 @@ def test_applications_share_one_clock(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a", later), write(tmp_path / "b", earlier)]
     trace, summary = read_spark_logs(paths)
     assert [(job.name, job.arrival_ms) for job in trace.jobs] == [
-        ("shop #2/job 0", 0.0),
-        ("shop/job 0", 3_000.0),
+        ("shop #2/unnamed job 0", 0.0),
+        ("shop/unnamed job 0", 3_000.0),
     ]
-    assert trace.metadata["recorded"]["shop/job 0"] == {
+    assert trace.metadata["recorded"]["shop/unnamed job 0"] == {
         "application": 0,
         "start_ms": 3_000,
         "end_ms": 3_100,

@@ -177,7 +177,7 @@ def test_nothing_is_recommended_where_the_replay_fails(contended: WhatIf) -> Non
 
 
 def test_one_policy_is_called_best_and_none_that_was_not_compared(contended: WhatIf) -> None:
-    """At every size the recommended one, where it is as good; a single policy is best of nothing."""
+    """At every size the recommended one, where it is as good; one alone is best of nothing."""
     best = best_policy(contended)
     words = next(
         line for line in findings(contended, exact(contended)) if line.startswith("Lowest average")
@@ -195,8 +195,8 @@ def test_one_policy_is_called_best_and_none_that_was_not_compared(contended: Wha
 def test_one_draw_or_sequence_says_nothing_for_certain() -> None:
     """It has no interval."""
     settings = replace(FAST, policies=("fifo", "spark_fair"))
-    for few in ({"draws": 1}, {"sequences": 1}):
-        assert best_policy(what_if(short_behind_long(), replace(settings, **few))) is None
+    for few in (replace(settings, draws=1), replace(settings, sequences=1)):
+        assert best_policy(what_if(short_behind_long(), few)) is None
     assert best_policy(what_if(short_behind_long(), settings)) == "spark_fair"
 
 
@@ -423,3 +423,26 @@ def test_no_executors_are_refused() -> None:
 def test_seconds_have_three_digits(value: float, words: str) -> None:
     """Enough to compare, short enough for a table."""
     assert seconds(value) == words
+
+
+@pytest.mark.parametrize(
+    ("pools", "ends_s"),
+    [((None, None), [4.0, 8.0]), (("p9", "p10"), [8.0, 5.0]), (("p1", "p9"), [4.0, 8.0])],
+)
+def test_of_jobs_with_as_many_slots_spark_takes_the_first_pool_by_name(
+    pools: tuple[str | None, str | None], ends_s: list[float]
+) -> None:
+    """One slot, tasks of 1 s, the second job half a second later; "p10" is before "p9"."""
+    jobs = [
+        Job(name, (stage("s", 4, 1000.0),), arrival_ms=at) for name, at in (("a", 0), ("b", 500.0))
+    ]
+    made = recording(*jobs, slots=1, mode="FAIR")
+    drivers = tuple(
+        replace(DriverRecord.none(job), pool=pool) for job, pool in zip(jobs, pools, strict=True)
+    )
+    workload = ReplayWorkload.of(replace(made, driver=drivers))
+    cluster = WhatIfSettings(1).cluster(1)
+    found = workload.jct_s(cluster, "spark_fair", workload.recorded, 0)
+    assert (found + workload.recorded.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
+    fifo = workload.jct_s(cluster, "fifo", workload.recorded, 0)
+    assert (fifo + workload.recorded.arrival_ms / 1000).tolist() == pytest.approx([4.0, 8.0])

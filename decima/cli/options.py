@@ -57,7 +57,8 @@ _CLUSTER = (
         "--arrivals",
         default=_DEFAULT.arrivals,
         show_default=True,
-        help=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job.",
+        help=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job. "
+        "`recorded` and a file have jobs and times: --jobs and --interarrival are not used then.",
     ),
     click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch)."),
     click.option(
@@ -158,6 +159,12 @@ def added(command: F, *options: Callable[[F], F]) -> F:
     return command
 
 
+def _is_given(name: str) -> bool:
+    """Whether a parameter of the current command was said, and is not its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, ParameterSource.DEFAULT)
+
+
 def build_config(
     options: Mapping[str, Any],
     policies: tuple[str, ...],
@@ -170,11 +177,10 @@ def build_config(
     """
     settings = dict(options)
     if settings.pop("batch"):
-        if settings["arrivals"] not in (_DEFAULT.arrivals, "batch"):
+        if _is_given("arrivals") and settings["arrivals"] != "batch":
             raise ConfigError(f"--batch contradicts --arrivals {settings['arrivals']}")
         settings["arrivals"] = "batch"
-    source = click.get_current_context().get_parameter_source("executors")
-    if settings["classes"] is not None and source is ParameterSource.DEFAULT:
+    if settings["classes"] is not None and not _is_given("executors"):
         settings["executors"] = sum(kind.count for kind in parse_classes(settings["classes"]))
     return EvaluationConfig(policies=policies, parameters=parameters or {}, **settings)
 

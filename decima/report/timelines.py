@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from decima.report.gantt import Run, gantt, runs_in
 from decima.report.results import Results
@@ -29,6 +30,8 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
         FileError: the timeline is damaged or holds no run of these results.
     """
     runs = shown_runs(results, timelines.table)
+    for run in runs:
+        _check_same_jobs(results, timelines.table, run)
     return Section(
         anchor="timelines",
         heading="Timelines",
@@ -36,6 +39,25 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
         content={},
         timelines=[gantt(timelines.table, run, timelines.trace) for run in runs],
     )
+
+
+def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
+    """Refuse the timeline of another evaluation.
+
+    Raises:
+        FileError: a job has another name there.
+    """
+    names = results.sequences[run.sequence].name
+    own = table.filter(
+        pc.and_(pc.equal(table["policy"], run.policy), pc.equal(table["sequence"], run.sequence))
+    )
+    for row in own.select(["job", "name"]).group_by(["job", "name"]).aggregate([]).to_pylist():
+        known = names[row["job"]] if row["job"] < len(names) else None
+        if row["name"] != known:
+            raise FileError(
+                f"the timeline is of another evaluation: in sequence {run.sequence}, job "
+                f"{row['job']} is {row['name']!r:.60} there and {known!r:.60} in the results"
+            )
 
 
 def shown_runs(results: Results, table: pa.Table) -> list[Run]:

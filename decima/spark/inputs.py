@@ -43,6 +43,11 @@ def read_parameters(
         raise AttachError(f"policy {policy!r} is no heuristic: it takes no parameters")
     if isinstance(parameters, Mapping):
         found: Parameters = dict(parameters)
+    elif not isinstance(parameters, Path | str):
+        raise AttachError(
+            f"parameters are {parameters!r:.60}: numbers by name are needed, or a file of "
+            "`decima tune -o`"
+        )
     else:
         owner, found = read_tuned(Path(parameters))
         if owner != policy:

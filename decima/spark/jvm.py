@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from decima.spark.claims import claim, release
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError, missing
 from decima.spark.planning import Plan
@@ -82,13 +83,16 @@ class Jvm:
         """
         from py4j.protocol import Py4JJavaError
 
+        claim(self._context)
         try:
             self._control.attach()
         except Py4JJavaError as error:
+            release(self._context)
             raise AttachError(first_line(error.java_exception.getMessage())) from error
 
     def detach(self) -> None:
         """Give Spark its own objects back."""
+        release(self._context)
         self._control.detach()
 
     def wait(self, timeout_ms: int) -> SessionReport:

@@ -20,14 +20,15 @@ class DecisionLogFiles:
     """Where a decision log goes, and how much of it is kept.
 
     The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
-    the oldest goes. Each begins with the same header.
+    the oldest goes. Each begins with the same header. What an earlier session has left is put aside
+    likewise.
 
     Raises:
         AttachError: a bound makes no sense.
     """
 
     path: Path
-    """what is there is replaced"""
+    """of the newest lines"""
     max_bytes: int = 16 << 20
     """of each file"""
     files: int = 8
@@ -47,16 +48,18 @@ class Lines(RotatingFileHandler):
     """Lines in files of bounded size."""
 
     def __init__(self, to: DecisionLogFiles, header: str) -> None:
-        """Begin anew.
+        """Begin a file; one that is there is put aside.
 
         Raises:
             OSError: the file cannot be written, or its path is a link.
         """
-        open_to_append(to.path, empty=True).close()
         super().__init__(to.path, maxBytes=to.max_bytes, backupCount=to.files - 1)
         self._header = header
         self._is_over = False
-        self.write(header)
+        if to.path.stat().st_size > 0:
+            self.doRollover()
+        else:
+            self.write(header)
 
     def _open(self) -> TextIOWrapper:
         return TextIOWrapper(open_to_append(Path(self.baseFilename)), "utf-8")

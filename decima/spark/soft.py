@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from decima.spark.claims import claim, release
 from decima.spark.errors import AttachError
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, LiveEvent, SessionReport, TaskSet, job_of
@@ -61,12 +62,19 @@ class SoftControl:
         self._plans = 0
 
     def attach(self) -> None:
-        """Nothing is touched before the first plan."""
+        """Nothing is touched before the first plan.
+
+        Raises:
+            AttachError: somebody is attached already.
+        """
+        claim(self._context)
         self._is_attached = True
 
     def detach(self) -> None:
         """Give the pools their own shares back."""
         with self._lock:
+            if self._is_attached:
+                release(self._context)
             self._is_attached = False
             for name, (share, weight) in self._original.items():
                 self._set(name, share, weight)

@@ -62,6 +62,10 @@ def run_training(
     return result
 
 
+_LEVEL = 0.5
+"""points of percent; closer to the best heuristic than that says nothing on so few sequences"""
+
+
 def verdict(folder: RunFolder, best_iteration: int) -> str:
     """The best model of a run beside the heuristics, on the sequences that chose it: one line."""
     found = _validation(folder, best_iteration)
@@ -73,8 +77,14 @@ def verdict(folder: RunFolder, best_iteration: int) -> str:
         if name.startswith(ABOVE)
     }
     best = min(others, key=lambda name: others[name])
-    reached = f"{score:+.1f} % against {REFERENCE} on held-back sequences"
-    if score < min(0.0, others[best]):
+    reached = f"{score:+.1f} % against {REFERENCE} on the held-back sequences that chose it"
+    ahead = others[best] - score
+    if score < 0.0 and abs(ahead) < _LEVEL:
+        return (
+            f"{reached}; that is level with {best} at {others[best]:+.1f} %, which needs no "
+            "network: train longer, or use either"
+        )
+    if score < 0.0 and ahead > 0.0:
         return (
             f"{reached}; the best heuristic, {best}, reaches {others[best]:+.1f} %: use the model"
         )

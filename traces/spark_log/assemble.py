@@ -16,6 +16,7 @@ from traces.numbers import Int64
 from traces.spark_log.application import Application
 from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, group_jobs
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, Outcome
+from traces.spark_log.names import stand_in
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
 from traces.spark_log.summary import UNFINISHED, ImportSummary
 
@@ -215,8 +216,8 @@ class JobAssembler:
         if key.by is GroupBy.SQL:
             started = self._application.sql.get(int(key.name))
             told = description if started is None else started.description
-            return told or f"query {key.name}"
-        return description or properties.get(CALL_SITE) or f"job {key.name}"
+            return told or stand_in("query", key.name)
+        return description or properties.get(CALL_SITE) or stand_in("job", key.name)
 
 
 class _UnusableError(Exception):

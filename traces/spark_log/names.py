@@ -23,6 +23,8 @@ _RUN = re.compile(r"(?: #\d+)+$")
 _CALL_SITE = re.compile(r"\S+ at \S+:\d+$")
 _OF_ANYBODY = re.compile(r"\S+ at NativeMethodAccessorImpl\.java:0$")
 # Where pyspark calls Spark, whatever the program.
+_STAND_IN = re.compile(r"unnamed (?:job|query) \d+$")
+# As `stand_in` makes them.
 _BROADCAST = "broadcast exchange (runId "
 # What Spark itself describes the Spark job of a broadcast as; the group is a number of its own.
 
@@ -33,6 +35,11 @@ class Query(NamedTuple):
     name: str
     is_given: bool
     """by a person; else it is a place in a program, which may submit many different queries"""
+
+
+def stand_in(kind: str, number: str) -> str:
+    """What a "job" or "query" of a log is called that nobody has named."""
+    return f"unnamed {kind} {number}"
 
 
 def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -56,10 +63,11 @@ def query_of(name: str) -> Query | None:
     """The query of a job so called, whatever its run: "q5 #17" is the seventeenth of q5.
 
     Both sides come here, so a name that is too long to be shown is cut in one way only. None for
-    the call site that all of pyspark shares: it says nothing.
+    the call site that all of pyspark shares, and for the number that a job without a name is given:
+    they say nothing.
     """
     plain = _RUN.sub("", clean(name))
-    if not plain or _OF_ANYBODY.match(plain):
+    if not plain or _OF_ANYBODY.match(plain) or _STAND_IN.match(plain):
         return None
     return Query(plain, _CALL_SITE.match(plain) is None)
 
