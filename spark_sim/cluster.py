@@ -7,10 +7,13 @@ import math
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from numbers import Integral
 
 from spark_sim.errors import SimulationError
 from spark_sim.tables import MAX_CLASSES
 
+MAX_DELAY_MS = 1e9
+"""12 days; times beyond it lose their milliseconds"""
 MAX_EXECUTORS = 100_000
 
 
@@ -103,13 +106,19 @@ class Cluster:
     one task at a time, of a stage whose demands it can hold. None: every task fits everywhere"""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.protocol, Protocol):
+            raise SimulationError(f"protocol {self.protocol!r:.40} is no member of `Protocol`")
+        if isinstance(self.num_executors, bool) or not isinstance(self.num_executors, Integral):
+            raise SimulationError(f"executors are counted, got {self.num_executors!r:.40}")
         if not 1 <= self.num_executors <= MAX_EXECUTORS:
             raise SimulationError(
                 f"number of executors must lie in 1..{MAX_EXECUTORS:,}, got {self.num_executors}"
             )
         for label, delay in (("moving", self.moving_delay_ms), ("warm-up", self.warmup_delay_ms)):
-            if not (math.isfinite(delay) and delay >= 0):
-                raise SimulationError(f"{label} delay must be finite and >= 0 ms, got {delay}")
+            if not (math.isfinite(delay) and 0 <= delay <= MAX_DELAY_MS):
+                raise SimulationError(
+                    f"{label} delay must be finite, >= 0 and <= {MAX_DELAY_MS:g} ms, got {delay}"
+                )
         if self.time_limit_ms is not None and not self.time_limit_ms > 0:
             raise SimulationError(f"time limit must be positive, got {self.time_limit_ms} ms")
         if self.classes is not None:

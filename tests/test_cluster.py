@@ -28,9 +28,22 @@ from traces import Trace, to_arrays
     [
         ({"num_executors": 0}, "number of executors must lie in 1..100,000, got 0"),
         ({"num_executors": 100_001}, "number of executors must lie in 1..100,000, got 100001"),
-        ({"moving_delay_ms": -1.0}, "moving delay must be finite and >= 0 ms, got -1.0"),
-        ({"moving_delay_ms": math.nan}, "moving delay must be finite and >= 0 ms, got nan"),
-        ({"warmup_delay_ms": math.inf}, "warm-up delay must be finite and >= 0 ms, got inf"),
+        ({"moving_delay_ms": -1.0}, "moving delay must be finite, >= 0 and <= 1e+09 ms, got -1.0"),
+        (
+            {"moving_delay_ms": math.nan},
+            "moving delay must be finite, >= 0 and <= 1e+09 ms, got nan",
+        ),
+        (
+            {"warmup_delay_ms": math.inf},
+            "warm-up delay must be finite, >= 0 and <= 1e+09 ms, got inf",
+        ),
+        (
+            {"moving_delay_ms": 1e300},
+            "moving delay must be finite, >= 0 and <= 1e+09 ms, got 1e+300",
+        ),
+        ({"num_executors": 1.5}, "executors are counted, got 1.5"),
+        ({"num_executors": True}, "executors are counted, got True"),
+        ({"protocol": "session"}, "protocol 'session' is no member of `Protocol`"),
         ({"time_limit_ms": 0.0}, "time limit must be positive, got 0.0 ms"),
         ({"time_limit_ms": math.nan}, "time limit must be positive, got nan ms"),
         (

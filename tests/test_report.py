@@ -38,7 +38,7 @@ from decima.report.figures import raster
 from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack, unpack
 from decima.report.page import page
 from decima.report.section import Lines
-from decima.report.timelines import shown_runs
+from decima.report.timelines import shown_runs, timelines_section
 from decima.report.training import training_section
 from decima.training.config import TrainConfig
 from files.errors import FileError
@@ -280,6 +280,18 @@ def test_the_reference_and_the_best_of_the_others_are_drawn() -> None:
     assert shown_runs(results, two_runs().table) == [Run("a", 0), Run("b", 0)]
     with pytest.raises(FileError, match="no run of these"):
         shown_runs(results, two_runs().table.slice(0, 0))
+
+
+def test_a_timeline_of_another_evaluation_is_refused() -> None:
+    """Where a job has another name than in the results."""
+    results = results_of(results_json(), "here")
+    runs = two_runs()
+    timelines_section(results, runs)
+    table = runs.table
+    other = ["other"] * table.num_rows
+    table = table.set_column(table.column_names.index("name"), "name", pa.array(other))
+    with pytest.raises(FileError, match="of another evaluation: in sequence 0, job 0 is 'other'"):
+        timelines_section(results, runs._replace(table=table))
 
 
 def test_names_are_never_html() -> None:

@@ -367,3 +367,53 @@ def test_a_stopped_context_ends_the_scheduler() -> None:
     scheduler.detach()
     with pytest.raises(AttachError, match="stopped"):
         decima.spark.attach(spark, policy="strict_fair")
+
+
+# --- one at a time -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("modes", [("shadow", "exact"), ("shadow", "shadow"), ("exact", "shadow")])
+def test_a_session_has_one_scheduler_even_if_it_only_watches(
+    session: Any, modes: tuple[str, str]
+) -> None:
+    """A log of what Spark did by itself would be false beside another; afterwards it is free."""
+    before = spark_objects(session)
+    with (
+        decima.spark.attach(session, "strict_fair", mode=modes[0]),
+        pytest.raises(AttachError, match="attached to this SparkContext already"),
+    ):
+        decima.spark.attach(session, "fifo", mode=modes[1])
+    assert spark_objects(session) == before
+    with decima.spark.attach(session, "strict_fair", mode=modes[1]):
+        several(session, jobs=1)
+
+
+def test_the_log_of_an_earlier_session_is_put_aside(session: Any, tmp_path: Path) -> None:
+    """A driver that restarts loses nothing; each log is read as that of its own session."""
+    log = tmp_path / "day.jsonl"
+    for jobs in (3, 1):
+        with decima.spark.attach(session, "strict_fair", mode="shadow", decision_log=log):
+            several(session, jobs=jobs)
+    assert len(read_decision_log(log).jobs) == 1
+    assert len(read_decision_log(tmp_path / "day.jsonl.1").jobs) == 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"factor": "x"}, "factor must be a number, got 'x'"),
+        ({"factor": None}, "factor must be a number"),
+        ({"factor": True}, "factor must be a number"),
+        ({"factor": -5.0}, "factor must be above 0, got -5"),
+        ({"factor": 0}, "factor must be above 0"),
+        ([1, 2], "numbers by name are needed"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_one_line(
+    session: Any, parameters: Any, words: str
+) -> None:
+    """Before anything is attached."""
+    before = spark_objects(session)
+    with pytest.raises((AttachError, PolicyError), match=words):
+        decima.spark.attach(session, "tuned_srw", parameters=parameters)
+    assert spark_objects(session) == before

@@ -231,3 +231,12 @@ def test_our_own_spark_listens_to_this_machine_only(session: Any) -> None:
     loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
     assert own
     assert own <= loopback
+
+
+def test_a_number_in_place_of_a_name_is_no_query() -> None:
+    """What the importer calls a job without a name comes again by chance alone."""
+    trace = from_logs(job("shop/unnamed job 3", (2, 5.0)), job("shop/unnamed query 1", (2, 5.0)))
+    assert Priors(trace).recurring == 0
+    assert query_of("unnamed job 12") is None
+    assert query_of("query 5") == Query("query 5", True)
+    assert query_of("job 12") == Query("job 12", True)

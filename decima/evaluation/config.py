@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +15,8 @@ from traces.demands import DEMANDS
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
+_MAX_GAP_S = 1e6
+# 11 days; the times of a few hundred such jobs still have their milliseconds.
 ARRIVAL_PATTERNS = (*ARRIVALS, "recorded", "decima-sim")
 """arrival patterns by name; anything else is the path of a CSV file (`arrival_ms,job`)"""
 
@@ -61,11 +62,16 @@ class EvaluationConfig:
     def __post_init__(self) -> None:
         if not self.policies:
             raise ConfigError("no policy to evaluate")
+        if isinstance(self.policies, str):
+            raise ConfigError(f"policies are a tuple of names, not {self.policies!r:.60}")
         for label in ("jobs", "sequences"):
             if not 1 <= getattr(self, label) <= 1_000_000:
                 raise ConfigError(f"{label} must lie in 1..1,000,000, got {getattr(self, label)}")
-        if not (math.isfinite(self.interarrival_s) and self.interarrival_s > 0):
-            raise ConfigError(f"interarrival must be positive, got {self.interarrival_s} s")
+        if not 0 < self.interarrival_s <= _MAX_GAP_S:
+            raise ConfigError(
+                f"interarrival must be above 0 and at most {_MAX_GAP_S:g} s, got "
+                f"{self.interarrival_s} s"
+            )
         if self.seed < 0:
             raise ConfigError(f"seed must not be negative, got {self.seed}")
         twice = [name for name in self.policies if self.policies.count(name) > 1]

@@ -201,6 +201,8 @@ def play(simulator: Simulator, policy: Policy) -> float:
         began = time.process_time()
         action = policy.decide(simulator.observation())
         spent_s += time.process_time() - began
+        if not isinstance(action, tuple):
+            raise TypeError(f"policy {policy.name!r}: decide gave {action!r:.60}, not an Action")
         try:
             simulator.step(action)
         except IllegalActionError as error:
