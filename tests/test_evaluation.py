@@ -18,6 +18,8 @@ from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.statistics import difference_percent, mean_of
+from decima.evaluation.timeline import timeline_table
+from decima.report.results import results_of
 from spark_sim import Action, IllegalActionError, Observation
 from tests.commands import Command, refused, small_config
 
@@ -338,6 +340,14 @@ def test_side_by_side_a_sequence_goes_as_it_would_alone(
         assert one.metrics.decisions == other.metrics.decisions
 
 
+def test_where_jobs_hardly_meet_it_is_said(run: Command) -> None:
+    """An engineer who leaves out --executors and --interarrival would compare nothing."""
+    few = ("--policies", "fifo", "--jobs", "3", "--sequences", "1")
+    quiet, busy = run(*few, "--interarrival", "1000"), run(*few, "--executors", "2", "--batch")
+    assert "jobs hardly meet" in quiet.output
+    assert "jobs hardly meet" not in busy.output
+
+
 # --- policies of one's own -----------------------------------------------------------------------
 
 
@@ -361,6 +371,49 @@ def test_any_object_that_decides_is_a_policy(trace_file: Path) -> None:
     assert run.policy == "my-greedy"
     assert run.metrics.unfinished == 0
     assert run.policy_cpu_s >= 0
+
+
+class Polite(Greedy):
+    """A limit that is always right, from nothing but the cluster."""
+
+    name = "polite"
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def decide(self, observation: Observation) -> Action:
+        stage = int(observation.open_stages()[0])
+        return Action(stage, int(max(observation.legal_limits(stage))))
+
+
+def test_policies_of_ones_own_stand_in_the_report(trace_file: Path) -> None:
+    """Paired with the others on the same sequences, in the JSON, and in the timeline."""
+    settings = small_config(trace_file, policies=("strict_fair", "fifo"), sequences=3)
+    told: list[tuple[int, int]] = []
+    report = evaluate(
+        settings, own=(Polite,), timelines=(0,), progress=lambda *one: told.append(one)
+    )
+    assert list(report.policies) == ["strict_fair", "fifo", "polite"]
+    assert told[-1] == (9, 9)
+    workload = Workload.load(settings.trace)
+    alone = [simulate(workload, settings, Polite(), k).metrics.avg_jct_s for k in range(3)]
+    assert report.policies["polite"].avg_jct_s.tolist() == alone
+    expected = difference_percent(np.array(alone), report.reference.avg_jct_s)
+    assert report.difference("polite") == expected
+    results = results_of(report.to_json(), "here")
+    assert list(results.policies) == ["strict_fair", "fifo", "polite"]
+    assert "polite" in timeline_table(report)["policy"].to_pylist()
+    with pytest.raises(ConfigError, match="'polite' is there already"):
+        evaluate(settings, own=(Polite, Polite))
+
+
+def test_an_answer_that_is_no_action_names_the_policy(trace_file: Path) -> None:
+    """As where a `return` was forgotten."""
+    settings = small_config(trace_file)
+    policy = Greedy(1)
+    policy.decide = lambda _: None  # type: ignore[method-assign,assignment,return-value]
+    with pytest.raises(TypeError, match="policy 'my-greedy': decide gave None, not an Action"):
+        simulate(Workload.load(settings.trace), settings, policy, 0)
 
 
 def test_an_illegal_action_names_the_policy_and_the_rule(trace_file: Path) -> None:
@@ -447,6 +500,10 @@ def test_a_bad_result_leaves_the_old_file_alone(run: Command, tmp_path: Path) ->
 
 def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
     """The same rules without the command line."""
+    with pytest.raises(ConfigError, match="policies are a tuple of names, not 'fifo'"):
+        small_config(trace_file, policies="fifo")
+    with pytest.raises(ConfigError, match=r"interarrival must be above 0 and at most 1e\+06 s"):
+        small_config(trace_file, interarrival_s=1e17)
     with pytest.raises(ConfigError, match="parameters for 'fastest', which is not among"):
         small_config(trace_file, parameters={"fastest": {"alpha": 1.0}})
 

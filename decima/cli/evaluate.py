@@ -15,6 +15,7 @@ from decima.cli.options import (
     TUNED,
     build_config,
     check_folder,
+    note_of_load,
     parse_names,
     read_all_tuned,
     workload_options,
@@ -83,6 +84,9 @@ def evaluate(
             progress=show,
         )
     _print(report)
+    note = note_of_load(config, report.trace)
+    if note is not None:
+        stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())
     if timeline is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import numpy as np
 from click.core import ParameterSource
 
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
@@ -16,8 +17,11 @@ from decima.evaluation.config import ConfigError
 from decima.tuning import read_tuned
 from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
+from traces import Trace
+from traces.arrivals import ARRIVALS
 from traces.demands import DEMANDS
 from traces.estimates import KINDS
+from traces.numbers import MS_PER_S
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DEFAULT = EvaluationConfig()
+_LITTLE_LOAD = 0.2
 
 _TRACE = (
     click.option("--trace", default=_DEFAULT.trace, show_default=True, help="Name or file."),
@@ -163,6 +168,21 @@ def _is_given(name: str) -> bool:
     """Whether a parameter of the current command was said, and is not its default."""
     source = click.get_current_context().get_parameter_source(name)
     return source not in (None, ParameterSource.DEFAULT)
+
+
+def note_of_load(config: EvaluationConfig, trace: Trace) -> str | None:
+    """A warning where jobs that arrive one by one hardly meet, so that no policy matters."""
+    if config.arrivals not in ARRIVALS:
+        return None
+    work_s = float(np.mean([job.work_ms for job in trace.jobs])) / MS_PER_S
+    load = work_s / (config.interarrival_s * config.executors)
+    if load >= _LITTLE_LOAD:
+        return None
+    return (
+        f"note: {config.executors} executors would be {100 * load:.1f} % busy with these jobs at a "
+        f"mean gap of {config.interarrival_s:g} s: jobs hardly meet, so policies hardly differ. "
+        "--executors and --interarrival are yours to give."
+    )
 
 
 def build_config(

@@ -10,10 +10,11 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
-from decima.cli.options import build_config, check_folder, workload_options
+from decima.cli.options import build_config, check_folder, note_of_load, workload_options
 from decima.policies import HEURISTICS
 from decima.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.tuning import tune as search
+from traces import load_trace
 
 _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 
@@ -60,6 +61,9 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
         soft_wrap=True,
     )
     stdout().print(_verdict(tuned), soft_wrap=True)
+    note = note_of_load(config, load_trace(config.trace))
+    if note is not None:
+        stdout().print(note, soft_wrap=True, markup=False)
 
 
 def _verdict(tuned: Tuned) -> str:

@@ -100,7 +100,7 @@ class Report:
         return {
             "format": FORMAT,
             "version": VERSION,
-            "config": self.config.to_json(),
+            "config": {**self.config.to_json(), "policies": list(self.policies)},
             "sequences": [self._sequence_json(run) for run in self.reference.runs],
             "policies": {name: self._policy_json(name) for name in self.policies},
         }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -99,14 +100,17 @@ EvaluationProgress = Callable[[int, int], None]
 def evaluate(
     config: EvaluationConfig,
     *,
+    own: Sequence[Callable[[], Policy]] = (),
     crew: Crew = HERE,
     timelines: Collection[int] = (),
     progress: EvaluationProgress | None = None,
 ) -> Report:
-    """Run every policy of `config` on the same sequences.
+    """Run every policy of `config`, and those of one's own, on the same sequences.
 
     Args:
         config: what to compare on what.
+        own: each makes a policy that is in no registry, such as its class, anew for each sequence;
+            they play in this process and come last in the report.
         crew: who runs them; the result does not depend on it (CPU times aside).
         timelines: numbers of the sequences of which the record of every task is kept.
         progress: told before the first run and after each.
@@ -114,7 +118,8 @@ def evaluate(
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
     """
-    total = config.sequences * len(config.policies)
+    names = [*config.policies, *_own_names(config, own)]
+    total = config.sequences * len(names)
     found: dict[tuple[str, int], PolicyRun] = {}
     workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any task starts
@@ -128,11 +133,27 @@ def evaluate(
             found[run.policy, run.sequence] = run
             if progress is not None:
                 progress(len(found), total)
+    for make, number in product(own, range(config.sequences)):
+        run = simulate(workload, config, make(), number, timeline=number in timelines)
+        found[run.policy, number] = run
+        if progress is not None:
+            progress(len(found), total)
     reports = {
         name: PolicyReport.of([found[name, number] for number in range(config.sequences)])
-        for name in config.policies
+        for name in names
     }
     return Report(config, workload.trace, reports)
+
+
+def _own_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
+    """Of the policies of one's own, which nobody else may have."""
+    names = [make().name for make in own]
+    taken = set(config.policies)
+    for name in names:
+        if name in taken:
+            raise ConfigError(f"policy {name!r:.60} is there already: give yours another name")
+        taken.add(name)
+    return names
 
 
 def simulate(
