@@ -8,7 +8,7 @@ from decima.closed_loop import MOSTLY
 from decima.replay import ReplayReport
 from decima.replay.report import TARGET_PERCENT
 from decima.replay.spark_order import ORDERS
-from decima.whatif.advice import best_policy
+from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.load import known_share, recorded_slots, unfinished, waiting_share
 from decima.whatif.study import WhatIf
 from spark_sim import Protocol
@@ -22,7 +22,8 @@ def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     """What speaks against the findings on this recording."""
     yield from _of_the_replay(found, check)
     yield from _of_the_recording(found)
-    yield from _of_the_policy(found)
+    if can_be_trusted(check):
+        yield from _of_the_policy(found)
     yield from _of_the_settings(found)
 
 
