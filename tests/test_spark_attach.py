@@ -350,25 +350,6 @@ def test_other_versions_are_refused(session: Any, monkeypatch: pytest.MonkeyPatc
             check_session(session)
 
 
-def test_a_stopped_context_ends_the_scheduler() -> None:
-    """`stop` returns while we are attached, and the scheduler's thread ends. Runs last."""
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
-    scheduler = decima.spark.attach(spark, policy="strict_fair")
-    several(spark, jobs=1)
-    began = time.monotonic()
-    spark.stop()
-    assert time.monotonic() - began < 15
-    scheduler._thread.join(timeout=5)
-    assert not scheduler._thread.is_alive()
-    assert not scheduler.status().is_attached
-    scheduler.detach()
-    with pytest.raises(AttachError, match="stopped"):
-        decima.spark.attach(spark, policy="strict_fair")
-
-
 # --- one at a time -------------------------------------------------------------------------------
 
 
@@ -417,3 +398,22 @@ def test_parameters_that_make_no_sense_are_one_line(
     with pytest.raises((AttachError, PolicyError), match=words):
         decima.spark.attach(session, "tuned_srw", parameters=parameters)
     assert spark_objects(session) == before
+
+
+def test_a_stopped_context_ends_the_scheduler() -> None:
+    """`stop` returns while we are attached, and the scheduler's thread ends. Runs last."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    scheduler = decima.spark.attach(spark, policy="strict_fair")
+    several(spark, jobs=1)
+    began = time.monotonic()
+    spark.stop()
+    assert time.monotonic() - began < 15
+    scheduler._thread.join(timeout=5)
+    assert not scheduler._thread.is_alive()
+    assert not scheduler.status().is_attached
+    scheduler.detach()
+    with pytest.raises(AttachError, match="stopped"):
+        decima.spark.attach(spark, policy="strict_fair")
