@@ -277,8 +277,8 @@ class Trace:
             TraceError: no job has that name.
         """
         if name not in self.index_of:
-            near = ", ".join(list(self.index_of)[:3])
-            raise TraceError(f"trace {self.name!r} has no job {name!r:.200} (it has {near}, ...)")
+            near = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
+            raise TraceError(f"trace {self.name!r} has no job {name!r:.200} (it has {near})")
         return self.jobs[self.index_of[name]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ def explain(
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")
+    if time_s is not None and not math.isfinite(time_s):
+        raise ConfigError(f"--time {time_s} is no moment")
     config = build_config(options, (model,))
     _check_model(model)
     check_folder(json_path)

@@ -64,8 +64,13 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
     rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
     for facts, jobs, slots, policy in rows:
         version = facts["spark_version"] or "of unknown version"
-        yield f"{facts['name']}: {jobs:,} jobs, {slots:,} slots, Spark {version}, under {policy}"
+        numbers = f"{_counted(jobs, 'job')}, {_counted(slots, 'slot')}"
+        yield f"{facts['name']}: {numbers}, Spark {version}, under {policy}"
     yield from report.recording.summary.left_out()
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def verdict(report: ReplayReport) -> str:
