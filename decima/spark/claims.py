@@ -7,27 +7,34 @@ from __future__ import annotations
 
 import threading
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from decima.spark.errors import AttachError
 
 _LOCK = threading.Lock()
-_CLAIMED: WeakSet[Any] = WeakSet()
+_CLAIMED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 
 
-def claim(context: Any) -> None:
-    """Take a SparkContext for a scheduler.
+class Claim:
+    """What one scheduler has on a SparkContext, or has not."""
 
-    Raises:
-        AttachError: another has it.
-    """
-    with _LOCK:
-        if context in _CLAIMED:
-            raise AttachError("a scheduler is attached to this SparkContext already")
-        _CLAIMED.add(context)
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        # Not itself, which would keep the context alive.
+        self._token = object()
 
+    def take(self) -> None:
+        """Have it.
 
-def release(context: Any) -> None:
-    """Leave it to the next."""
-    with _LOCK:
-        _CLAIMED.discard(context)
+        Raises:
+            AttachError: another has.
+        """
+        with _LOCK:
+            if _CLAIMED.setdefault(self._context, self._token) is not self._token:
+                raise AttachError("a scheduler is attached to this SparkContext already")
+
+    def release(self) -> None:
+        """Leave it to the next; whoever has it not releases nothing."""
+        with _LOCK:
+            if _CLAIMED.get(self._context) is self._token:
+                del _CLAIMED[self._context]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from decima.spark.claims import claim, release
+from decima.spark.claims import Claim
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError, missing
 from decima.spark.planning import Plan
@@ -61,6 +61,7 @@ class Jvm:
         from py4j.protocol import Py4JJavaError
 
         self._context = context
+        self._claim = Claim(context)
         jvm = context._jvm
         kind = java_class(context, "exact", "decima.spark.Control")
         arguments = context._gateway.new_array(jvm.java.lang.Object, 5)
@@ -83,16 +84,16 @@ class Jvm:
         """
         from py4j.protocol import Py4JJavaError
 
-        claim(self._context)
+        self._claim.take()
         try:
             self._control.attach()
         except Py4JJavaError as error:
-            release(self._context)
+            self._claim.release()
             raise AttachError(first_line(error.java_exception.getMessage())) from error
 
     def detach(self) -> None:
         """Give Spark its own objects back."""
-        release(self._context)
+        self._claim.release()
         self._control.detach()
 
     def wait(self, timeout_ms: int) -> SessionReport:

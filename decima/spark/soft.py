@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from decima.spark.claims import claim, release
+from decima.spark.claims import Claim
 from decima.spark.errors import AttachError
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, LiveEvent, SessionReport, TaskSet, job_of
@@ -45,6 +45,7 @@ class SoftControl:
                 f"mode 'soft' needs spark.scheduler.mode=FAIR and a pool for each job, not {mode}"
             )
         self._context = context
+        self._claim = Claim(context)
         self._scala = context._jsc.sc()
         self._scheduler = self._scala.taskScheduler()
         kind = context._jvm.java.lang.Class.forName("org.apache.spark.scheduler.Pool")
@@ -67,14 +68,13 @@ class SoftControl:
         Raises:
             AttachError: somebody is attached already.
         """
-        claim(self._context)
+        self._claim.take()
         self._is_attached = True
 
     def detach(self) -> None:
         """Give the pools their own shares back."""
         with self._lock:
-            if self._is_attached:
-                release(self._context)
+            self._claim.release()
             self._is_attached = False
             for name, (share, weight) in self._original.items():
                 self._set(name, share, weight)
