@@ -77,18 +77,17 @@ def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> No
         raise error(f"{path}: cannot write: {reason(fault)}") from fault
 
 
-def open_to_append(path: Path, *, empty: bool = False) -> BinaryIO:
+def open_to_append(path: Path) -> BinaryIO:
     """A file to add many records to, made where there is none; for a record now and then `append`.
 
     Args:
         path: where it is.
-        empty: drop what it holds.
 
     Raises:
         OSError: it cannot be written, or `path` is a link.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(os.open(path, flags | (os.O_TRUNC if empty else 0), 0o666), "ab")
+    return open(os.open(path, flags, 0o666), "ab")
 
 
 def _made(partial: Path, path: Path) -> BinaryIO:

@@ -151,7 +151,7 @@ class HarmonyLearner:
 
     @cached_property
     def _teacher(self) -> Teacher:
-        """What looks one job ahead with a table fitted to samples, or behind it to the end."""
+        """Who is imitated: the lookahead, by a table fitted to samples, or its branches."""
         config = self._config
         samples = draw_samples(config.cluster, config.samples, config.seed)
         lookahead = Lookahead(fit_pairs(config.cluster, samples))

@@ -226,20 +226,3 @@ def test_trainings_that_differ_widen_the_interval() -> None:
     found = mean_of(values)
     assert found.mean == 2.0
     assert found.high - found.low > 1.0
-
-
-@pytest.mark.parametrize("option", [("--load", "0.9"), ("--set", "nonsense=9"), ("--seed", "1")])
-def test_a_resumed_run_keeps_its_settings(tmp_path: Path, option: tuple[str, str]) -> None:
-    """Nothing is passed over in silence."""
-    result = deeprm("train", "--out", str(tmp_path / "run"), "--resume", *option)
-    assert result.exit_code == 2
-    assert f"--resume keeps the run's settings: no {option[0]} beside it" in result.output
-
-
-@pytest.mark.parametrize("path", ["missing/state.png", "state.foo"])
-def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path, path: str) -> None:
-    """Before anything is drawn."""
-    result = deeprm("show", "-o", str(tmp_path / path))
-    assert result.exit_code == 2
-    assert path in result.output.replace("\n", "")
-    assert not (tmp_path / path).exists()

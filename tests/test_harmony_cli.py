@@ -212,20 +212,3 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_command_knows_every_figure() -> None:
     """It names them itself, as to load them takes a second."""
     assert set(FIGURES) == set(DRAWN) == set(cli.FIGURES)
-
-
-@pytest.mark.parametrize("option", [("--servers", "30"), ("--set", "nonsense=9"), ("--seed", "1")])
-def test_a_resumed_run_keeps_its_settings(tmp_path: Path, option: tuple[str, str]) -> None:
-    """Nothing is passed over in silence."""
-    result = harmony("train", "--out", str(tmp_path / "run"), "--resume", *option)
-    assert result.exit_code == 2
-    assert f"--resume keeps the run's settings: no {option[0]} beside it" in result.output
-
-
-@pytest.mark.parametrize("path", ["missing/state.png", "state.foo"])
-def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path, path: str) -> None:
-    """Before anything is drawn."""
-    result = harmony("show", "-o", str(tmp_path / path))
-    assert result.exit_code == 2
-    assert path in result.output.replace("\n", "")
-    assert not (tmp_path / path).exists()

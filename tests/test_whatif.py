@@ -35,7 +35,7 @@ from tests.stories import job, stage
 from traces import Job, Trace
 from traces.arrivals import Arrivals
 from traces.spark_log import ImportSummary
-from traces.spark_log.summary import UNFINISHED
+from traces.spark_log.assemble import UNFINISHED
 
 FAST = WhatIfSettings(4, draws=3, sequences=8, training=2)
 
@@ -216,20 +216,25 @@ def test_jobs_that_had_not_ended_are_a_caveat(contended: WhatIf) -> None:
     assert list(cut.left_out()) == [f"Left out, {UNFINISHED}: 3 jobs.", "Left out, failed: 1 job."]
 
 
-def test_jobs_of_two_applications_have_no_scheduler(contended: WhatIf) -> None:
-    """No attached driver orders those of another: the advice says what to do instead."""
+@pytest.mark.parametrize("at_once", [True, False])
+def test_jobs_of_applications_that_ran_at_once_have_no_scheduler(
+    contended: WhatIf, at_once: bool
+) -> None:
+    """No attached driver orders those of another; nightly runs of one are another matter."""
     trace = contended.recording.trace
     application = dict(trace.metadata["applications"][0])
+    half = len(trace.jobs) // 2
     recorded = {
-        name: {**facts, "application": number % 2}
+        name: {**facts, "application": number % 2 if at_once else number // half}
         for number, (name, facts) in enumerate(trace.metadata["recorded"].items())
     }
     metadata = {**trace.metadata, "recorded": recorded, "applications": [application] * 2}
     both = replace(contended.recording, trace=replace(trace, metadata=metadata))
     found = replace(contended, recording=both)
     words = " ".join(findings(found, exact(found)))
-    assert "How: these jobs came from 2 applications" in words
-    assert "attach(" not in words
+    assert ("How: these jobs came from 2 applications" in words) == at_once
+    assert ("attach(" in words) != at_once
+    assert any("which they did not" in line for line in caveats(found, exact(found))) == at_once
 
 
 def test_parameters_that_are_worse_on_other_sequences_are_not_kept(

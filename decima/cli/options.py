@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import numpy as np
 from click.core import ParameterSource
 
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.config import ConfigError
+from decima.evaluation.settings_file import mean_work_s
 from decima.tuning import read_tuned
 from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
@@ -21,7 +21,6 @@ from traces import Trace
 from traces.arrivals import ARRIVALS
 from traces.demands import DEMANDS
 from traces.estimates import KINDS
-from traces.numbers import MS_PER_S
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
 
@@ -165,17 +164,16 @@ def added(command: F, *options: Callable[[F], F]) -> F:
 
 
 def _is_given(name: str) -> bool:
-    """Whether a parameter of the current command was said, and is not its default."""
+    """Whether a parameter of the current command was said."""
     source = click.get_current_context().get_parameter_source(name)
     return source not in (None, ParameterSource.DEFAULT)
 
 
 def note_of_load(config: EvaluationConfig, trace: Trace) -> str | None:
     """A warning where jobs that arrive one by one hardly meet, so that no policy matters."""
-    if config.arrivals not in ARRIVALS:
+    if config.arrivals not in ARRIVALS or config.arrivals == "batch":
         return None
-    work_s = float(np.mean([job.work_ms for job in trace.jobs])) / MS_PER_S
-    load = work_s / (config.interarrival_s * config.executors)
+    load = mean_work_s(trace) / (config.interarrival_s * config.executors)
     if load >= _LITTLE_LOAD:
         return None
     return (

@@ -45,6 +45,9 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     """
     config = build_config(options, (policy,))
     check_folder(output)
+    note = note_of_load(config, load_trace(config.trace))
+    if note is not None:  # before the search, which would be for nothing
+        stdout().print(note, soft_wrap=True, markup=False)
     announce_compilation()
     with open_crew(where, "decima tune") as crew, progress_bar("trials") as (bar, task):
 
@@ -61,9 +64,6 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
         soft_wrap=True,
     )
     stdout().print(_verdict(tuned), soft_wrap=True)
-    note = note_of_load(config, load_trace(config.trace))
-    if note is not None:
-        stdout().print(note, soft_wrap=True, markup=False)
 
 
 def _verdict(tuned: Tuned) -> str:

@@ -27,7 +27,7 @@ from typing import Any
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from files.reading import read_toml
 from files.settings import build
-from traces import load_trace
+from traces import Trace, load_trace
 from traces.numbers import MS_PER_S
 
 _NOT_HERE = ("policies", "parameters", "sequences", "seed")
@@ -87,9 +87,13 @@ def gap_at(trace: str, executors: int, load: float) -> float:
     return _mean_work_s(trace) / (executors * load)
 
 
+def mean_work_s(trace: Trace) -> float:
+    """Of a job: tasks x mean duration, in executor-seconds."""
+    return sum(one.num_tasks * one.mean_ms for job in trace.jobs for one in job.stages) / (
+        MS_PER_S * len(trace.jobs)
+    )
+
+
 @lru_cache
 def _mean_work_s(trace: str) -> float:
-    jobs = load_trace(trace).jobs
-    return sum(one.num_tasks * one.mean_ms for job in jobs for one in job.stages) / (
-        MS_PER_S * len(jobs)
-    )
+    return mean_work_s(load_trace(trace))

@@ -199,8 +199,8 @@ class _StageTimes:
             after_ms = max(0.0, end_ms - float(self._last_ms[rows[k]].max()))
             spark_jobs = self._spark_jobs(job)
             first = self._application.jobs[min(spark_jobs)]
-            before = _split(job, wait_ms, after_ms, spark_jobs)
-            found.append(replace(before, pool=first.start.properties.get(POOL)))
+            pool = first.start.properties.get(POOL)
+            found.append(_split(job, wait_ms, after_ms, spark_jobs, pool))
         return found
 
     def _check(self, jobs: Sequence[Job]) -> None:
@@ -267,12 +267,14 @@ def _numbers(job: Job) -> list[int]:
     return [int(stage.name.removeprefix(_STAGE)) for stage in job.stages]
 
 
-def _split(job: Job, wait_ms: Float64, after_ms: float, spark_job: tuple[int, ...]) -> DriverRecord:
+def _split(
+    job: Job, wait_ms: Float64, after_ms: float, spark_job: tuple[int, ...], pool: str | None
+) -> DriverRecord:
     """Take what all first stages wait for out of their waits."""
     roots = [index for index, stage in enumerate(job.stages) if not stage.parents]
     before_ms = float(wait_ms[roots].min())
     wait_ms[roots] -= before_ms
-    return DriverRecord(before_ms, tuple(wait_ms.tolist()), after_ms, spark_job)
+    return DriverRecord(before_ms, tuple(wait_ms.tolist()), after_ms, spark_job, pool)
 
 
 def _full_time(

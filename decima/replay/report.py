@@ -12,6 +12,10 @@ from decima.replay.check import GROUPS, Fidelity, ReplayReport
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
+TRUSTED_PERCENT = TARGET_PERCENT["overlapping"]
+"""up to this median error and bias the simulator can be relied on"""
+USELESS_PERCENT = 2 * TRUSTED_PERCENT
+"""above it the simulator misses something that matters"""
 _NAME_WIDTH = 40
 
 
@@ -86,17 +90,16 @@ def verdict(report: ReplayReport) -> str:
         f"Simulated durations are typically {found.median_error_percent:.1f} % off the recorded "
         f"ones, {found.bias_percent:+.1f} % on average"
     )
-    bound = TARGET_PERCENT["overlapping"]
-    if not found.above(bound):
+    if not found.above(TRUSTED_PERCENT):
         return f"{words}: what the simulator says about these jobs can be relied on."
-    if not found.above(2 * bound):
+    if not found.above(USELESS_PERCENT):
         return (
-            f"{words}. {_too_large(found, bound)}: take smaller differences between policies for "
-            "nothing."
+            f"{words}. {_too_large(found, TRUSTED_PERCENT)}: take smaller differences between "
+            "policies for nothing."
         )
     return (
-        f"{words}. {_too_large(found, 2 * bound)}: the simulator misses something that matters "
-        "here. Look at the worst jobs, and try --policy or --group-by."
+        f"{words}. {_too_large(found, USELESS_PERCENT)}: the simulator misses something that "
+        "matters here. Look at the worst jobs, and try --policy or --group-by."
     )
 
 

@@ -67,6 +67,13 @@ def runs_in(table: pa.Table) -> list[Run]:
     return sorted(Run(str(row["policy"]), int(row["sequence"])) for row in rows)
 
 
+def tasks_of(table: pa.Table, run: Run) -> pa.Table:
+    """The rows of one run."""
+    return table.filter(
+        pc.and_(pc.equal(table["policy"], run.policy), pc.equal(table["sequence"], run.sequence))
+    )
+
+
 def gantt(
     table: pa.Table, run: Run, trace: Trace | None, most_tasks: int = MOST_TASKS
 ) -> dict[str, Any]:
@@ -81,9 +88,7 @@ def gantt(
     Raises:
         FileError: times that run backwards or tasks that overlap on an executor.
     """
-    own = table.filter(
-        pc.and_(pc.equal(table["policy"], run.policy), pc.equal(table["sequence"], run.sequence))
-    )
+    own = tasks_of(table, run)
     tasks, stages, names = _read(own)
     total = len(tasks.start_ms)
     if total > most_tasks:

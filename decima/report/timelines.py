@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from decima.report.gantt import Run, gantt, runs_in
+from decima.report.gantt import Run, gantt, runs_in, tasks_of
 from decima.report.results import Results
 from decima.report.section import Section
 from files.errors import FileError
@@ -48,10 +47,8 @@ def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
         FileError: a job has another name there.
     """
     names = results.sequences[run.sequence].name
-    own = table.filter(
-        pc.and_(pc.equal(table["policy"], run.policy), pc.equal(table["sequence"], run.sequence))
-    )
-    for row in own.select(["job", "name"]).group_by(["job", "name"]).aggregate([]).to_pylist():
+    pairs = tasks_of(table, run).group_by(["job", "name"]).aggregate([])
+    for row in pairs.to_pylist():
         known = names[row["job"]] if row["job"] < len(names) else None
         if row["name"] != known:
             raise FileError(

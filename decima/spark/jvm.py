@@ -93,8 +93,10 @@ class Jvm:
 
     def detach(self) -> None:
         """Give Spark its own objects back."""
-        self._claim.release()
-        self._control.detach()
+        try:
+            self._control.detach()
+        finally:
+            self._claim.release()
 
     def wait(self, timeout_ms: int) -> SessionReport:
         """News, or the state of things after `timeout_ms`."""

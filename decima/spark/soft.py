@@ -74,11 +74,11 @@ class SoftControl:
     def detach(self) -> None:
         """Give the pools their own shares back."""
         with self._lock:
-            self._claim.release()
             self._is_attached = False
             for name, (share, weight) in self._original.items():
                 self._set(name, share, weight)
             self._original.clear()
+        self._claim.release()
 
     def wait(self, timeout_ms: int) -> SessionReport:
         """The state of things after a short while."""

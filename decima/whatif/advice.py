@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from decima.evaluation.statistics import Estimate, difference_percent
 from decima.replay import ReplayReport
-from decima.replay.report import TARGET_PERCENT
+from decima.replay.report import USELESS_PERCENT
 from decima.replay.spark_order import ORDERS
-from decima.whatif.load import by_length, offered_load
+from decima.whatif.load import are_pooled, by_length, offered_load
 from decima.whatif.report import percent, seconds, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
 
 LITTLE_WAITING = 0.05
 """share of the average JCT; below it there is nothing to gain from scheduling"""
-_USELESS_ERROR_PERCENT = 2 * TARGET_PERCENT["overlapping"]
 _TAIL_PRICE_PERCENT = 5.0
 _WORTH_A_CHANGE = 0.02
 _PILED_UP = 2.0
@@ -51,16 +50,18 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
 def can_be_trusted(check: ReplayReport) -> bool:
     """Whether the simulator repeats the recording well enough to recommend a policy by it."""
     fidelity = check.fidelity("all")
-    return fidelity is not None and not fidelity.above(_USELESS_ERROR_PERCENT)
+    return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
 
 def _distrust_words(check: ReplayReport) -> str:
     fidelity = check.fidelity("all")
-    off = "" if fidelity is None else f" ({fidelity.median_error_percent:.0f} % off in the median, "
-    bias = "" if fidelity is None else f"{fidelity.bias_percent:+.0f} % on average)"
+    off = ""
+    if fidelity is not None:
+        median, bias = fidelity.median_error_percent, fidelity.bias_percent
+        off = f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
     return (
-        f"No policy is recommended: the simulator does not repeat this recording{off}{bias}, so "
-        "what it says of other policies may be as wrong. `decima replay` names the jobs."
+        f"No policy is recommended: the simulator does not repeat this recording{off}, so what it "
+        "says of other policies may be as wrong. `decima replay` names the jobs."
     )
 
 
@@ -171,7 +172,7 @@ def _how_words(found: WhatIf, best: str) -> str:
             f"How: between applications no setting of Spark gives {best}; it needs a cluster "
             "manager that enforces it."
         )
-    if len(found.recording.slots) > 1:
+    if are_pooled(found.recording):
         return (
             f"How: these jobs came from {len(found.recording.slots)} applications, and a scheduler "
             "orders the jobs of one. Run them in one session (as by Spark Connect or a Thrift "

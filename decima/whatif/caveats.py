@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from decima.closed_loop import MOSTLY
 from decima.replay import ReplayReport
-from decima.replay.report import TARGET_PERCENT
+from decima.replay.report import TRUSTED_PERCENT
 from decima.replay.spark_order import ORDERS
 from decima.whatif.advice import best_policy, can_be_trusted
-from decima.whatif.load import known_share, recorded_slots, unfinished, waiting_share
+from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
 from decima.whatif.study import WhatIf
 from spark_sim import Protocol
 
 FEW_JOBS = 50
 _P95_JOBS = 20
-_TRUSTED_ERROR_PERCENT = TARGET_PERCENT["overlapping"]
 
 
 def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
@@ -29,7 +28,7 @@ def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
 
 def _of_the_replay(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     fidelity = check.fidelity("all")
-    if fidelity is not None and fidelity.above(_TRUSTED_ERROR_PERCENT):
+    if fidelity is not None and fidelity.above(TRUSTED_PERCENT):
         yield (
             f"The replay itself is {fidelity.median_error_percent:.0f} % off the recorded "
             f"durations (median), {fidelity.bias_percent:+.0f} % on average: differences of that "
@@ -79,7 +78,7 @@ def _of_the_policy(found: WhatIf) -> Iterator[str]:
 
 def _of_the_settings(found: WhatIf) -> Iterator[str]:
     recording, settings = found.recording, found.settings
-    if max(found.sizes) > max(recording.slots) and max(found.sizes) > recorded_slots(recording):
+    if max(found.sizes) > recorded_slots(recording):
         yield (
             "On more slots than recorded, tasks take as long as recorded: a log shows neither what "
             "sharing memory, disk and network costs nor smaller tasks."
@@ -87,7 +86,7 @@ def _of_the_settings(found: WhatIf) -> Iterator[str]:
     if settings.protocol == Protocol.SESSION.label and len(recording.slots) > 1:
         yield (
             f"{len(recording.slots)} applications are treated as one session that shares all "
-            "slots, which they did not."
+            + ("slots, which they did not." if are_pooled(recording) else "slots.")
         )
 
 

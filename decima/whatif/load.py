@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,8 +11,8 @@ from decima.closed_loop import followers_share
 from decima.replay import Recording
 from decima.replay.check import recorded_policy
 from traces.numbers import MS_PER_S, Float64
+from traces.spark_log.assemble import UNFINISHED
 from traces.spark_log.names import query_in
-from traces.spark_log.summary import UNFINISHED
 
 
 def recorded_slots(recording: Recording) -> int:
@@ -23,6 +25,16 @@ def recorded_slots(recording: Recording) -> int:
         changes.append((float(recording.end_ms[rows].max()), -slots))
     changes.sort()
     return max(1, int(np.cumsum([change for _, change in changes]).max()))
+
+
+def are_pooled(recording: Recording) -> bool:
+    """Whether applications ran at the same time, each on slots that are one session's here."""
+    spans = []
+    for position in range(len(recording.slots)):
+        rows = recording.application == position
+        spans.append((recording.arrival_ms[rows].min(), recording.end_ms[rows].max()))
+    spans.sort()
+    return any(begin < end for (_, end), (begin, _) in pairwise(spans))
 
 
 def recorded_reference(recording: Recording) -> str:

@@ -210,11 +210,15 @@ class _Study:
         A few sequences may leave out the one job that matters.
         """
         asked = {
-            (size, name): [HEURISTICS[name].defaults, own] for (size, name), own in found.items()
+            (size, name): [HEURISTICS[name].defaults, own]
+            for (size, name), own in found.items()
+            if own != HEURISTICS[name].defaults
         }
+        for size, name in found.keys() - asked.keys():
+            self._progress(_words(name, size), 2 * self._settings.held_back)
         scored = self._scores(asked, _FIRST_HELD_BACK, self._settings.held_back)
         return {
-            cell: own if scored[cell][1] < scored[cell][0] else HEURISTICS[cell[1]].defaults
+            cell: asked[cell][int(np.argmin(scored[cell]))] if cell in asked else own
             for cell, own in found.items()
         }
 

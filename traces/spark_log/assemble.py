@@ -18,12 +18,13 @@ from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, grou
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, Outcome
 from traces.spark_log.names import stand_in
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
-from traces.spark_log.summary import UNFINISHED, ImportSummary
+from traces.spark_log.summary import ImportSummary
 
 """rows of `Application.tasks`"""
 
 NO_STAGE = "none of its tasks succeeded"
 FAILED = "failed"
+UNFINISHED = "not finished when the log ends"
 INCONSISTENT = "its stages wait for each other"
 
 

@@ -13,8 +13,6 @@ MAX_FAULTS = 20
 _FEW_FAULTS = 3
 MAX_UNKNOWN_TYPES = 100
 """types of unknown events counted one by one"""
-UNFINISHED = "not finished when the log ends"
-"""a reason why a job is left out"""
 
 
 @dataclass
