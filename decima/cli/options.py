@@ -170,7 +170,7 @@ def _is_given(name: str) -> bool:
 
 
 def note_of_load(config: EvaluationConfig, trace: Trace) -> str | None:
-    """A warning where jobs that arrive one by one hardly meet, so that no policy matters."""
+    """A warning where jobs that arrive one by one hardly meet."""
     if config.arrivals not in ARRIVALS or config.arrivals == "batch":
         return None
     load = mean_work_s(trace) / (config.interarrival_s * config.executors)
@@ -178,8 +178,8 @@ def note_of_load(config: EvaluationConfig, trace: Trace) -> str | None:
         return None
     return (
         f"note: {config.executors} executors would be {100 * load:.1f} % busy with these jobs at a "
-        f"mean gap of {config.interarrival_s:g} s: jobs hardly meet, so policies hardly differ. "
-        "--executors and --interarrival are yours to give."
+        f"mean gap of {config.interarrival_s:g} s: jobs hardly meet, so it hardly matters who goes "
+        "first. --executors and --interarrival are yours to give."
     )
 
 
