@@ -79,7 +79,7 @@ class Training(NamedTuple):
             common,
             objective=self.kind,
             # The weights to begin with know slowdown already.
-            iterations=400 if self.kind == "slowdown" else 2_000,
+            iterations=1_200 if self.kind == "slowdown" else 2_000,
             final_learning_rate=1e-4,
             initial=True,
         )

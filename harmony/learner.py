@@ -74,7 +74,9 @@ class HarmonyLearner:
         self._order = Tiresias(config.cluster)
         self.network: ActorCritic = new_network(config.size, config.seed)
         self._optimiser = Optimiser(self.network, config.learning_rate, config.max_norm)
-        self._average: Tensor | None = None
+        self._mean_return: Tensor | None = None
+        self._kept: ActorCritic = new_network(config.size, config.seed)
+        self._averaged = flat_parameters(self.network)
 
     def begin_with(self, network: ActorCritic) -> None:
         """Take over the weights of a network.
@@ -84,6 +86,7 @@ class HarmonyLearner:
         """
         check_same_network(network, self._config)
         self.network.load_state_dict(network.state_dict())
+        self._averaged = flat_parameters(self.network)
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Fill the buffer with choices, then learn from minibatches of it."""
@@ -102,6 +105,8 @@ class HarmonyLearner:
         fall = config.learning_rate - config.final_learning_rate
         rate = config.learning_rate - (1.0 - left) * fall
         found = self._learn(lesson, rng, rate, left * config.entropy)
+        reached = flat_parameters(self.network)
+        self._averaged = torch.lerp(self._averaged, reached, 1.0 / config.average_iterations)
         episodes = len(np.unique(played.episode))
         return {
             **found,
@@ -111,13 +116,14 @@ class HarmonyLearner:
         }
 
     def validate(self) -> Mapping[str, float]:
-        """Mean completion time on held-back sequences, in intervals, by pattern.
+        """Mean completion time of the averaged weights on held-back sequences, in intervals.
 
         Returns:
             each pattern's, and "score": the mean of their logarithms.
         """
         config = self._config
-        scheduler = Learned(self.network.policy, config.cluster)
+        set_flat_parameters(self._kept, self._averaged)
+        scheduler = Learned(self._kept.policy, config.cluster)
         figures: dict[str, float] = {}
         for pattern in config.patterns:
             cluster = config.cluster.arriving(pattern)
@@ -127,11 +133,12 @@ class HarmonyLearner:
         return {"score": float(np.mean(np.log(list(figures.values())))), **figures}
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters, what the optimiser remembers, and the moving average of returns."""
-        average = torch.zeros(0, dtype=torch.float64) if self._average is None else self._average
+        """Parameters, what the optimiser remembers, and two moving averages."""
+        none = torch.zeros(0, dtype=torch.float64)
         return {
             "parameters": flat_parameters(self.network),
-            "average": average,
+            "averaged": self._averaged.clone(),
+            "mean_return": none if self._mean_return is None else self._mean_return,
             **self._optimiser.state(),
         }
 
@@ -142,12 +149,14 @@ class HarmonyLearner:
             ValueError: it is of another network.
         """
         set_flat_parameters(self.network, state["parameters"])
-        self._average = state["average"] if len(state["average"]) else None
+        self._averaged = state["averaged"].clone()
+        self._mean_return = state["mean_return"] if len(state["mean_return"]) else None
         self._optimiser.load(state)
 
     def model_state(self) -> dict[str, Tensor]:
-        """The weights by name."""
-        return dict(self.network.state_dict())
+        """The averaged weights by name."""
+        set_flat_parameters(self._kept, self._averaged)
+        return dict(self._kept.state_dict())
 
     @cached_property
     def _teacher(self) -> Teacher:
@@ -187,9 +196,9 @@ class HarmonyLearner:
             advantage = advantages_of(played, config.discount, config.smoothing)
         else:
             now = torch.tensor([returns.mean()])
-            known = now if self._average is None else self._average
+            known = now if self._mean_return is None else self._mean_return
             advantage = returns - float(known)
-            self._average = _KEPT * known + (1.0 - _KEPT) * now
+            self._mean_return = _KEPT * known + (1.0 - _KEPT) * now
         scaled = normalised(
             torch.from_numpy(advantage), float(advantage.mean()), float(advantage.std())
         )

@@ -45,6 +45,8 @@ class TrainConfig:
     """lambda, by which later intervals count less in what a choice is credited with; 1: in full"""
     max_norm: float = 1.0
     """of the gradient"""
+    average_iterations: int = 1
+    """the weights that are validated and kept are a moving average over about so many"""
     imitation: int = 20
     """iterations at the beginning that imitate a teacher; 0 in the paper"""
     tau: float = 0.5
@@ -64,7 +66,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("iterations", "replay", "minibatch", "samples", "validate_every"):
             self._at_least(name, 1)
-        self._at_least("validation_sequences", 1)
+        for name in ("validation_sequences", "average_iterations"):
+            self._at_least(name, 1)
         for name in ("seed", "exploration", "entropy", "clip", "imitation", "tau"):
             self._at_least(name, 0)
         if not self.patterns:

@@ -32,6 +32,7 @@ from harmony.teachers import Sure
 from harmony.tokens import Scene, see
 from harmony.training_config import TrainConfig, recipe
 from rl.checkpoint import save_tensors
+from rl.optimiser import flat_parameters
 from rl.run_folder import RunFolder
 from tests.harmony_clusters import TINY
 
@@ -182,7 +183,10 @@ def test_rollouts_hold_every_choice_of_every_episode() -> None:
 # --- trainings -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", [SMALL, replace(SMALL, critic=False, shuffled=False), REWARD])
+@pytest.mark.parametrize(
+    "config",
+    [SMALL, replace(SMALL, critic=False, shuffled=False, average_iterations=2), REWARD],
+)
 def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, config: Any) -> None:
     """The same weights, the same metrics."""
     for name, limits in (("whole", [None]), ("parts", [1e-9, 1e-9, None])):
@@ -200,6 +204,24 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, con
     whole, parts = (load(tmp_path / name / MODEL).network for name in ("whole", "parts"))
     for one, other in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True):
         assert bool((one == other).all())
+
+
+def test_the_weights_that_are_kept_are_a_moving_average() -> None:
+    """Each iteration takes them half of the way to where it ends; by default all of it."""
+    learner = HarmonyLearner(replace(SMALL, average_iterations=2))
+    expected = flat_parameters(learner.network)
+    for iteration in range(2):
+        learner.iterate(iteration)
+        expected = (expected + flat_parameters(learner.network)) / 2
+    kept = new_network(SMALL.size)
+    kept.load_state_dict(learner.model_state())
+    assert torch.allclose(flat_parameters(kept), expected, atol=1e-7)
+    assert not torch.allclose(expected, flat_parameters(learner.network), atol=1e-4)
+
+    plain = HarmonyLearner(SMALL)
+    plain.iterate(0)
+    kept.load_state_dict(plain.model_state())
+    assert bool((flat_parameters(kept) == flat_parameters(plain.network)).all())
 
 
 def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
@@ -287,6 +309,7 @@ def test_the_papers_recipe_learns_something() -> None:
         ({"discount": 1.5}, r"discount is 1\.5"),
         ({"exploration": -0.5}, r"exploration is -0\.5"),
         ({"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
+        ({"average_iterations": 0}, "average_iterations is 0"),
         ({"patterns": []}, "patterns is empty"),
         ({"patterns": ["often"]}, "patterns.0 is 'often'"),
         ({"size": {"heads": 3}}, "heads must divide"),
