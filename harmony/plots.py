@@ -19,6 +19,17 @@ LABELS = {
     "lif_quad": "LIF-Quad",
     "lookahead": "lookahead (ours)",
     "harmony": "Harmony",
+    "harmony for 6 servers": "Harmony for 6 servers",
+    "harmony on the reward model": "Harmony on the reward model",
+    "no_critic": "no critic",
+    "no_exploration": "no exploration",
+    "one_head": "one head",
+    "no_replay": "no replay",
+}
+_TITLES = {
+    "patterns": "",
+    "worst": "only the worst neighbour counts",
+    "analytic": "analytic model of speeds",
 }
 
 
@@ -42,14 +53,14 @@ def _named(axes: Axes, names: list[str], label: str) -> None:
 
 def _patterns(found: Found) -> Figure:
     """One panel for each group of the figure, one colour for each pattern of arrival."""
-    groups = {name: found[name] for name in ("patterns", "worst", "analytic") if name in found}
+    groups = {name: found[name] for name in _TITLES if name in found}
     figure, axes_of = panels(len(groups))
     for axes, (group, patterns) in zip(axes_of, groups.items(), strict=True):
         for number, (pattern, entries) in enumerate(patterns.items()):
             _bars(axes, entries, 0.27 * (number - 1), 0.27, pattern)
         _named(axes, list(next(iter(patterns.values()))), "average completion time, intervals")
-        axes.set_title("" if group == "patterns" else group)
-        axes.legend()
+        axes.set_title(_TITLES[group])
+    axes_of[0].legend()  # the colours of all panels
     return figure
 
 
