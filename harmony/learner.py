@@ -122,8 +122,7 @@ class HarmonyLearner:
             each pattern's, and "score": the mean of their logarithms.
         """
         config = self._config
-        set_flat_parameters(self._kept, self._averaged)
-        scheduler = Learned(self._kept.policy, config.cluster)
+        scheduler = Learned(self._kept_network().policy, config.cluster)
         figures: dict[str, float] = {}
         for pattern in config.patterns:
             cluster = config.cluster.arriving(pattern)
@@ -155,8 +154,11 @@ class HarmonyLearner:
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name."""
+        return dict(self._kept_network().state_dict())
+
+    def _kept_network(self) -> ActorCritic:
         set_flat_parameters(self._kept, self._averaged)
-        return dict(self._kept.state_dict())
+        return self._kept
 
     @cached_property
     def _teacher(self) -> Teacher:

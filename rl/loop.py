@@ -23,7 +23,7 @@ from enum import Enum
 from torch import Tensor
 
 from rl.checkpoint import load_tensors, save_tensors, snapshot
-from rl.errors import NotFiniteError, RunError
+from rl.errors import CheckpointError, NotFiniteError, RunError
 from rl.learner import IterationReport, Learner, LoopSettings, LoopState, Observer
 from rl.run_folder import RunFolder
 from rl.stopping import stop_signals
@@ -170,6 +170,12 @@ class _Session:
             return LoopState()
         tensors, facts = load_tensors(self._folder.checkpoint_file)
         state = LoopState.from_json(facts)
+        missing = self._learner.state().keys() - tensors.keys()
+        if missing:
+            raise CheckpointError(
+                f"{self._folder.checkpoint_file}: written by another version of this program: it "
+                f"holds no {', '.join(sorted(missing))}"
+            )
         self._learner.load(tensors)
         self._folder.keep_metrics_before(state.next_iteration)
         return state

@@ -328,6 +328,20 @@ def test_a_damaged_checkpoint_is_not_trained_over(tmp_path: Path) -> None:
         run(path, SHORT)
 
 
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    """One line that names what the learner needs and the file does not hold."""
+    path = tmp_path / "run"
+    run(path, SHORT)
+    file = path / "checkpoint.safetensors"
+    tensors, facts = load_tensors(file)
+    del tensors["average"]
+    save_tensors(file, tensors, facts)
+    older = file.read_bytes()
+    with pytest.raises(CheckpointError, match=r"another version .* it holds no average$"):
+        run(path, SHORT)
+    assert file.read_bytes() == older
+
+
 def test_without_progress_the_run_stops_early(tmp_path: Path) -> None:
     """After `patience` validations in a row that were no better; it stays stopped."""
 
