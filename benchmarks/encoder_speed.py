@@ -5,8 +5,8 @@
 CPU microseconds of one process with one torch thread, best of several rounds. *few* is
 `Encoder.embed` in compiled code, *many* the same with torch's matrix products; where they meet lies
 `gnn.encoder.FEW_NODES`. The reference is `gnn.reference`, PyTorch Geometric message passing over
-the whole graph once a level, stages alone. Below, the same of a head (`gnn.heads`), sized as the
-network's limit head: rows scored, eight of a job; they meet at `gnn.heads.FEW_ROWS`.
+the whole graph once a level, stages alone. Below, the same of all heads of the shipped network, in
+batches of jobs that all wait: limits scored; they meet at `decima.agent.scores.FEW_ROWS`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from decima.agent.model import load_model
+from decima.agent.policy import LearnedPolicy
+from decima.agent.scores import Embeddings
+from decima.policies import model_path
 from gnn.encoder import Encoder, EncoderConfig
-from gnn.heads import Head
 from gnn.levels import levels_of
 from gnn.reference import ReferenceEncoder
+from spark_sim import Cluster, Simulator
 from traces import load_trace, to_arrays
 from traces.arrays import TraceArrays
 
 FEATURES = 5
 ROUNDS = 7
 REPEATS = 20
-HEAD_ROWS = (8, 64, 256, 512, 1_024, 4_096)
+WAITING = (1, 3, 10, 20, 40, 80)
 
 
 def graph_of(arrays: TraceArrays, jobs: range) -> tuple[Tensor, int]:
@@ -81,24 +85,30 @@ def measure(label: str, edges: Tensor, nodes: int) -> None:
     )
 
 
-def measure_head(rows: int) -> None:
-    """Print one line: a head in compiled code and with torch."""
-    torch.manual_seed(0)
-    head = Head((7, 31, 30), (32, 16))
-    index = torch.arange(rows) // 8
-    jobs = int(index[-1]) + 1
-    tables = ((torch.randn(rows, 7), None), (torch.randn(jobs, 31), index),
-              (torch.randn(1, 30), torch.zeros(rows, dtype=torch.int64)))  # fmt: skip
+def measure_heads(arrays: TraceArrays, jobs: int) -> None:
+    """Print one line: all heads of a decision, in compiled code and with torch."""
+    network = load_model(model_path("decima")).network
+    drawn = np.random.default_rng(jobs).integers(arrays.num_jobs, size=jobs).astype(np.int32)
+    simulator = Simulator(
+        arrays, Cluster(num_executors=50), np.zeros(jobs), drawn, duration_key=jobs
+    )
+    graph = LearnedPolicy(network, arrays).look(simulator.observation()).graph
+    size = network.config.embedding
+    rows = (len(graph.stage_x), len(graph.job_x), len(graph.cluster_x))
+    kept = Embeddings(*(torch.randn(count, size) for count in rows))
     us = []
     with torch.no_grad():
-        for most in (rows, 0):
-            with patch("gnn.heads.FEW_ROWS", most):
-                us.append(cpu_us(lambda: head(*tables)))
-    print(f"{'a head':24} {rows:6,} {'':7} {'':10} {us[0]:10,.0f} {us[1]:10,.0f}")
+        for most in (len(graph.limit_x), 0):
+            with patch("decima.agent.scores.FEW_ROWS", most):
+                us.append(cpu_us(lambda: network(graph, kept)))
+    print(
+        f"{f'heads, {jobs} jobs':24} {len(graph.limit_x):6,} {'':7} {'':10} "
+        f"{us[0]:10,.0f} {us[1]:10,.0f}"
+    )
 
 
 def main() -> None:
-    """Time the deepest job alone and all jobs together, and a head."""
+    """Time the deepest job alone and all jobs together, and the heads."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--trace", default="tpch")
     trace = load_trace(parser.parse_args().trace)
@@ -112,8 +122,8 @@ def main() -> None:
     measure(trace.jobs[deepest].name, *graph_of(arrays, range(deepest, deepest + 1)))
     for jobs in sorted({min(jobs, arrays.num_jobs) for jobs in (8, 32, 64, arrays.num_jobs)}):
         measure(f"{jobs} jobs", *graph_of(arrays, range(jobs)))
-    for rows in HEAD_ROWS:
-        measure_head(rows)
+    for jobs in WAITING:
+        measure_heads(arrays, jobs)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,15 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, linear
 from torch_geometric.utils import scatter
 
-from gnn.few import Embedded, FewNodes
+from gnn.few import FewNodes, Flow
 from gnn.levels import Levels
 
 TensorFunction = Callable[[Tensor], Tensor]
@@ -41,6 +42,14 @@ TYPICAL_CHILDREN = 2
 TYPICAL_STAGES = 8
 TYPICAL_JOBS = 16
 """how many terms the three sums typically have; only the initial weights depend on it"""
+
+
+class Embedded(NamedTuple):
+    """What an encoder makes of V nodes of J jobs."""
+
+    e: Tensor  # (V, D) e_v, in the order of the nodes
+    y: Tensor  # (J, D) y_i
+    added: Tensor  # (J, D) f3(y_i), what each job brings to the mean of its observation
 
 
 @dataclass(frozen=True)
@@ -155,18 +164,27 @@ class Encoder(nn.Module):
         """
         _check_rows("x", x, self.num_features, levels.num_nodes)
         _check_index("job", job, len(x))
-        if len(x) <= FEW_NODES and not torch.is_grad_enabled():
-            few = self._few_nodes()
-            config = self.config
-            return few.embed(
-                x, levels, job, num_jobs, messages=config.messages, slope=NEGATIVE_SLOPE
+        few = self.few(len(x))
+        if few is not None:
+            flow = Flow(
+                job.numpy(),
+                np.array(levels.node_ptr),
+                levels.child.numpy(),
+                levels.parent.numpy(),
+                np.array(levels.edge_ptr),
             )
+            return Embedded(*map(torch.from_numpy, few.embed(x.numpy(), flow, num_jobs)))
         e = self.nodes(x, levels)
         y = self.jobs(x, e, job, num_jobs)
         return Embedded(e, y, self.summands(y))
 
-    def _few_nodes(self) -> FewNodes:
-        """The weights where they are now: moving or casting a module gives it other memory."""
+    def few(self, rows: int) -> FewNodes | None:
+        """Compiled code for so few nodes or jobs; None where torch is to do it.
+
+        The weights where they are now: moving or casting a module gives it other memory.
+        """
+        if rows > FEW_NODES or torch.is_grad_enabled():
+            return None
         first = self.lift.weight
         place = (first.data_ptr(), first.dtype)
         if self._few is None or self._few[0] != place:
@@ -174,7 +192,7 @@ class Encoder(nn.Module):
                 self.f_node, self.g_node, self.f_job, self.g_job, self.f_cluster, self.g_cluster,
             )  # fmt: skip
             layers = (one.layers if isinstance(one, Transform) else None for one in transforms)
-            self._few = place, FewNodes(self.lift, layers)
+            self._few = place, FewNodes(self.lift, layers, self.config.messages, NEGATIVE_SLOPE)
         return self._few[1]
 
     def nodes(self, x: Tensor, levels: Levels) -> Tensor:
@@ -257,9 +275,10 @@ class Encoder(nn.Module):
         """
         _check_rows("added", added, self.config.embedding, len(added))
         _check_index("observation", observation, len(added))
-        if len(added) <= FEW_NODES and not torch.is_grad_enabled():
-            few = self._few_nodes()
-            return few.cluster(added, observation, num_observations, slope=NEGATIVE_SLOPE)
+        few = self.few(len(added))
+        if few is not None:
+            found = few.cluster(added.numpy(), observation.numpy(), num_observations)
+            return torch.from_numpy(found)
         mean = scatter(added, observation, dim_size=num_observations, reduce="mean")
         z: Tensor = self.g_cluster(mean)
         return z

@@ -6,30 +6,43 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import nn
 
 from gnn.few_kernels import Few, Weights, embed, summarise
-from gnn.layer_kernels import Layer, Layers
-from gnn.levels import Levels
+from gnn.layer_kernels import Layer, Layers, Real
+
+Int64 = NDArray[np.int64]
+Rows = tuple[Real, Real, Real]
 
 
-class Embedded(NamedTuple):
-    """What an encoder makes of V nodes of J jobs."""
+class Flow(NamedTuple):
+    """How messages flow between V nodes of J jobs: `gnn.levels.Levels` as arrays, and the jobs."""
 
-    e: Tensor  # (V, D) e_v, in the order of the nodes
-    y: Tensor  # (J, D) y_i
-    added: Tensor  # (J, D) f3(y_i), what each job brings to the mean of its observation
+    job: Int64  # (V,)
+    node_ptr: Int64  # (L + 1,)
+    child: Int64  # (E,)
+    parent: Int64  # (E,)
+    edge_ptr: Int64  # (L + 1,)
 
 
 class FewNodes:
     """The weights of an encoder as compiled code reads them; they share the memory of its own."""
 
-    def __init__(self, lift: nn.Linear, transforms: Iterable[nn.ModuleList | None]) -> None:
+    def __init__(
+        self,
+        lift: nn.Linear,
+        transforms: Iterable[nn.ModuleList | None],
+        messages: bool,
+        slope: float,
+    ) -> None:
         """Args:
         lift: A.
         transforms: layers of f, g, f2, g2, f3 and g3; None where g, g2 and g3 are left out.
+        messages: False where the ablation leaves out the graph.
+        slope: of LeakyReLU below zero.
         """
+        self._messages, self._slope = messages, slope
         f, g, f2, g2, f3, g3 = transforms
         self._has_second = g is not None
         first, second, third = _layers(f), _layers(f2), _layers(f3)
@@ -43,50 +56,35 @@ class FewNodes:
             third if g3 is None else _layers(g3),
         )
 
-    def embed(
-        self, x: Tensor, levels: Levels, job: Tensor, num_jobs: int, *, messages: bool, slope: float
-    ) -> Embedded:
-        """As `Encoder.embed`, but for rounding."""
-        values = x.numpy()
-        nodes, features = values.shape
-        size, kind = len(self._weights.lift.bias), values.dtype
+    def embed(self, x: Real, flow: Flow, num_jobs: int) -> Rows:
+        """As `Encoder.embed`, but for rounding; e, y and added."""
+        nodes, features = x.shape
+        size, kind = len(self._weights.lift.bias), x.dtype
         zeros = np.zeros((nodes + num_jobs, size), kind)
         filled = np.empty((2 * nodes + 2 * num_jobs, size), kind)
         sent, e = filled[:nodes], filled[nodes : 2 * nodes]
         y, added = filled[2 * nodes : 2 * nodes + num_jobs], filled[2 * nodes + num_jobs :]
-        embed(
-            Few(
-                values,
-                job.numpy(),
-                np.array(levels.node_ptr),
-                levels.child.numpy(),
-                levels.parent.numpy(),
-                np.array(levels.edge_ptr),
-                zeros[:nodes],
-                sent,
-                np.empty(features + size, kind),
-                zeros[nodes:],
-                e,
-                y,
-                added,
-            ),
-            self._weights,
-            messages,
-            self._has_second,
-            slope,
+        at = Few(
+            x,
+            *flow,
+            zeros[:nodes],
+            sent,
+            np.empty(features + size, kind),
+            zeros[nodes:],
+            e,
+            y,
+            added,
         )
-        return Embedded(torch.from_numpy(e), torch.from_numpy(y), torch.from_numpy(added))
+        embed(at, self._weights, self._messages, self._has_second, self._slope)
+        return e, y, added
 
-    def cluster(
-        self, added: Tensor, observation: Tensor, num_observations: int, *, slope: float
-    ) -> Tensor:
+    def cluster(self, added: Real, observation: Int64, num_observations: int) -> Real:
         """As `Encoder.cluster`, but for rounding."""
-        values = added.numpy()
-        z = np.zeros((num_observations, values.shape[1]), values.dtype)
+        z = np.zeros((num_observations, added.shape[1]), added.dtype)
         jobs = np.zeros(num_observations, np.int64)
         layers = self._weights.g_cluster
-        summarise(values, observation.numpy(), jobs, z, layers, self._has_second, slope)
-        return torch.from_numpy(z)
+        summarise(added, observation, jobs, z, layers, self._has_second, self._slope)
+        return z
 
 
 def _layers(transform: nn.ModuleList | None) -> Layers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from decima.agent import plans
 from decima.agent.graph import GraphSorter, units_of, whole_graph
@@ -14,9 +13,8 @@ from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scene import scene_of_batch
-from gnn.encoder import Encoder
-from gnn.few import Embedded
-from gnn.levels import Levels
+from gnn.few import FewNodes, Flow
+from gnn.layer_kernels import Real
 from spark_sim import Cluster, Status
 from spark_sim.vector import VectorSimulator
 from tests.test_agent_support import (
@@ -36,15 +34,20 @@ SORTER = GraphSorter(ARRAYS)
 
 
 def assert_as_in_full(network: PolicyNetwork, seen: Seen) -> None:
-    """All scores, to 1e-6 of the largest or of 1, are `network(whole graph)`."""
+    """All scores, to 1e-6 of the largest or of 1, are `network(whole graph)`; to four times that
+    with torch's own sums, which go in another order.
+    """
     graph, legal = whole_graph(seen.scene, SORTER, units_of(SCALES, network.rule.numpy()))
     with torch.no_grad():
         full = network(graph)
+    by_torch = network(graph)
+    assert by_torch.value.requires_grad, "with gradients nothing is done in compiled code"
     np.testing.assert_array_equal(legal.open_stage, seen.legal.open_stage)
     np.testing.assert_array_equal(legal.limit, seen.legal.limit)
-    for one, other in zip(seen.scores, full, strict=True):
+    for one, other, slow in zip(seen.scores, full, by_torch, strict=True):
         largest = max(1.0, float(other.abs().max())) if len(other) else 1.0
         torch.testing.assert_close(one, other, rtol=0.0, atol=1e-6 * largest)
+        torch.testing.assert_close(one, slow.detach(), rtol=0.0, atol=4e-6 * largest)
 
 
 @each_protocol
@@ -77,6 +80,21 @@ def test_in_lockstep_the_scores_are_those_of_a_full_pass(config: NetworkConfig) 
     assert fewest == 1
 
 
+@pytest.mark.parametrize("patched", ["decima.agent.scores.FEW_ROWS", "gnn.encoder.FEW_NODES"])
+def test_many_choices_or_nodes_are_scored_by_torch(
+    patched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way of large scenes, without gradients too."""
+    network = random_network(5)
+    simulator = simulator_of(RUNS[1], CLUSTERS["classes"])
+    few = LearnedPolicy(network, ARRAYS).look(simulator.observation())
+    monkeypatch.setattr(patched, -1)
+    many = LearnedPolicy(network, ARRAYS).look(simulator.observation())
+    assert not many.scores.stage.requires_grad
+    assert not torch.equal(few.scores.stage, many.scores.stage), "rounded otherwise"
+    assert_as_in_full(network, many)
+
+
 def test_embeddings_count() -> None:
     """Other embeddings give other scores, but for the network that is to know none."""
     for embeddings in (True, False):
@@ -98,13 +116,13 @@ def test_embeddings_count() -> None:
 def embedded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many nodes each pass of the encoder had."""
     counts: list[int] = []
-    plain = Encoder.embed
+    plain = FewNodes.embed
 
-    def counting(self: Encoder, x: Tensor, levels: Levels, job: Tensor, num_jobs: int) -> Embedded:
+    def counting(self: FewNodes, x: Real, flow: Flow, num_jobs: int) -> tuple[Real, Real, Real]:
         counts.append(len(x))
-        return plain(self, x, levels, job, num_jobs)
+        return plain(self, x, flow, num_jobs)
 
-    monkeypatch.setattr(Encoder, "embed", counting)
+    monkeypatch.setattr(FewNodes, "embed", counting)
     return counts
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from decima.agent import plans
 from decima.agent.graph import Graph, Legal, Rule
-from decima.agent.network import Scores
 from decima.agent.plans import Plans
+from decima.agent.scores import Scores
 from spark_sim.tables import ANY, NONE
 
 DRAWS = 20_000

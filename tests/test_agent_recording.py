@@ -13,10 +13,11 @@ from torch import Tensor
 
 from decima.agent import plans
 from decima.agent.graph import GraphSorter
-from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
+from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.plans import Taken, rows_of
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep
+from decima.agent.scores import Scores
 from rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn.encoder import Encoder, EncoderConfig
-from gnn.heads import FEW_ROWS, Head
+from gnn.heads import Head
 from gnn.levels import Levels, levels_of
 from gnn.reference import ReferenceEncoder
 
@@ -307,9 +307,9 @@ def test_wrong_shapes_are_named(x: Tensor, message: str) -> None:
 
 
 @pytest.mark.parametrize("hidden", [(8,), (16, 8), (12, 10, 8)])
-@pytest.mark.parametrize("rows", [0, 1, FEW_ROWS])
-def test_compiled_code_scores_as_torch_does(hidden: tuple[int, ...], rows: int) -> None:
-    """A head of three tables: row for row, by an index with repeats, and one row for all."""
+@pytest.mark.parametrize("rows", [0, 1, 30])
+def test_a_head_is_a_perceptron_of_joined_rows(hidden: tuple[int, ...], rows: int) -> None:
+    """Three tables: row for row, by an index with repeats, and one row for all."""
     torch.manual_seed(rows)
     head = Head((3, 5, 2), hidden).double()
     torch.nn.init.normal_(head.last.weight)
@@ -324,12 +324,7 @@ def test_compiled_code_scores_as_torch_does(hidden: tuple[int, ...], rows: int) 
     value = joined @ layer.T + head.parts[0].get_parameter("bias")
     for one in (*head.body, head.last):
         value = one(torch.where(value > 0, value, 0.2 * value))
-    with torch.no_grad():
-        found = head(*tables)
-    torch.testing.assert_close(found, value.squeeze(1).detach(), rtol=1e-9, atol=1e-9)
-    slow = head(*tables)
-    assert slow.requires_grad, "with gradients torch does it"
-    torch.testing.assert_close(slow.detach(), found, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(head(*tables), value.squeeze(1), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("inputs", "hidden"), [((), (4,)), ((3,), ())])

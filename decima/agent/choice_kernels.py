@@ -8,8 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.agent.sort_kernels import sort_descending
 from decima.kernels import inlined_kernel, kernel
+from spark_sim.kernels.choices import Preferences
 from spark_sim.kernels.durations import task_hash
+from spark_sim.tables import ANY, NONE
 from traces.numbers import Float32, Float64, Int64
 
 
@@ -36,6 +39,8 @@ class Drawn(NamedTuple):
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
     kind: Int64  # (K,) of each entry before the end, among the decision's classes; -1: any
+    order: Int64  # (K,) the entries of each plan, highest first; of equal ones the first first
+    scratch: Int64  # (K,)
 
 
 @inlined_kernel
@@ -50,7 +55,7 @@ def _gumbel(key: np.uint64, number: int) -> float:
 
 @kernel
 def draw(logits: Logits, out: Drawn) -> None:
-    """Fill `height`, `limit` and `kind`.
+    """Fill `height`, `order`, `limit` and `kind`.
 
     Sorting logits with Gumbel noise draws without replacement (Plackett-Luce); the largest of some
     is a draw from their softmax (Gumbel-max).
@@ -63,6 +68,8 @@ def draw(logits: Logits, out: Drawn) -> None:
         for entry in range(count + 1):
             logit = logits.end[decision] if entry == count else logits.stage[first + entry]
             out.height[base + entry] = logit + _gumbel(out.key[plan], entry)
+        end = base + count + 1
+        sort_descending(out.height[base:end], out.order[base:end], out.scratch[base:end])
         first_job = logits.job_ptr[decision]
         first_limit = logits.limit_ptr[first_job]
         last_job = logits.job_ptr[decision + 1]
@@ -95,3 +102,43 @@ def _highest(logit: Float32, ptr: Int64, segment: int, key: np.uint64, number: i
             height = found
             best = row
     return best
+
+
+class Chosen(NamedTuple):
+    """Q plans, and what their numbers stand for (`plans.Plans`, `graph.Legal`)."""
+
+    decision: Int64  # (Q,)
+    ptr: Int64  # (Q + 1,)
+    order: Int64  # (K,)
+    job_ptr: Int64  # (Q + 1,)
+    limit: Int64  # (jobs,)
+    kind: Int64  # (K,)
+    open_stage: Int64  # (O,)
+    open_ptr: Int64  # (B + 1,)
+    open_job: Int64  # (O,)
+    limits: Int64  # (M,)
+    limit_ptr: Int64  # (J + 1,)
+    first_job: Int64  # (B + 1,)
+    kinds: Int64  # (classes,)
+    kind_ptr: Int64  # (O + 1,)
+
+
+@kernel
+def prefer(chosen: Chosen, out: Preferences) -> None:
+    """Fill the stages, limits and classes of `out`, whose `ptr` is that of the plans."""
+    for plan in range(len(chosen.decision)):
+        decision = chosen.decision[plan]
+        first, last = chosen.open_ptr[decision], chosen.open_ptr[decision + 1]
+        first_job = chosen.first_job[decision]
+        first_limit = chosen.limit_ptr[first_job]
+        for entry in range(chosen.ptr[plan], chosen.ptr[plan + 1]):
+            row = first + chosen.order[entry]
+            out.stage[entry], out.limit[entry], out.kind[entry] = NONE, 0, ANY
+            if row == last:
+                continue
+            out.stage[entry] = chosen.open_stage[row]
+            job = chosen.open_job[row] - first_job
+            out.limit[entry] = chosen.limits[first_limit + chosen.limit[chosen.job_ptr[plan] + job]]
+            if len(chosen.kinds) > 0:
+                own = chosen.kind[chosen.ptr[plan] + chosen.order[entry]]
+                out.kind[entry] = chosen.kinds[chosen.kind_ptr[first] + own]

@@ -26,6 +26,15 @@ class ClassColumns(NamedTuple):
     ptr: Int64  # (O + 1,)
 
 
+class RuleColumns(NamedTuple):
+    """Arrays to fill: how the rule prefers the choices (`graph.Rule`)."""
+
+    stage: Float32  # (O,)
+    end: Float32  # (B,)
+    limit: Float32  # (M,)
+    kind: Float32  # (K,)
+
+
 class Columns(NamedTuple):
     """Arrays to fill for B decisions with J jobs; O open stages and M limits at most."""
 
@@ -37,7 +46,7 @@ class Columns(NamedTuple):
     open_job: Int64  # (O,) index among the J jobs
     open_ptr: Int64  # (B + 1,)
     first_open: Int64  # (J + 1,) scratch: the first open stage of each job of a decision
-    added: Int64  # (M,) executors that the limit adds to what the job holds
+    limit: Int64  # (M,) the parallelism limits
     limit_job: Int64  # (M,) index among the J jobs
     limit_ptr: Int64  # (J + 1,)
     planned: Int64  # (B,) choices that the rule would make
@@ -48,4 +57,6 @@ class Columns(NamedTuple):
     scratch: Float64  # (3, J)
     candidate: Int64  # (2, J) scratch
     less: Int64  # (J,) scratch: jobs of the same decision with less work left
+    decision_of_job: Int64  # (J,)
+    rule: RuleColumns
     left: Table  # (B, C) CLASS, scratch: as the scene's, less what the rule has given

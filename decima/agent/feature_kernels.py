@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from decima.agent.class_kernels import describe_classes, scarcity_and_need
 from decima.agent.column_arrays import Columns, Units
 from decima.agent.scene import Scene
+from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_classes import scarcity
 from decima.heuristics.es_plan import Choosing, plan
 from decima.heuristics.es_rule import surroundings
@@ -126,12 +127,11 @@ def _describe_node(
 
 
 @kernel
-def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[int, int, int]:
+def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
     """Fill `out`; returns the numbers of open stages, of limits and of classes for stages.
 
     Args:
         scene: B decisions with J jobs.
-        order: (J,) the jobs, decision by decision, those with less work left first.
         units: of the columns.
         out: arrays to fill.
     """
@@ -141,15 +141,19 @@ def describe(scene: Scene, order: Int64, units: Units, out: Columns) -> tuple[in
         out.open_ptr[decision] = stages
         for index in range(first_job, last_job):
             out.first_open[index] = stages
+            out.decision_of_job[index] = decision
             stages = _describe_stages(scene, decision, index, stages, units, out)
         if last_job > first_job:
             out.first_open[last_job] = stages
-            _count_less(scene, order, first_job, last_job, out)
+            _count_less(scene, first_job, last_job, out)
             _plan(scene, decision, units, stages, out)
             for row in range(out.open_ptr[decision], stages):
                 kinds = describe_classes(
                     scene, decision, (row, out.open_stage[row], out.kind[row]), kinds, out.classes
                 )
+                for kind in range(out.classes.ptr[row], kinds):
+                    out.rule.kind[kind] = -abs(out.classes.kind[kind] - out.kind[row])
+        out.rule.end[decision] = -out.planned[decision]
         total_ms = _describe_cluster(scene, decision, units, out)
         for index in range(first_job, last_job):
             _describe_job(scene, decision, index, units, total_ms, out)
@@ -202,17 +206,17 @@ def _describe_stages(
 
 
 @inlined_kernel
-def _count_less(scene: Scene, order: Int64, first: int, last: int, out: Columns) -> None:
+def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
     """Fill `less` of a decision's jobs; of two that have as much work left none has less."""
+    height, order = out.scratch[0, first:last], out.candidate[0, first:last]
+    for index in range(first, last):
+        height[index - first] = -scene.jobs[scene.rows[index]]["remaining_ms"]
+    sort_descending(height, order, out.candidate[1, first:last])
     count = 0
-    before_ms = -math.inf
-    for place in range(first, last):
-        index = order[place]
-        remaining_ms = scene.jobs[scene.rows[index]]["remaining_ms"]
-        if remaining_ms > before_ms:
-            count = place - first
-            before_ms = remaining_ms
-        out.less[index] = count
+    for place in range(last - first):
+        if place > 0 and height[order[place]] < height[order[place - 1]]:
+            count = place
+        out.less[first + order[place]] = count
 
 
 @inlined_kernel
@@ -266,6 +270,7 @@ def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Colum
         rank = out.rank[row]
         out.stage_x[row, 7] = 0.0 if rank == NONE else 1.0
         out.stage_x[row, 8] = math.log1p(count if rank == NONE else rank) / 4
+        out.rule.stage[row] = -(count + 1) if rank == NONE else -rank
 
 
 @inlined_kernel
@@ -386,7 +391,7 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
         limit = job["held"] + added
         size = float(scene.num_executors[decision])
         jobs = scene.job_ptr[decision + 1] - scene.job_ptr[decision]
-        out.added[row] = added
+        out.limit[row] = limit
         out.limit_job[row] = index
         limit_x = out.limit_x[row]
         limit_x[0] = limit / size
@@ -396,6 +401,7 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
         limit_x[4] = added / wanted
         limit_x[5] = 1.0 if added == ruled else 0.0
         limit_x[6] = log2_column(added / max(1, ruled))
+        out.rule.limit[row] = -8 * abs(limit_x[6])
         row += 1
     return row
 

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.column_arrays import ClassColumns, Columns, Units
+from decima.agent.column_arrays import ClassColumns, Columns, RuleColumns, Units
 from decima.agent.graph_kernels import Graphs, LevelArrays
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
@@ -100,30 +99,30 @@ def units_of(scales: Scales, rule: Float64) -> Units:
 def describe(scene: Scene, units: Units) -> Tables:
     """All columns of the heads."""
     out = _room(scene)
-    found, found_limits, kinds = feature_kernels.describe(scene, _by_work_left(scene), units, out)
+    stages, limits, kinds = feature_kernels.describe(scene, units, out)
+    of_class, rule = out.classes, out.rule
     out = out._replace(
-        stage_x=out.stage_x[:found],
-        open_stage=out.open_stage[:found],
-        open_job=out.open_job[:found],
-        rank=out.rank[:found],
-        kind=out.kind[:found],
-        limit_x=out.limit_x[:found_limits],
-        added=out.added[:found_limits],
-        limit_job=out.limit_job[:found_limits],
+        stage_x=out.stage_x[:stages],
+        open_stage=out.open_stage[:stages],
+        open_job=out.open_job[:stages],
+        rank=out.rank[:stages],
+        kind=out.kind[:stages],
+        limit_x=out.limit_x[:limits],
+        limit=out.limit[:limits],
+        limit_job=out.limit_job[:limits],
         classes=ClassColumns(
-            out.classes.x[:kinds],
-            out.classes.kind[:kinds],
-            out.classes.stage[:kinds],
-            out.classes.ptr[: found + 1],
+            of_class.x[:kinds],
+            of_class.kind[:kinds],
+            of_class.stage[:kinds],
+            of_class.ptr[: stages + 1],
         ),
+        rule=RuleColumns(rule.stage[:stages], rule.end, rule.limit[:limits], rule.kind[:kinds]),
     )
-    held = scene.jobs["held"][scene.rows].astype(np.int64)
-    limit = held[out.limit_job] + out.added
     legal = Legal(
         out.open_stage,
         out.open_ptr,
         out.open_job,
-        limit,
+        out.limit,
         out.limit_ptr,
         scene.job_ptr,
         out.classes.kind,
@@ -149,7 +148,7 @@ def _room(scene: Scene) -> Columns:
         open_job=np.empty(stages, np.int64),
         open_ptr=np.empty(decisions + 1, np.int64),
         first_open=np.zeros(jobs + 1, np.int64),
-        added=np.empty(limits, np.int64),
+        limit=np.empty(limits, np.int64),
         limit_job=np.empty(limits, np.int64),
         limit_ptr=np.empty(jobs + 1, np.int64),
         planned=np.zeros(decisions, np.int64),
@@ -166,45 +165,29 @@ def _room(scene: Scene) -> Columns:
         candidate=np.empty((2, jobs), np.int64),
         less=np.empty(jobs, np.int64),
         left=scene.classes.copy(),
+        decision_of_job=np.empty(jobs, np.int64),
+        rule=RuleColumns(
+            *(np.empty(rows, np.float32) for rows in (stages, decisions, limits, kinds))
+        ),
     )
 
 
 def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
     """The record of what `describe` has found; arrays and tensors share memory."""
-    found, legal = tables
-    jobs_each = legal.job_ptr[1:] - legal.job_ptr[:-1]
-    decision_of_job = np.repeat(np.arange(len(found.cluster_x)), jobs_each)
-    planned = found.planned[decision_of_job[found.open_job]]
-    place = np.where(found.rank < 0, planned + 1, found.rank)
-    off = np.abs(found.limit_x[:, columns.LIMIT.index("off")])
-    apart = np.abs(found.classes.kind - found.kind[found.classes.stage])
+    found = tables.columns
     return Graph(
         stage_x=torch.from_numpy(found.stage_x),
         job_x=torch.from_numpy(found.job_x),
         cluster_x=torch.from_numpy(found.cluster_x),
         limit_x=torch.from_numpy(found.limit_x),
         class_x=torch.from_numpy(found.classes.x),
-        rule=Rule(
-            torch.from_numpy(-place.astype(np.float32)),
-            torch.from_numpy(-found.planned.astype(np.float32)),
-            torch.from_numpy(-8 * off),
-            torch.from_numpy(-apart.astype(np.float32)),
-        ),
+        rule=Rule(*map(torch.from_numpy, found.rule)),
         job_of_stage=torch.from_numpy(found.open_job),
         job_of_limit=torch.from_numpy(found.limit_job),
         stage_of_class=torch.from_numpy(found.classes.stage),
-        decision_of_job=torch.from_numpy(decision_of_job),
+        decision_of_job=torch.from_numpy(found.decision_of_job),
         nodes=nodes,
     )
-
-
-def _by_work_left(scene: Scene) -> Int64:
-    """(J,) the jobs, decision by decision, those with less work left first."""
-    remaining_ms: NDArray[np.float64] = scene.jobs["remaining_ms"][scene.rows]
-    if len(scene.time_ms) == 1:
-        return np.argsort(remaining_ms)
-    decision = np.repeat(np.arange(len(scene.time_ms)), scene.job_ptr[1:] - scene.job_ptr[:-1])
-    return np.lexsort((remaining_ms, decision))
 
 
 class GraphSorter:
@@ -221,10 +204,23 @@ class GraphSorter:
         first = trace.first_stage
         self.num_stages: Int64 = np.diff(first).astype(np.int64)
         self._num_edges = np.diff(trace.first_child[first]).astype(np.int64)
+        self._alone: dict[int, LevelArrays] = {}
         self._num_levels = np.maximum.reduceat(self.graphs.height, first[:-1]).astype(np.int64) + 1
 
     def sort(self, template: Int64, first_node: Int64) -> LevelArrays:
-        """The nodes of D >= 1 graphs, whose features start at the rows `first_node`."""
+        """The nodes of D >= 1 graphs, whose features start at the rows `first_node`.
+
+        The result is to be read only: of a single graph most of it is kept for the next time.
+        """
+        if len(template) > 1:
+            return self._sorted(template, first_node)
+        kept = self._alone.get(int(template[0]))
+        if kept is None:
+            kept = self._sorted(template, np.zeros(1, np.int64))
+            self._alone[int(template[0])] = kept
+        return kept._replace(node=kept.node + first_node[0])
+
+    def _sorted(self, template: Int64, first_node: Int64) -> LevelArrays:
         nodes = int(self.num_stages[template].sum())
         edges = int(self._num_edges[template].sum())
         levels = int(self._num_levels[template].max())

@@ -11,13 +11,15 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from decima.agent import columns, feature_kernels
 from decima.agent.graph import Graph, GraphSorter, Legal, as_levels, describe, graph_of, units_of
-from decima.agent.network import Embeddings, PolicyNetwork, Scores
+from decima.agent.graph_kernels import LevelArrays
+from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
+from decima.agent.scores import Embeddings, Scores
+from gnn.few import Flow
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
@@ -44,9 +46,7 @@ class Memory:
         size = network.config.embedding
         self.node_x: Float32 = np.empty((0, len(columns.NODE)), np.float32)
         self._known = np.empty((0, feature_kernels.KNOWN))
-        self._e = torch.empty((0, size))
-        self._y = torch.empty((0, size))
-        self._added = torch.empty((0, size))
+        self._e, self._y, self._added = (np.empty((0, size), np.float32) for _ in range(3))
 
     def make_room(self, jobs: int, stages: int) -> None:
         """Have at least so many rows; what is remembered stays."""
@@ -82,30 +82,34 @@ class Memory:
             return network.nothing(len(graph.stage_x), len(graph.job_x), decisions)
         if len(changed):
             self._embed(scene, changed)
-        jobs = torch.from_numpy(scene.memory_job)
         first = scene.jobs["first_stage"][scene.rows]
         job = legal.open_job
         node = scene.memory_stage[job] + legal.open_stage - first[job]
+        added = torch.from_numpy(self._added[scene.memory_job])
         return Embeddings(
-            self._e.index_select(0, torch.from_numpy(node)),
-            self._y.index_select(0, jobs),
-            network.encoder.cluster(
-                self._added.index_select(0, jobs), graph.decision_of_job, decisions
-            ),
+            torch.from_numpy(self._e[node]),
+            torch.from_numpy(self._y[scene.memory_job]),
+            network.encoder.cluster(added, graph.decision_of_job, decisions),
         )
 
     def _embed(self, scene: Scene, changed: Int64) -> None:
-        arrays = self._sorter.sort(
+        sorted_ = self._sorter.sort(
             scene.jobs["template"][scene.rows[changed]].astype(np.int64),
             scene.memory_stage[changed],
         )
-        x = torch.from_numpy(self.node_x[arrays.node])
-        job = torch.from_numpy(arrays.graph)
-        found = self._network.encoder.embed(x, as_levels(arrays), job, len(changed))
-        jobs = torch.from_numpy(scene.memory_job[changed])
-        self._e.index_copy_(0, torch.from_numpy(arrays.node), found.e)
-        self._y.index_copy_(0, jobs, found.y)
-        self._added.index_copy_(0, jobs, found.added)
+        found = self._found(self.node_x[sorted_.node], sorted_, len(changed))
+        jobs = scene.memory_job[changed]
+        self._e[sorted_.node], self._y[jobs], self._added[jobs] = found
+
+    def _found(self, x: Float32, of: LevelArrays, jobs: int) -> tuple[Float32, Float32, Float32]:
+        """e, y and `added`; without a way through tensors where compiled code does it."""
+        encoder = self._network.encoder
+        few = encoder.few(len(x))
+        if few is not None:
+            return few.embed(x, Flow(of.graph, of.node_ptr, of.child, of.parent, of.edge_ptr), jobs)
+        nodes = torch.from_numpy(x)
+        e, y, added = encoder.embed(nodes, as_levels(of), torch.from_numpy(of.graph), jobs)
+        return e.numpy(), y.numpy(), added.numpy()
 
 
 def _with_unknown(values: Numbers, rows: int) -> Numbers:
@@ -114,7 +118,7 @@ def _with_unknown(values: Numbers, rows: int) -> Numbers:
     return grown
 
 
-def _grown(values: Tensor, rows: int) -> Tensor:
-    grown = torch.zeros((rows, values.shape[1]))
+def _grown(values: Float32, rows: int) -> Float32:
+    grown = np.zeros((rows, values.shape[1]), np.float32)
     grown[: len(values)] = values
     return grown

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
+from decima.agent.scores import Embeddings, FewScores, Scores, are_few
 from decima.heuristics.es_classes import ALL_PARAMETERS, CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
@@ -67,24 +67,6 @@ class NetworkConfig:
         return EncoderConfig(self.embedding, self.hidden, self.two_level, self.messages)
 
 
-class Embeddings(NamedTuple):
-    """What the encoder knows of B decisions."""
-
-    e: Tensor  # (O, D) of the stages that may be chosen
-    y: Tensor  # (J, D)
-    z: Tensor  # (B, D)
-
-
-class Scores(NamedTuple):
-    """Logits of all choices of B decisions, and what the critic expects of their states."""
-
-    stage: Tensor  # (O,) q_v
-    end: Tensor  # (B,) of leaving idle what is left
-    limit: Tensor  # (M,) w_i(l), among the limits of one job
-    kind: Tensor  # (K,) u_v(c), among the classes of one stage
-    value: Tensor  # (B,)
-
-
 class PolicyNetwork(nn.Module):
     """Encoder and heads; one set of weights for any number of jobs, stages and executors."""
 
@@ -112,6 +94,7 @@ class PolicyNetwork(nn.Module):
         shipped = HEURISTICS["es_classes"].defaults
         weights = [shipped[name] for name in ALL_PARAMETERS]
         self.register_buffer("rule", torch.tensor(weights, dtype=torch.float64))
+        self._few: tuple[int, FewScores] | None = None
 
     def follow_rule(self, weights: Mapping[str, float]) -> None:
         """Start from one rule in every world: weights by the names of `es_rule.PARAMETERS`."""
@@ -128,6 +111,8 @@ class PolicyNetwork(nn.Module):
         if not self.config.rule:
             graph = without_rule(graph)
         seen = self.embed(graph) if kept is None else kept
+        if are_few(graph) and self.config.limit_head and not torch.is_grad_enabled():
+            return self._few_scores().of(graph, seen)
         jobs = torch.cat((seen.y, graph.job_x), dim=1)
         clusters = torch.cat((seen.z, graph.cluster_x), dim=1)
         decision = graph.decision_of_stage
@@ -147,6 +132,20 @@ class PolicyNetwork(nn.Module):
             self._classes(graph, (stages, jobs, clusters), factor),
             self.value_head((clusters, None)),
         )
+
+    def _few_scores(self) -> FewScores:
+        """The heads' weights where they are now: moving a module gives it other memory."""
+        place = self.end_head.last.weight.data_ptr()
+        if self._few is None or self._few[0] != place:
+            heads = {
+                "stage": self.stage_head,
+                "end": self.end_head,
+                "limit": self.limit_head,
+                "kind": self.class_head,
+                "value": self.value_head,
+            }
+            self._few = place, FewScores(heads, self.sharpness)
+        return self._few[1]
 
     def _limits(self, graph: Graph, jobs: Tensor, clusters: Tensor, factor: Tensor) -> Tensor:
         if not self.config.limit_head:

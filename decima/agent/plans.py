@@ -24,12 +24,11 @@ from torch import Tensor
 from torch_geometric.utils import scatter, softmax
 
 from decima.agent import choice_kernels
-from decima.agent.choice_kernels import Drawn, Logits
+from decima.agent.choice_kernels import Chosen, Drawn, Logits
 from decima.agent.graph import Graph, Legal
-from decima.agent.network import Scores
+from decima.agent.scores import Scores
 from spark_sim.kernels.choices import Preferences
-from spark_sim.tables import ANY, NONE
-from traces.numbers import Float64, Int64
+from traces.numbers import Int64
 
 _NEVER = -1e9
 _COUNT = np.uint64(0xD1342543DE82EF95)
@@ -74,7 +73,7 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         np.empty(ptr[-1]),
         job_ptr,
         np.empty(job_ptr[-1], np.int64),
-        np.empty(ptr[-1], np.int64),
+        *(np.empty(ptr[-1], np.int64) for _ in range(3)),
     )
     logits = Logits(
         scores.stage.numpy(),
@@ -87,17 +86,7 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         legal.kind_ptr,
     )
     choice_kernels.draw(logits, drawn)
-    order = _descending(drawn.height, ptr)
-    return Plans(decision, ptr, order, counts, job_ptr, drawn.limit, drawn.kind)
-
-
-def _descending(height: Float64, ptr: Int64) -> Int64:
-    """(K,) the entries of each plan, highest first; of equal ones the first first."""
-    counts = ptr[1:] - ptr[:-1]
-    if len(counts) == 1:
-        return np.argsort(-height, kind="stable")
-    plan = np.repeat(np.arange(len(counts)), counts)
-    return np.lexsort((-height, plan)) - ptr[plan]
+    return Plans(decision, ptr, drawn.order, counts, job_ptr, drawn.limit, drawn.kind)
 
 
 def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -107,23 +96,25 @@ def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uin
 
 def preferences(plans: Plans, legal: Legal) -> Preferences:
     """What the simulator is told; stages as rows of the scene."""
-    counts = plans.ptr[1:] - plans.ptr[:-1]
-    decision = np.repeat(plans.decision, counts)
-    first = legal.open_ptr[decision]
-    named = plans.order < legal.open_ptr[decision + 1] - first
-    stage = np.full(len(named), NONE, np.int64)
-    limit = np.zeros(len(named), np.int64)
-    kind = np.full(len(named), ANY, np.int64)
-    row, decision = (first + plans.order)[named], decision[named]
-    stage[named] = legal.open_stage[row]
-    first_job = legal.job_ptr[decision]
-    job = legal.open_job[row] - first_job
-    chosen = plans.limit[np.repeat(plans.job_ptr[:-1], counts)[named] + job]
-    limit[named] = legal.limit[legal.limit_ptr[first_job] + chosen]
-    if len(legal.kind):
-        own = plans.kind[np.repeat(plans.ptr[:-1], counts) + plans.order][named]
-        kind[named] = legal.kind[legal.kind_ptr[legal.open_ptr[decision]] + own]
-    return Preferences(plans.ptr, stage, limit, kind)
+    chosen = Chosen(
+        plans.decision,
+        plans.ptr,
+        plans.order,
+        plans.job_ptr,
+        plans.limit,
+        plans.kind,
+        legal.open_stage,
+        legal.open_ptr,
+        legal.open_job,
+        legal.limit,
+        legal.limit_ptr,
+        legal.job_ptr,
+        legal.kind,
+        legal.kind_ptr,
+    )
+    found = Preferences(plans.ptr, *(np.empty(len(plans.order), np.int64) for _ in range(3)))
+    choice_kernels.prefer(chosen, found)
+    return found
 
 
 def picked(every: Plans, rows: Int64) -> Plans:

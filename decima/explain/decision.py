@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from decima.agent.graph import Graph, GraphSorter, Legal, units_of, whole_graph
-from decima.agent.network import PolicyNetwork, Scores
+from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
+from decima.agent.scores import Scores
 from decima.evaluation.runner import Workload
 from decima.explain.attribution import Attributed, Attribution, DecisionFunction, attribute
 from decima.explain.moments import Moment

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from decima.agent import plans
 from decima.agent.graph import GraphSorter
-from decima.agent.network import PolicyNetwork, Scores
+from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Taken
+from decima.agent.scores import Scores
 from decima.training.config import TrainConfig
 from decima.training.rollouts import Ground, Rollouts
 from parallel.crew import Kept
