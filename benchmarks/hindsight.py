@@ -24,10 +24,10 @@ import numpy as np
 from benchmarks.executor_classes import settings_of
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
-from decima.evaluation.statistics import difference_percent
 from decima.heuristics.es_classes import CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Heuristic
+from rl.statistics import difference_percent
 from spark_sim.metrics import measure
 
 POPULATION = 20

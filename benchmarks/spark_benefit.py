@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality import percent
-from decima.evaluation.statistics import difference_percent
 from decima.spark.trial import (
     PLAIN,
     TrialConfig,
@@ -34,6 +33,7 @@ from decima.spark.trial import (
     run_trial,
 )
 from files.writing import write_json
+from rl.statistics import difference_percent
 from traces import load_trace
 from traces.numbers import Float64
 

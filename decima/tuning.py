@@ -23,12 +23,12 @@ import numpy as np
 from decima.descent import DescentProgress, descend
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
-from decima.evaluation.statistics import Estimate, mean_of
 from decima.policies import HEURISTICS, Heuristic, Parameters
 from files.reading import read_json
 from files.writing import write_json
 from parallel.crew import Crew, Kept
 from parallel.local import HERE
+from rl.statistics import Estimate, mean_of
 from spark_sim.metrics import measure
 from traces.numbers import Float64
 

@@ -28,9 +28,10 @@ def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
 
 def errors(entries: Sequence[Found]) -> list[list[float]]:
     """Lengths of error bars below and above the means of entries as `Estimate.to_json` gives."""
-    low = [entry["mean"] - entry["ci95"][0] for entry in entries]
-    high = [entry["ci95"][1] - entry["mean"] for entry in entries]
-    return [[max(0.0, one) for one in low], [max(0.0, one) for one in high]]
+    intervals = [entry["ci95"] or (entry["mean"], entry["mean"]) for entry in entries]
+    low = [max(0.0, one["mean"] - ci[0]) for one, ci in zip(entries, intervals, strict=True)]
+    high = [max(0.0, ci[1] - one["mean"]) for one, ci in zip(entries, intervals, strict=True)]
+    return [low, high]
 
 
 def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:

@@ -1,66 +1,115 @@
-"""Bootstrap intervals over test inputs and trainings.
+"""95 % intervals over test inputs, such as arrival sequences, and over trainings.
 
-Both are drawn at random, so both are resampled: what happens within one input, and all that one
-training does, is not independent.
+Both are drawn at random, so both are resampled: what happens within one input (jobs wait for each
+other), and all that one training does, is not independent. From `FEWEST` inputs on it is the
+percentile bootstrap. Resampling fewer says too little (of normal data its interval holds the mean
+in 57 % of cases with 2 inputs, 87 % with 5, 92 % with 10): there it is Student's t.
 
-Letters: P trainings (1 for a heuristic), S inputs (such as job sets) that all are measured on.
+Letters: P trainings (1 for a heuristic), S inputs that all are measured on.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rl.returns import Floats
+Floats = NDArray[np.float64]
 
-Ints = NDArray[np.int64]
-
-RESAMPLES = 2_000
-_SEED = 20_161_109
+RESAMPLES = 10_000
+FEWEST = 10
+"""inputs that are resampled; of fewer the interval is Student's"""
+_SEED = 20_190_819
 # Fixed: the interval of given figures must not depend on when it is computed.
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
+"""97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom"""
 
 
-class Estimate(NamedTuple):
-    """A mean with its 95 % interval."""
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % interval (None with fewer than two inputs)."""
 
     mean: float
-    low: float
-    high: float
+    ci95: tuple[float, float] | None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
-        return {"mean": self.mean, "ci95": [self.low, self.high]}
+        return {"mean": self.mean, "ci95": None if self.ci95 is None else list(self.ci95)}
 
 
 def mean_of(values: Floats) -> Estimate:
-    """Mean of (P, S) values with its percentile bootstrap interval."""
-    trainings, sets = _resample(*values.shape)
-    means = values[trainings[:, :, None], sets[:, None, :]].mean(axis=(1, 2))
-    return _estimate(float(values.mean()), means)
+    """Mean of (S,) or (P, S) values with its interval."""
+    values = np.atleast_2d(values)
+    mean = float(values.mean())
+    if values.shape[1] < FEWEST:
+        return Estimate(mean, _student(mean, values.mean(axis=0)))
+    return Estimate(mean, _percentiles(_resampled(values)))
 
 
 def difference_percent(values: Floats, reference: Floats) -> Estimate:
-    """By how many percent the mean of (P, S) values lies above that of the reference, paired.
+    """By how many percent the mean of `values` lies above that of `reference`, paired by input.
 
     Args:
-        values: (P, S) of some trainings.
-        reference: (S,) of one alternative on the same inputs; their mean must not be 0.
+        values: (S,) or (P, S).
+        reference: (S,), or (Q, S) of Q trainings of its own, on the same inputs.
+
+    Raises:
+        ValueError: the mean of the reference is 0.
     """
-    mean = 100.0 * (float(values.mean()) / float(reference.mean()) - 1.0)
-    trainings, sets = _resample(*values.shape)
-    found = values[trainings[:, :, None], sets[:, None, :]].mean(axis=(1, 2))
-    return _estimate(mean, 100.0 * (found / reference[sets].mean(axis=1) - 1.0))
+    values, reference = np.atleast_2d(values), np.atleast_2d(reference)
+    base = float(reference.mean())
+    if base == 0:
+        raise ValueError("a difference in percent needs a reference whose mean is not 0")
+    ratio = float(values.mean()) / base
+    mean = 100.0 * (ratio - 1.0)
+    if values.shape[1] < FEWEST:
+        # To first order the ratio of two means errs as the mean of these.
+        apart = (values.mean(axis=0) - ratio * reference.mean(axis=0)) / base
+        found = _student(ratio, ratio + apart)
+        return Estimate(mean, None if found is None else _percent(found))
+    ratios = _resampled(values) / _resampled(reference, 1)
+    return Estimate(mean, _percent(_percentiles(ratios)))
 
 
-def _resample(count: int, sets: int) -> tuple[Ints, Ints]:
-    """(RESAMPLES, P) trainings and (RESAMPLES, S) inputs, drawn with replacement."""
-    rng = np.random.default_rng(_SEED)
-    chosen = rng.integers(sets, size=(RESAMPLES, sets))
-    return rng.integers(count, size=(RESAMPLES, count)), chosen
+def _percent(ratios: tuple[float, float]) -> tuple[float, float]:
+    low, high = ratios
+    return 100.0 * (low - 1.0), 100.0 * (high - 1.0)
 
 
-def _estimate(mean: float, means: Floats) -> Estimate:
+def _resampled(values: Floats, stream: int = 0) -> Floats:
+    """(RESAMPLES,) means of (P, S) values, of trainings and inputs drawn with replacement.
+
+    The same inputs for any values of equal S, so that differences are paired; trainings by a
+    stream of their own, since those of two alternatives are no pairs.
+    """
+    trainings, inputs = values.shape
+    chosen = np.random.default_rng(_SEED).integers(inputs, size=(RESAMPLES, inputs))
+    if trainings == 1:
+        return np.asarray(values[0, chosen].mean(axis=1))
+    rng = np.random.default_rng((_SEED, stream))
+    drawn = rng.integers(trainings, size=(RESAMPLES, trainings))
+    of_drawn = np.eye(trainings)[drawn].mean(axis=1) @ values
+    return np.asarray(np.take_along_axis(of_drawn, chosen, axis=1).mean(axis=1))
+
+
+def _student(mean: float, values: Floats) -> tuple[float, float] | None:
+    """The interval of a mean that errs as that of (S,) values does.
+
+    Of what is always positive (times) it is taken in logarithms: a time below 0 says nothing.
+    """
+    count = len(values)
+    if count < 2:
+        return None
+    reach = _STUDENT[count - 2] * float(values.std(ddof=1)) / math.sqrt(count)
+    if values.min() <= 0:
+        return mean - reach, mean + reach
+    factor = math.exp(reach / mean)
+    return mean / factor, mean * factor
+
+
+def _percentiles(means: Floats) -> tuple[float, float]:
     low, high = np.percentile(means, [2.5, 97.5])
-    return Estimate(mean, float(low), float(high))
+    return float(low), float(high)

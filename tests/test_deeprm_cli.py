@@ -20,7 +20,6 @@ from deeprm.models import load_model, new_network, save_model
 from deeprm.plots import DRAWN
 from deeprm.study import Models, Training, gather, trainings
 from deeprm.training_config import TrainConfig
-from rl.statistics import difference_percent, mean_of
 
 QUICK = ("job_sets=2", "episodes=2", "validation_sets=2", "validate_every=1", "imitation=0")
 
@@ -199,30 +198,3 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_command_knows_every_figure() -> None:
     """It names them itself, as to load them takes a second."""
     assert set(FIGURES) == set(DRAWN) == set(cli.FIGURES)
-
-
-def test_an_interval_covers_the_mean_it_estimates() -> None:
-    """Of 400 samples of 30 sets, about 95 % of the intervals hold the true mean 2."""
-    rng = np.random.default_rng(1)
-    hits = 0
-    for _ in range(60):
-        found = mean_of(rng.exponential(2.0, size=(1, 40)))
-        hits += found.low <= 2.0 <= found.high
-    assert 50 <= hits <= 60
-
-
-def test_a_difference_is_paired_by_job_set() -> None:
-    """A tenth less in every set is a tenth less for certain, however sets differ."""
-    reference = np.random.default_rng(2).exponential(5.0, size=30)
-    found = difference_percent(0.9 * reference[None], reference)
-    assert found.mean == pytest.approx(-10.0)
-    assert found.low == pytest.approx(-10.0)
-    assert found.high == pytest.approx(-10.0)
-
-
-def test_trainings_that_differ_widen_the_interval() -> None:
-    """Of equal job sets: what varies is the luck of the training."""
-    values = np.array([[1.0] * 20, [2.0] * 20, [3.0] * 20])
-    found = mean_of(values)
-    assert found.mean == 2.0
-    assert found.high - found.low > 1.0

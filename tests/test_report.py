@@ -108,17 +108,26 @@ def test_results_of_another_version_say_what_to_do(changed: dict[str, Any]) -> N
 
 
 def test_a_star_needs_intervals_that_exclude_zero() -> None:
-    """b is always lower in one figure, and lower on average only in the other."""
+    """b is lower by a tenth in one figure, and lower on average only in the other."""
     content = results_json(
-        avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 11.0]},
+        avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 10.81]},
         p95_jct_s={"a": [10.0, 12.0], "b": [5.0, 12.5]},
-        utilisation={"a": [0.5, 0.6], "b": [0.4, 0.5]},
+        utilisation={"a": [0.5, 0.6], "b": [0.4, 0.481]},
     )
     cells = table(results_of(content, "here"))
     stars = {name: {cell.figure for cell in row if cell.is_best} for name, row in cells.items()}
     assert "avg_jct_s" in stars["b"]
     assert "utilisation" in stars["a"]
     assert "p95_jct_s" not in stars["a"] | stars["b"]
+
+
+def test_nothing_is_compared_with_a_figure_that_is_zero() -> None:
+    """The utilisation of runs that a time limit ends while executors still move."""
+    content = results_json(utilisation={"a": [0.0, 0.0], "b": [0.0, 0.1]})
+    cells = table(results_of(content, "here"))
+    (own,) = (cell for cell in cells["b"] if cell.figure == "utilisation")
+    assert own.against is None
+    assert not own.is_best
 
 
 def test_one_sequence_has_no_interval_and_no_star() -> None:
@@ -411,6 +420,18 @@ def test_evaluate_writes_a_page(trace_file: Path, tmp_path: Path) -> None:
     text = path.read_text()
     assert "strict_fair" in text
     assert '"tasks":' in text
+
+
+def test_a_run_that_is_cut_before_its_first_task_has_a_page(
+    trace_file: Path, tmp_path: Path
+) -> None:
+    """No executor has worked: utilisation is zero."""
+    path = tmp_path / "page.html"
+    options = ["--trace", str(trace_file), *SMALL, "--batch", "--time-limit", "1"]
+    asked = ["evaluate", *options, "--policies", "strict_fair,fifo", "--report", str(path)]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0, result.output
+    assert "utilisation" in path.read_text()
 
 
 def test_report_joins_results(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.evaluation.report import FIGURES
-from decima.evaluation.statistics import Estimate, difference_percent, mean_of
 from decima.report.results import PolicyResults, Results
 from decima.report.section import Bars, Lines, Section, Series, series, share_complete
+from rl.statistics import Estimate, difference_percent, mean_of
 from spark_sim.metrics import jobs_in_system
 from traces.numbers import Float64
 
@@ -39,7 +39,8 @@ class Cell(NamedTuple):
     figure: str
     estimate: Estimate
     against: Estimate | None
-    """to the first policy, percent, paired by sequence; None of the first policy itself"""
+    """to the first policy, percent, paired by sequence; None of the first policy itself, and where
+    the first policy's figure is 0"""
     is_best: bool
     """better than each other policy, every paired interval excluding zero"""
 
@@ -56,7 +57,7 @@ def table(results: Results) -> dict[str, list[Cell]]:
                 mean_of(policy.figures[figure]),
                 None
                 if policy is first
-                else difference_percent(policy.figures[figure], first.figures[figure]),
+                else _against(policy.figures[figure], first.figures[figure]),
                 best[figure] == name,
             )
             for figure in FIGURES
@@ -73,10 +74,18 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
     for name, other in policies.items():
         if name == leader:
             continue
-        found = difference_percent(other.figures[figure], own).ci95
+        against = _against(other.figures[figure], own)
+        found = None if against is None else against.ci95
         if found is None or not (found[0] > 0 if sign > 0 else found[1] < 0):
             return None
     return leader if len(policies) > 1 else None
+
+
+def _against(values: Float64, reference: Float64) -> Estimate | None:
+    """The difference in percent; nothing is a percentage of 0, as a short run's utilisation is."""
+    if (reference <= 0).any():
+        return None
+    return difference_percent(values, reference)
 
 
 def distribution(results: Results) -> Series:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from decima.evaluation.statistics import Estimate, difference_percent
 from decima.replay import ReplayReport
 from decima.replay.report import USELESS_PERCENT
 from decima.replay.spark_order import ORDERS
 from decima.whatif.load import are_pooled, by_length, offered_load
 from decima.whatif.report import percent, seconds, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
+from rl.statistics import Estimate, difference_percent
 from spark_sim import Protocol
 
 LITTLE_WAITING = 0.05

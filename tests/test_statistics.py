@@ -1,0 +1,124 @@
+"""Intervals: against slow ones, and how often they hold what they estimate."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from rl.statistics import FEWEST, Estimate, difference_percent, mean_of
+
+VALUES = np.array([41.0, 52.0, 47.0, 60.0, 39.0, 55.0, 44.0, 49.0, 58.0, 43.0])
+REFERENCE = np.array([40.0, 50.0, 49.0, 55.0, 41.0, 50.0, 45.0, 48.0, 52.0, 47.0])
+
+
+def width(found: Estimate) -> float:
+    assert found.ci95 is not None
+    return found.ci95[1] - found.ci95[0]
+
+
+def test_intervals_are_those_of_the_bootstrap() -> None:
+    """Against an independent bootstrap: a loop over resamples with the standard generator."""
+    assert len(VALUES) == FEWEST
+    draw = random.Random(4)  # noqa: S311 - no secret
+    means, differences = [], []
+    for _ in range(20_000):
+        rows = draw.choices(range(10), k=10)
+        mean, other = (sum(array[row] for row in rows) / 10 for array in (VALUES, REFERENCE))
+        means.append(mean)
+        differences.append(100 * (mean / other - 1))
+    means.sort()
+    differences.sort()
+
+    found = mean_of(VALUES)
+    assert found.mean == pytest.approx(VALUES.mean())
+    assert found.ci95 == pytest.approx((means[500], means[19_500]), abs=0.15)
+    paired = difference_percent(VALUES, REFERENCE)
+    assert paired.mean == pytest.approx(100 * (VALUES.mean() / REFERENCE.mean() - 1))
+    assert paired.ci95 == pytest.approx((differences[500], differences[19_500]), abs=0.15)
+
+
+def test_of_few_inputs_the_interval_is_students() -> None:
+    """-1 and 1: their mean is 0, its standard error 1, and t with one degree of freedom 12.706."""
+    found = mean_of(np.array([-1.0, 1.0]))
+    assert found.ci95 == pytest.approx((-12.706, 12.706))
+
+
+def test_times_have_no_interval_below_zero() -> None:
+    """Two that differ widely: in logarithms, so that it stays a time; a difference above -100 %."""
+    found = mean_of(np.array([10.0, 90.0]))
+    assert found.ci95 is not None
+    assert 0 < found.ci95[0] < 10
+    against = difference_percent(np.array([10.0, 90.0]), np.array([60.0, 50.0]))
+    assert against.ci95 is not None
+    assert -100 < against.ci95[0] < 0 < against.ci95[1]
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 5, 9, 10, 20, 40])
+def test_an_interval_covers_the_true_mean_about_as_often_as_it_says(inputs: int) -> None:
+    """Of 400 samples of times: between 90 and 98 %, and neither always nor by being endless."""
+    rng = np.random.default_rng(8)
+    covered, widths = 0, []
+    for _ in range(400):
+        found = mean_of(rng.normal(50, 10, inputs))
+        assert found.ci95 is not None
+        covered += found.ci95[0] <= 50 <= found.ci95[1]
+        widths.append(width(found))
+    assert 360 <= covered <= 392
+    if inputs >= 10:
+        assert float(np.median(widths)) == pytest.approx(2 * 1.96 * 10 / inputs**0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("inputs", [4, 30])
+def test_a_difference_covers_the_true_one(inputs: int) -> None:
+    """A tenth more, and noise of its own, on inputs that differ by more than that."""
+    rng = np.random.default_rng(9)
+    covered = 0
+    for _ in range(400):
+        reference = rng.normal(50, 10, inputs)
+        values = 1.1 * reference + rng.normal(0, 2, inputs)
+        found = difference_percent(values, reference)
+        assert found.ci95 is not None
+        covered += found.ci95[0] <= 10 <= found.ci95[1]
+    assert 360 <= covered <= 392
+
+
+@pytest.mark.parametrize("inputs", [4, 30])
+def test_pairing_narrows_the_interval_of_the_difference(inputs: int) -> None:
+    """Long and short inputs alike 10 % slower: the difference is certain, the means are not."""
+    reference = np.random.default_rng(2).exponential(50.0, size=inputs)
+    paired = difference_percent(1.1 * reference, reference)
+    assert paired.mean == pytest.approx(10.0)
+    assert paired.ci95 == pytest.approx((10.0, 10.0))
+    assert width(mean_of(reference)) > 20
+
+
+def test_trainings_that_differ_widen_the_interval() -> None:
+    """Of equal inputs: what varies is the luck of the training, of either alternative."""
+    trained = np.array([[1.0] * 20, [2.0] * 20, [3.0] * 20])
+    found = mean_of(trained)
+    assert found.mean == 2.0
+    assert width(found) > 1.0
+    fixed = np.full(20, 2.0)
+    assert width(difference_percent(trained, fixed)) > 50
+    assert width(difference_percent(fixed, trained)) > 50
+    both = difference_percent(trained, trained)
+    assert both.mean == 0.0
+    assert width(both) > 50, "trainings of two alternatives are no pairs"
+
+
+def test_one_input_has_no_interval() -> None:
+    assert mean_of(np.array([3.0])) == Estimate(3.0, None)
+    assert difference_percent(np.array([3.0]), np.array([2.0])).ci95 is None
+
+
+def test_nothing_is_a_percentage_of_nothing() -> None:
+    with pytest.raises(ValueError, match="mean is not 0"):
+        difference_percent(np.ones(3), np.zeros(3))
+
+
+def test_an_interval_does_not_depend_on_when_it_is_computed() -> None:
+    first = difference_percent(VALUES, REFERENCE)
+    mean_of(np.arange(30.0))
+    assert difference_percent(VALUES, REFERENCE) == first
