@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,14 @@ def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> Non
     path.write_text(SETTINGS.replace("load", "lode"))
     with pytest.raises(ConfigError, match="lode"):
         read_config(path)
+    own = tmp_path / "arrivals.csv"
+    own.write_text("arrival_ms,job\n")
+    for fixed in ("recorded", "decima-sim", str(own)):
+        path.write_text(SETTINGS.replace("batch", fixed))
+        with pytest.raises(
+            ConfigError, match=re.escape(f"arrivals '{fixed}' cannot be drawn anew")
+        ):
+            read_config(path)
     path.write_text(SETTINGS + "seed = 3\n")
     with pytest.raises(ConfigError, match="seed is for the command to say"):
         read_config(path)

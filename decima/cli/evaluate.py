@@ -107,7 +107,9 @@ def _write_page(report: Report, page: Path) -> None:
     from decima.report import Timelines, comparison_sections, results_of
 
     results = results_of(report.to_json(), "these results")
-    timelines = Timelines(timeline_table(report), report.trace)
+    # A time limit may end the runs before their first task: then there is nothing to draw.
+    tasks = timeline_table(report)
+    timelines = Timelines(tasks, report.trace) if len(tasks) else None
     sections = comparison_sections([results], timelines)
     learned = next((name for name in report.config.policies if is_learned(name)), None)
     if learned is not None:

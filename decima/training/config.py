@@ -19,6 +19,7 @@ from decima.heuristics.es_rule import PARAMETERS
 from files.errors import FileError
 from files.reading import parse_toml, read_toml
 from files.settings import Maybe, build
+from traces.arrivals import ARRIVALS
 
 Objective = Literal["avg_jct", "tail", "makespan"]
 
@@ -59,7 +60,14 @@ class WorkloadConfig:
     def evaluations(self) -> tuple[EvaluationConfig, ...]:
         """The settings, in their order; refuses impossible ones."""
         if self.settings:
-            return tuple(setting_of(one) for one in self.settings)
+            found = tuple(setting_of(one) for one in self.settings)
+            for one in found:
+                _require(
+                    one.arrivals in ARRIVALS,
+                    f"workload.settings: arrivals {one.arrivals!r} cannot be drawn anew for each "
+                    f"episode, as training needs: one of {', '.join(ARRIVALS)}",
+                )
+            return found
         _require(
             len(self.interarrival_s) + len(self.batch_jobs) > 0,
             "workload: neither interarrival_s nor batch_jobs names a setting",

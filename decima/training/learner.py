@@ -90,8 +90,9 @@ class DecimaLearner:
             ValueError: (one line) the trace or a setting breaks a rule.
         """
         self._config = config
-        torch.manual_seed(config.seed)
-        self.network = _first_network(config, is_resumed)
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(config.seed)
+            self.network = _first_network(config, is_resumed)
         update = config.update
         self._optimiser = Optimiser(self.network, update.learning_rate, update.max_norm)
         self._entropy = EntropySchedule(

@@ -20,8 +20,6 @@ from traces.spark_log.names import stand_in
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
 from traces.spark_log.summary import ImportSummary
 
-"""rows of `Application.tasks`"""
-
 NO_STAGE = "none of its tasks succeeded"
 FAILED = "failed"
 UNFINISHED = "not finished when the log ends"
