@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -162,7 +163,14 @@ class _Process:
         self._work: _Work | None = None
         self._names: frozenset[str] = frozenset()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
+        # Ctrl-C is the main process's to handle. Blocked already while it imports: there it would
+        # print where it was interrupted. Multiprocessing's tracker unblocks it when it starts.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
     def give(self, number: int, task: Any, work: _Work) -> None:
@@ -199,7 +207,6 @@ class _Process:
 
 def _serve(pipe: Connection) -> None:
     """A process: do what comes until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
     kept: dict[str, Kept[Any]] = {}
     order = _NO_ORDER
     shared: Any = None

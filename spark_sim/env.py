@@ -180,9 +180,12 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             illegal: what becomes of an illegal action.
 
         Raises:
-            SimulationError: a bound is too small or `illegal` is neither of its values.
+            SimulationError: `trace` is none, a bound is too small or `illegal` is neither of its
+                values.
         """
         self._trace = load_trace("tpch") if trace is None else trace
+        if not isinstance(self._trace, Trace):
+            raise SimulationError(f"trace {trace!r:.60}: give a Trace, such as load_trace('tpch')")
         largest = max(self._trace.jobs, key=lambda job: len(job.stages))
         if max_jobs < 1 or max_stages < len(largest.stages):
             raise SimulationError(

@@ -112,12 +112,14 @@ def test_a_star_needs_intervals_that_exclude_zero() -> None:
     content = results_json(
         avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 10.81]},
         p95_jct_s={"a": [10.0, 12.0], "b": [5.0, 12.5]},
+        fairness={"a": [0.5, 0.6], "b": [0.4, 0.481]},
         utilisation={"a": [0.5, 0.6], "b": [0.4, 0.481]},
     )
     cells = table(results_of(content, "here"))
     stars = {name: {cell.figure for cell in row if cell.is_best} for name, row in cells.items()}
     assert "avg_jct_s" in stars["b"]
-    assert "utilisation" in stars["a"]
+    assert "fairness" in stars["a"]
+    assert "utilisation" not in stars["a"] | stars["b"], "to be busy is not to be better"
     assert "p95_jct_s" not in stars["a"] | stars["b"]
 
 

@@ -14,8 +14,8 @@ from decima.cli.options import (
     REPORT,
     TUNED,
     build_config,
-    check_folder,
-    note_of_load,
+    check_outputs,
+    notes_of,
     parse_names,
     read_all_tuned,
     workload_options,
@@ -64,8 +64,7 @@ def evaluate(
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
     if timeline is not None:
         check_timeline_path(timeline)
-    for path in (json_path, timeline, page):
-        check_folder(path)
+    check_outputs(json_path, timeline, page)
     total = config.sequences * len(config.policies)
     with (
         open_crew(where, "decima evaluate") as crew,
@@ -84,8 +83,7 @@ def evaluate(
             progress=show,
         )
     _print(report)
-    note = note_of_load(config, report.trace)
-    if note is not None:
+    for note in notes_of(config, report.trace):
         stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())

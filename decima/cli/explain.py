@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.console import announce_compilation, stdout
-from decima.cli.options import build_config, check_folder, workload_options
+from decima.cli.options import build_config, check_outputs, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.policies import SHIPPED_MODEL, is_learned, model_path
 from files.writing import write_json
@@ -70,7 +70,7 @@ def explain(
         raise ConfigError(f"--time {time_s} is no moment")
     config = build_config(options, (model,))
     _check_model(model)
-    check_folder(json_path)
+    check_outputs(json_path)
     announce_compilation()
     found = _explanation(config, model, sequence, decision, time_s)
     from decima.explain.report import lines_of

@@ -10,7 +10,7 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
-from decima.cli.options import build_config, check_folder, training_options
+from decima.cli.options import build_config, check_outputs, training_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import read_settings
 from decima.rule_fit.config import (
@@ -183,7 +183,7 @@ def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationCon
 
 def _state_path(output: Path, resume: Path | None) -> Path:
     """Where the state goes; a fit of another command is never overwritten."""
-    check_folder(output)
+    check_outputs(output)
     if resume is not None:
         return resume
     state = output.with_suffix(".state.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DEFAULT = EvaluationConfig()
 _LITTLE_LOAD = 0.2
+_LONG_MOVE = 4.0
 
 _TRACE = (
     click.option("--trace", default=_DEFAULT.trace, show_default=True, help="Name or file."),
@@ -169,8 +171,26 @@ def _is_given(name: str) -> bool:
     return source not in (None, ParameterSource.DEFAULT)
 
 
-def note_of_load(config: EvaluationConfig, trace: Trace) -> str | None:
-    """A warning where jobs that arrive one by one hardly meet."""
+def notes_of(config: EvaluationConfig, trace: Trace) -> list[str]:
+    """Warnings where settings hardly fit the trace."""
+    return [note for note in (_of_load(config, trace), _of_moving(config, trace)) if note]
+
+
+def _of_moving(config: EvaluationConfig, trace: Trace) -> str | None:
+    """Where executors take long to move beside what a task takes."""
+    tasks = sum(stage.num_tasks for job in trace.jobs for stage in job.stages)
+    task_s = mean_work_s(trace) * len(trace.jobs) / tasks
+    if config.protocol != "executors" or config.moving_delay_s < _LONG_MOVE * task_s:
+        return None
+    return (
+        f"note: an executor takes {config.moving_delay_s:g} s to move to another job, and a task "
+        f"{task_s:.2g} s on average: most of the time would go into moving. Jobs of one Spark "
+        "session share its slots: --protocol session."
+    )
+
+
+def _of_load(config: EvaluationConfig, trace: Trace) -> str | None:
+    """Where jobs that arrive one by one hardly meet."""
     if config.arrivals not in ARRIVALS or config.arrivals == "batch":
         return None
     load = mean_work_s(trace) / (config.interarrival_s * config.executors)
@@ -203,16 +223,44 @@ def build_config(
     return EvaluationConfig(policies=policies, parameters=parameters or {}, **settings)
 
 
-def check_folder(path: Path | None) -> None:
-    """Refuse an output path without a folder now, not after the work is done."""
-    if path is not None and not path.parent.is_dir():
-        raise ConfigError(f"{path}: cannot write: there is no folder {path.parent}")
+def check_outputs(*paths: Path | None) -> None:
+    """Refuse output paths that take no file, or twice the same, now: not after the work is done.
+
+    Raises:
+        ConfigError: (one line) which and why.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise ConfigError(f"{path}: cannot write: there is no folder {path.parent}")
+        try:
+            # Permissions do not tell: a folder may be full, read-only or no place for files.
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot write: {error.strerror}") from error
+        if path.resolve() in seen:
+            raise ConfigError(f"{path} is to hold two things: give each output a name of its own")
+        seen.add(path.resolve())
+
+
+def page_path(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse names by which nobody would open a page."""
+    if path is not None and path.suffix.lower() not in _PAGES:
+        raise click.BadParameter(f"{path} is to hold a page: let its name end in .html")
+    return path
+
+
+_PAGES = (".html", ".htm")
 
 
 REPORT = click.option(
     "--report",
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=page_path,
     help="Write a page to look at (HTML).",
 )
 

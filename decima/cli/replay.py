@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import GROUP_BY, check_folder
+from decima.cli.options import GROUP_BY, check_outputs
 from decima.replay import ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
 from decima.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
@@ -55,7 +55,7 @@ def replay(
     LOGS are files, rolled logs, or folders of either. Says how far simulated job durations are from
     recorded ones: the error to expect of `decima whatif` on the same logs.
     """
-    check_folder(json_path)
+    check_outputs(json_path)
     settings = ReplaySettings(slots, policy, draws, seed)
     recording = read_recording(logs, group_by=GroupBy(group_by))
     announce_compilation()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from decima.cli.console import say
-from decima.cli.options import check_folder, command_line, write_report
+from decima.cli.options import check_outputs, command_line, page_path, write_report
 from decima.evaluation.timeline import read_timeline
 from files.errors import FileError
 from traces import Trace, TraceError, load_trace
@@ -28,7 +28,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for all figures of the page, as SVG and PNG.",
 )
-@click.option("-o", "--output", type=_FILE, help="HTML file to write.")
+@click.option("-o", "--output", type=_FILE, callback=page_path, help="HTML file to write.")
 def report(
     results: tuple[Path, ...],
     timeline: Path | None,
@@ -46,7 +46,7 @@ def report(
 
     if output is None and figures is None:
         raise click.UsageError("nothing to write: give --output FILE or --figures FOLDER")
-    check_folder(output)
+    check_outputs(output)
     found = [read_results(path) for path in results if not path.is_dir()]
     if not found and timeline is not None:
         raise click.UsageError("--timeline is of an evaluation, and there is none")

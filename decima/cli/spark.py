@@ -14,7 +14,7 @@ from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import (
     REPORT,
     TUNED,
-    check_folder,
+    check_outputs,
     parse_names,
     read_all_tuned,
     write_report,
@@ -72,8 +72,7 @@ def replay(
     """
     from decima.spark.trial import TrialConfig, run_trial, words
 
-    for path in (json_path, page):
-        check_folder(path)
+    check_outputs(json_path, page)
     config = TrialConfig(
         parse_names(policies),
         jobs=jobs,
@@ -186,7 +185,7 @@ def review(
     from decima.spark.review import draw_decisions, reviewed_policies, rows, words
     from decima.spark.review import review as simulate
 
-    check_folder(page)
+    check_outputs(page)
     decisions = read_decision_log(log)
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
     announce_compilation()
@@ -233,6 +232,6 @@ def jar(output: Path | None) -> None:
         click.echo(plugin_jar())
         return
     path = output / jar_name() if output.is_dir() else output
-    check_folder(path)
+    check_outputs(path)
     write_whole(path, plugin_jar().read_bytes())
     click.echo(path)

@@ -12,7 +12,7 @@ import click
 
 from decima.cli.console import stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
-from decima.cli.options import REPORT, check_folder, write_report
+from decima.cli.options import REPORT, check_outputs, write_report
 from decima.evaluation.config import ConfigError
 from decima.kernels import POLICIES
 from decima.tuning import read_tuned
@@ -76,7 +76,7 @@ def train(
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
-    check_folder(page)
+    check_outputs(page)
     if resume and (config_path is not None or changes or tuned is not None):
         raise ConfigError("--resume keeps the run's settings: no --config, --set, --tuned")
     config = None if resume else _config(config_path, changes, tuned)

@@ -10,7 +10,7 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
-from decima.cli.options import build_config, check_folder, note_of_load, workload_options
+from decima.cli.options import build_config, check_outputs, notes_of, workload_options
 from decima.policies import HEURISTICS
 from decima.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.tuning import tune as search
@@ -44,9 +44,8 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     else the shipped ones.
     """
     config = build_config(options, (policy,))
-    check_folder(output)
-    note = note_of_load(config, load_trace(config.trace))
-    if note is not None:  # before the search, which would be for nothing
+    check_outputs(output)
+    for note in notes_of(config, load_trace(config.trace)):  # before a search for nothing
         stdout().print(note, soft_wrap=True, markup=False)
     announce_compilation()
     with open_crew(where, "decima tune") as crew, progress_bar("trials") as (bar, task):

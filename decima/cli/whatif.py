@@ -11,7 +11,7 @@ from rich.console import Console
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
-from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_folder, parse_names, write_report
+from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_outputs, parse_names, write_report
 from decima.cli.replay import JSON, LOGS
 from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
@@ -102,8 +102,7 @@ def whatif(
     LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
     policies and on half and twice the executors, and says what would change most.
     """
-    for path in (page, json_path):
-        check_folder(path)
+    check_outputs(page, json_path)
     recording = read_recording(logs, group_by=GroupBy(group_by))
     settings = WhatIfSettings(
         recorded_slots(recording) if executors is None else executors,

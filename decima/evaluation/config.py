@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,7 @@ class EvaluationConfig:
             raise ConfigError("no policy to evaluate")
         if isinstance(self.policies, str):
             raise ConfigError(f"policies are a tuple of names, not {self.policies!r:.60}")
-        for label in ("jobs", "sequences"):
-            if not 1 <= getattr(self, label) <= 1_000_000:
-                raise ConfigError(f"{label} must lie in 1..1,000,000, got {getattr(self, label)}")
-        if not 0 < self.interarrival_s <= _MAX_GAP_S:
-            raise ConfigError(
-                f"interarrival must be above 0 and at most {_MAX_GAP_S:g} s, got "
-                f"{self.interarrival_s} s"
-            )
-        if self.seed < 0:
-            raise ConfigError(f"seed must not be negative, got {self.seed}")
+        self._check_numbers()
         twice = [name for name in self.policies if self.policies.count(name) > 1]
         if twice:
             raise ConfigError(f"policy {twice[0]!r} is named twice")
@@ -86,6 +78,20 @@ class EvaluationConfig:
             if getattr(self, label) not in known:
                 raise ConfigError(f"{label} {getattr(self, label)!r}: there are {', '.join(known)}")
         self._check_workload()
+
+    def _check_numbers(self) -> None:
+        for label in ("jobs", "sequences"):
+            if not isinstance(getattr(self, label), Integral):
+                raise ConfigError(f"{label} is a whole number, not {getattr(self, label)!r:.60}")
+            if not 1 <= getattr(self, label) <= 1_000_000:
+                raise ConfigError(f"{label} must lie in 1..1,000,000, got {getattr(self, label)}")
+        if not 0 < self.interarrival_s <= _MAX_GAP_S:
+            raise ConfigError(
+                f"interarrival must be above 0 and at most {_MAX_GAP_S:g} s, got "
+                f"{self.interarrival_s} s"
+            )
+        if self.seed < 0:
+            raise ConfigError(f"seed must not be negative, got {self.seed}")
 
     def _check_workload(self) -> None:
         if self.demands == "drawn" and self.classes is None:

@@ -147,9 +147,15 @@ def evaluate(
 
 def _own_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
     """Of the policies of one's own, which nobody else may have."""
-    names = [make().name for make in own]
+    names = []
     taken = set(config.policies)
-    for name in names:
+    for make in own:
+        if not callable(make):
+            raise ConfigError(f"own policy {make!r:.60}: give its class, or what makes a new one")
+        name = getattr(make(), "name", None)
+        if not isinstance(name, str):
+            raise ConfigError(f"own policy {make!r:.60} makes policies without a `name`")
+        names.append(name)
         if name in taken:
             raise ConfigError(f"policy {name!r:.60} is there already: give yours another name")
         taken.add(name)

@@ -14,7 +14,9 @@ from rl.statistics import Estimate, difference_percent, mean_of
 from spark_sim.metrics import jobs_in_system
 from traces.numbers import Float64
 
-HIGHER_IS_BETTER = frozenset({"utilisation", "fairness"})
+HIGHER_IS_BETTER = frozenset({"fairness"})
+NEITHER = frozenset({"utilisation"})
+"""is good or bad by itself: executors that move or work on inflated tasks are busy, too"""
 
 HEADINGS = {
     "avg_jct_s": ("average JCT", "s"),
@@ -67,6 +69,8 @@ def table(results: Results) -> dict[str, list[Cell]]:
 
 def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | None:
     """The policy that is better than every other one, each paired interval excluding zero."""
+    if figure in NEITHER:
+        return None
     sign = -1.0 if figure in HIGHER_IS_BETTER else 1.0
     means = {name: sign * float(one.figures[figure].mean()) for name, one in policies.items()}
     leader = min(means, key=lambda name: means[name])
