@@ -73,21 +73,12 @@ def _known(graph: Graph, seen: Embeddings) -> Known:
 
 
 def _room(known: Known, hidden: int) -> Found:
-    """Arrays for what `score` finds: one block of memory."""
+    """Arrays for what `score` finds."""
     stages, jobs, clusters = len(known.e), len(known.y), len(known.z)
     limits, kinds = len(known.limit_x), len(known.class_x)
     kind = known.z.dtype
-    logits = np.empty(stages + limits + kinds + 3 * clusters, kind)
-    stage, end, limit, of_class, value, factor = np.split(
-        logits, np.cumsum((stages, clusters, limits, kinds, clusters))
-    )
     return Found(
-        stage,
-        end,
-        limit,
-        of_class,
-        value,
-        factor,
+        *(np.empty(rows, kind) for rows in (stages, clusters, limits, kinds, clusters, clusters)),
         np.empty((3, clusters, hidden), kind),
         np.empty((3, jobs, hidden), kind),
         np.empty((stages if kinds else 0, hidden), kind),
