@@ -15,7 +15,7 @@ from deeprm.errors import DeepRmError
 from deeprm.image_policy import ImagePolicy
 from deeprm.training_config import TrainConfig
 from files.settings import build
-from rl.checkpoint import load_tensors, save_tensors
+from rl.checkpoint import load_tensors, object_among, save_tensors
 
 AnyNetwork = ImagePolicy | CompactPolicy
 
@@ -64,16 +64,17 @@ def load_model(path: Path) -> Model:
 
     Raises:
         DeepRmError: the file is no model of ours, or belongs to another format.
-        RunError: it cannot be read.
+        RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = load_tensors(path, _MAX_BYTES)
     if facts.get("format") != _FORMAT:
         raise DeepRmError(f"{path}: no model of deeprm, or of another version of it")
-    config = build(TrainConfig, facts["config"], DeepRmError)
+    config = build(TrainConfig, object_among(facts, "config", path), DeepRmError)
+    card = object_among(facts, "card", path)
     network = new_network(config.policy, config.cluster)
     _check_weights(path, network, tensors)
     network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
-    return Model(network, config, facts["card"])
+    return Model(network, config, card)
 
 
 def check_same_network(model: Model, config: TrainConfig) -> None:

@@ -16,7 +16,7 @@ from harmony.jobs import Purpose, seed_of
 from harmony.network import ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
 from harmony.training_config import TrainConfig
-from rl.checkpoint import load_tensors, save_tensors
+from rl.checkpoint import load_tensors, object_among, save_tensors
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -80,13 +80,14 @@ def load_model(path: Path) -> Model:
 
     Raises:
         HarmonyError: the file is no such model of ours.
-        RunError: it cannot be read.
+        RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = _read(path, "policy")
-    config = build(TrainConfig, facts["config"], HarmonyError)
+    config = build(TrainConfig, object_among(facts, "config", path), HarmonyError)
+    card = object_among(facts, "card", path)
     network = new_network(config.size)
     _load(path, network, tensors)
-    return Model(network, config, facts["card"])
+    return Model(network, config, card)
 
 
 def load_reward_model(path: Path) -> LearnedSpeeds:
@@ -94,14 +95,15 @@ def load_reward_model(path: Path) -> LearnedSpeeds:
 
     Raises:
         HarmonyError: the file is no such model of ours.
-        RunError: it cannot be read.
+        RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = _read(path, "reward model")
-    config = build(RewardConfig, facts["config"], HarmonyError)
+    config = build(RewardConfig, object_among(facts, "config", path), HarmonyError)
+    card = object_among(facts, "card", path)
     network = new_reward_model(config.size)
     _load(path, network, tensors)
     network.eval()
-    return LearnedSpeeds(network, config, facts["card"])
+    return LearnedSpeeds(network, config, card)
 
 
 def check_same_network(network: ActorCritic, config: TrainConfig) -> None:
@@ -127,8 +129,8 @@ def _read(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, facts = load_tensors(path, _MAX_BYTES)
     if facts.get("format") != _FORMAT:
         raise HarmonyError(f"{path}: no model of harmony, or of another version of it")
-    if facts["kind"] != kind:
-        raise HarmonyError(f"{path}: a {facts['kind']}, where a {kind} is needed")
+    if facts.get("kind") != kind:
+        raise HarmonyError(f"{path}: of kind {facts.get('kind')!r:.40}, where {kind!r} is needed")
     return tensors, facts
 
 

@@ -66,6 +66,18 @@ def load_tensors(
     return tensors, _facts(path, header.get(_METADATA, {}).get(_FACTS, "{}"))
 
 
+def object_among(facts: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
+    """The JSON object called `name` among the facts of the file `path`.
+
+    Raises:
+        CheckpointError: it is missing, or no object.
+    """
+    found = facts.get(name)
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: its header's {name} is {found!r:.40}, not an object")
+    return found
+
+
 def snapshot(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copies on the CPU that share nothing with the originals or with each other."""
     return {

@@ -26,6 +26,7 @@ from deeprm.schedulers import Draws, play
 from deeprm.tables import Int32
 from deeprm.training_config import TrainConfig
 from rl.checkpoint import save_tensors
+from rl.errors import CheckpointError
 from tests.deeprm_clusters import TINY, random_actions
 
 CONFIGS = {
@@ -185,10 +186,16 @@ def test_a_model_comes_back_from_its_file(tmp_path: Path, policy: Any) -> None:
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    """Other tensors, weights of another shape, numbers that are not finite."""
+    """Other tensors, a header that lacks something, another shape, numbers that are not finite."""
     path = tmp_path / "model.safetensors"
     save_tensors(path, {"x": torch.zeros(1)}, {})
     with pytest.raises(DeepRmError, match="no model of deeprm"):
+        load_model(path)
+    save_tensors(path, {}, {"format": 1})
+    with pytest.raises(CheckpointError, match="its header's config is None"):
+        load_model(path)
+    save_tensors(path, {}, {"format": 1, "config": {}, "card": [3]})
+    with pytest.raises(CheckpointError, match=r"its header's card is \[3\], not an object"):
         load_model(path)
     config = TrainConfig(cluster=TINY)
     save_model(path, config, new_network("compact", TINY).state_dict(), {})

@@ -111,7 +111,7 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
         (("study", "--out", "{}/x", "--only", "policy-30-1"), "train it first"),
         (("gather", "{}", "--out", "{}/x"), "holds no run of the study"),
         (("show", "-o", "{}/x.png", "--interval", "999"), "interval 999: the episode is over"),
-        (("evaluate", "{}/model.safetensors"), "a reward model, where a policy"),
+        (("evaluate", "{}/model.safetensors"), "of kind 'reward model', where 'policy' is"),
         (("evaluate", "--trace", "{}/model.safetensors"), "arrivals_file is for"),
     ],
 )

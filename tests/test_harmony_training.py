@@ -32,6 +32,7 @@ from harmony.teachers import Sure
 from harmony.tokens import Scene, see
 from harmony.training_config import TrainConfig, recipe
 from rl.checkpoint import save_tensors
+from rl.errors import CheckpointError
 from rl.optimiser import flat_parameters
 from rl.run_folder import RunFolder
 from tests.harmony_clusters import TINY
@@ -347,14 +348,24 @@ def test_a_model_comes_back_from_its_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    """Other tensors, the other kind of model, other shapes, numbers that are not finite."""
+    """Other tensors, a header that lacks something, another kind or shape, not finite."""
     path = tmp_path / "model.safetensors"
     save_tensors(path, {"x": torch.zeros(1)}, {})
     with pytest.raises(HarmonyError, match="no model of harmony"):
         load_model(path)
     save_model(path, REWARD, new_reward_model(REWARD.size).state_dict(), {})
-    with pytest.raises(HarmonyError, match="a reward model, where a policy is needed"):
+    with pytest.raises(HarmonyError, match="of kind 'reward model', where 'policy' is needed"):
         load_model(path)
+    save_tensors(path, {}, {"format": "harmony-1"})
+    with pytest.raises(HarmonyError, match="of kind None"):
+        load_model(path)
+    for kind, load in (("policy", load_model), ("reward model", load_reward_model)):
+        save_tensors(path, {}, {"format": "harmony-1", "kind": kind})
+        with pytest.raises(CheckpointError, match="its header's config is None"):
+            load(path)
+        save_tensors(path, {}, {"format": "harmony-1", "kind": kind, "config": {}, "card": 3})
+        with pytest.raises(CheckpointError, match="its header's card is 3"):
+            load(path)
     save_model(path, SMALL, new_network(Size(width=32)).state_dict(), {})
     with pytest.raises(HarmonyError, match="not those of a network of its size"):
         load_model(path)
