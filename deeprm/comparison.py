@@ -18,6 +18,7 @@ from deeprm.models import load_model
 from deeprm.objectives import Objective
 from deeprm.render import rgb
 from deeprm.schedulers import SJF, Draws, Scheduler
+from files.writing import written_whole
 from rl.statistics import difference_percent, mean_of
 
 TUNING_SETS = 200
@@ -62,7 +63,7 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
     """Write the first state at or after a time step of a test episode, as PNG.
 
     Raises:
-        DeepRmError: the episode is over before.
+        DeepRmError: the episode is over before, or the file cannot be written.
     """
     episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
     scheduler = SJF if model is None else _learned(model, config)
@@ -71,7 +72,8 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
         episodes.step(rows, scheduler.choose(episodes, rows, draws))
     if len(rows) == 0:
         raise DeepRmError(f"step {step}: the episode is over at {episodes.state.time[0]}")
-    images.imsave(output, np.asarray(rgb(episodes)), format="png")
+    with written_whole(output, DeepRmError) as file:
+        images.imsave(file, np.asarray(rgb(episodes)), format="png")
 
 
 def _learned(path: Path, config: Config) -> Scheduler:

@@ -10,3 +10,9 @@ class FileError(ValueError):
 def reason(error: OSError) -> str:
     """What the system says, without the number and the path."""
     return error.strerror or str(error)
+
+
+def place_and_reason(error: OSError) -> str:
+    """What the system says, behind the path where it names one."""
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{reason(error)}"

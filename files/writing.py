@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders for them."""
 
 from __future__ import annotations
 
@@ -61,6 +61,18 @@ def write_json(
 ) -> None:
     """Put `content` as JSON in the place of `path`, as `written_whole` does."""
     write_whole(path, json.dumps(content, indent=indent).encode() + b"\n", error)
+
+
+def make_folder(path: Path, error: type[ValueError] = FileError) -> None:
+    """Make a folder, and those above it, where there is none.
+
+    Raises:
+        FileError: (or `error`) it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise error(f"{path}: cannot make the folder: {reason(fault)}") from fault
 
 
 def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> None:

@@ -17,10 +17,8 @@ from harmony.learned import Learned
 from harmony.measured import measured
 from harmony.models import load_model
 from harmony.schedulers import Draws, Scheduler, Tiresias
-from rl.drawing import panels
+from rl.drawing import panels, save_figure
 from rl.statistics import difference_percent, mean_of
-
-_DPI = 110
 
 
 def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -> Iterator[str]:
@@ -56,6 +54,7 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
 
     Raises:
         HarmonyError: the episode is over before.
+        RunError: the file cannot be written.
     """
     scheduler: Scheduler = Tiresias(config)
     if model is not None:
@@ -92,4 +91,4 @@ def _draw(clusters: Clusters, output: Path) -> None:
     axes.set(xlabel="server", ylabel="workers and parameter servers")
     axes.set_title(f"{len(running)} jobs in interval {_now(clusters)}")
     axes.legend(fontsize=7)
-    figure.savefig(output, dpi=_DPI, format="png")
+    save_figure(figure, output, "png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -9,9 +10,10 @@ from typing import Any, Protocol, TypeVar
 import click
 from click.core import ParameterSource
 
+from files.errors import place_and_reason
 from files.names import one_line
 from files.reading import parse_toml
-from files.writing import write_json
+from files.writing import make_folder, write_json
 from rl.errors import RunError
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -39,7 +41,10 @@ class Refused(click.ClickException):
 
 
 def one_line_errors(error: type[ValueError]) -> type[click.Group]:
-    """A group in which an `error`, or one of a run, ends in one line on stderr and exit code 2."""
+    """A group in which an `error`, or one of a run, ends in one line on stderr and exit code 2.
+
+    So does what the system refuses, wherever no more is known of it.
+    """
 
     class OneLineErrors(click.Group):
         def invoke(self, ctx: click.Context) -> Any:
@@ -47,6 +52,10 @@ def one_line_errors(error: type[ValueError]) -> type[click.Group]:
                 return super().invoke(ctx)
             except (error, RunError) as fault:
                 raise Refused(one_line(str(fault))) from fault
+            except OSError as fault:
+                if fault.errno == errno.EPIPE:  # nobody reads our output any more; click leaves
+                    raise
+                raise Refused(one_line(place_and_reason(fault))) from fault
 
     return OneLineErrors
 
@@ -162,9 +171,9 @@ def write_figures(
     """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
 
     Raises:
-        ValueError: (`error`) a file cannot be written.
+        ValueError: (`error`, or of a run) a file cannot be written.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out, error)
     for name in names:
         found = measure(name)
         path = out / f"{name}.json"

@@ -14,6 +14,9 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from files.writing import written_whole
+from rl.errors import RunError
+
 Found = Mapping[str, Any]
 _DPI = 110
 
@@ -35,9 +38,29 @@ def errors(entries: Sequence[Found]) -> list[list[float]]:
 
 
 def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:
-    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`, and close it."""
-    paths = [out / f"{name}.{ending}" for ending in ("svg", "png")]
-    for path in paths:
-        figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`, and close it.
+
+    Raises:
+        RunError: a file cannot be written.
+    """
+    paths = {kind: out / f"{name}.{kind}" for kind in ("svg", "png")}
+    for kind, path in paths.items():
+        save_figure(figure, path, kind)
     pyplot.close(figure)
-    return paths
+    return list(paths.values())
+
+
+def save_figure(figure: Figure, path: Path, kind: str) -> None:
+    """Write a figure as one file, whole or not at all.
+
+    Args:
+        figure: what to write.
+        path: where to.
+        kind: "svg" or "png".
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    with written_whole(path, RunError) as file:
+        metadata = {"Date": None} if kind == "svg" else None
+        figure.savefig(file, format=kind, dpi=_DPI, metadata=metadata)

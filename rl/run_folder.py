@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from files.errors import FileError
 from files.reading import parse_json, read_bytes, read_json
-from files.writing import PARTIAL_SUFFIX, append, write_json, write_whole
+from files.writing import PARTIAL_SUFFIX, append, make_folder, write_json, write_whole
 from rl.environment import environment
 from rl.errors import RunError
 
@@ -96,10 +96,7 @@ class RunFolder:
         Raises:
             RunError: the folder holds something, or cannot be written.
         """
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"{path}: cannot make the folder: {error.strerror or error}") from error
+        make_folder(path, RunError)
         with _locked(path) as lock:
             folder = cls(path, lock)
             if folder.config_file.exists():
@@ -158,10 +155,7 @@ class RunFolder:
 
     def report_failure(self, report: Mapping[str, object]) -> None:
         """Write `failure/report.json`, and make its folder."""
-        try:
-            self.failure_folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise RunError(f"{self.failure_folder}: {error.strerror or error}") from error
+        make_folder(self.failure_folder, RunError)
         write_json(self.failure_folder / "report.json", dict(report), RunError)
 
     def close(self) -> None:

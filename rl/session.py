@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from files.reading import read_bytes
-from files.writing import write_whole
+from files.writing import make_folder, write_whole
 from rl.checkpoint import load_tensors
 from rl.learner import Learner, LoopSettings, Observer
 from rl.loop import TrainingResult, train
@@ -70,7 +70,7 @@ def gather_models(
         out: where to; made if it is not there.
         planned: by the name of each run of the study, whether a recorded configuration is its.
         model: name of the file in a run folder.
-        error: raised where there is none, or one was trained otherwise.
+        error: raised where there is none, one was trained otherwise, or one cannot be copied.
 
     Returns:
         the names of the runs that had a model.
@@ -81,7 +81,7 @@ def gather_models(
     found = [name for name in planned if (runs / name / model).is_file()]
     if not found:
         raise error(f"{runs}: holds no run of the study, such as {next(iter(planned))}")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out, error)
     for name in found:
         if not planned[name](read_run(runs / name).config):
             raise error(f"{runs / name}: was not trained as the study says")

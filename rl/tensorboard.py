@@ -16,7 +16,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
-from files.writing import append
+from files.writing import append, make_folder
 from rl.errors import RunError
 from rl.learner import IterationReport, LoopSettings, LoopState
 
@@ -40,10 +40,7 @@ class TensorBoardLog:
         Raises:
             RunError: it cannot be written.
         """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"{self._folder}: cannot make: {error.strerror or error}") from error
+        make_folder(self._folder, RunError)
         # TensorBoard reads files in the order of their names.
         session = len(list(self._folder.glob("events.out.tfevents.*")))
         self._file = self._folder / f"events.out.tfevents.{session:010d}"

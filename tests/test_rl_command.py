@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import click
@@ -9,7 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deeprm.cli import main as deeprm
+from deeprm.errors import DeepRmError
 from harmony.cli import main as harmony
+from rl.command import one_line_errors
+from rl.drawing import panels, write_figure
+from rl.errors import RunError
+from rl.session import gather_models
 
 COMMANDS = [deeprm, harmony]
 
@@ -18,6 +25,10 @@ def refused(command: click.Group, *arguments: str) -> Result:
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
     return result
+
+
+def full_disk(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +59,62 @@ def test_a_picture_that_cannot_be_written_is_one_line(
     result = refused(command, "show", "-o", str(tmp_path / path))
     assert path in result.output.replace("\n", "")
     assert not (tmp_path / path).exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_picture_that_finds_no_room_is_one_line(
+    command: click.Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the one that was there stays as it was."""
+    path = tmp_path / "state.png"
+    path.write_bytes(b"before")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    told = refused(command, "show", "-o", str(path)).stderr
+    assert told.count("\n") == 1
+    assert "cannot write: No space left on device; the previous file is unchanged" in told
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
+    command: click.Group, tmp_path: Path
+) -> None:
+    """Before anything is measured."""
+    (tmp_path / "file").write_text("kept")
+    told = refused(command, "reproduce", "--out", str(tmp_path / "file" / "x")).stderr
+    assert told == f"Error: {tmp_path}/file/x: cannot make the folder: Not a directory\n"
+
+
+def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    """As the docstring says, not one of the system."""
+    model = tmp_path / "runs" / "one" / "model"
+    model.parent.mkdir(parents=True)
+    model.write_text("weights")
+    with pytest.raises(DeepRmError, match="cannot make the folder: Not a directory"):
+        gather_models(tmp_path / "runs", model / "x", {"one": lambda _: True}, "model", DeepRmError)
+
+
+def test_a_figure_that_finds_no_room_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither under its name nor under another."""
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(RunError, match=r"four\.svg: cannot write: No space left"):
+        write_figure(panels(1)[0], "four", tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_whatever_the_system_refuses_is_one_line() -> None:
+    """Also where nothing but the command itself is there to tell it."""
+
+    @click.command()
+    def peep() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/secret/x")
+
+    group = one_line_errors(DeepRmError)("test", commands=[peep])
+    assert refused(group, "peep").stderr == "Error: /secret/x: Permission denied\n"
 
 
 @pytest.mark.parametrize(("command", "option"), [(deeprm, "--sets"), (harmony, "--sequences")])

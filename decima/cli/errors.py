@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import click
 
+from files.errors import place_and_reason
 from files.names import one_line
 from parallel.errors import TaskRefusedError
 
@@ -57,8 +58,7 @@ def _one_line() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of our output has gone; click leaves quietly
             raise
-        where = f"{error.filename}: " if error.filename is not None else ""
-        raise OneLineError(one_line(f"{where}{error.strerror or error}")) from error
+        raise OneLineError(one_line(place_and_reason(error))) from error
     except ValueError as error:
         if not _breaks_a_rule(error):
             raise
