@@ -9,13 +9,12 @@ import click
 
 from deeprm.config import CONFIGS
 from deeprm.errors import DeepRmError
-from files.settings import build
+from files.settings import build, change_setting
 from rl.command import (
     FILE,
     FOLDER,
     MINUTES,
     OLD_FOLDER,
-    change_setting,
     check_picture,
     one_line_errors,
     refuse_beside_resume,
@@ -74,7 +73,7 @@ def train(
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
     table: dict[str, Any] = {"cluster": config.to_json(), "objective": objective, "seed": seed}
     for change in changes:
-        change_setting(table, change, ("cluster",), DeepRmError)
+        change_setting(table, change, DeepRmError)
     _run(new_run(out, build(TrainConfig, table, DeepRmError), initial), minutes)
 
 

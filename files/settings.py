@@ -14,6 +14,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
+from files.errors import FileError
+from files.reading import parse_toml
+
 T = TypeVar("T")
 
 Maybe = Annotated[T | None, BeforeValidator(lambda value: None if value == "none" else value)]
@@ -49,6 +52,30 @@ def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) ->
     except (RecursionError, ValueError) as error:  # an integer of absurd length
         raise refusal(f"a setting cannot be read: {error}") from error
     return found
+
+
+def change_setting(table: dict[str, Any], change: str, error: type[ValueError]) -> None:
+    """Take one `--set KEY=VALUE`, or SECTION.KEY=VALUE, into a table of settings.
+
+    A value that is no TOML is text, so that nobody has to quote a word.
+
+    Raises:
+        ValueError: (`error`) it has no such form, or the section was given as something else.
+    """
+    label, equals, text = change.partition("=")
+    *sections, key = label.strip().split(".")
+    if not equals or not key:
+        raise error(f"--set {change!r:.60}: expected KEY=VALUE or SECTION.KEY=VALUE")
+    try:
+        value = parse_toml(f"value = {text}", "--set")["value"]
+    except FileError:
+        value = text.strip()
+    for section in sections:
+        inner = table.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise error(f"--set {change!r:.60}: {section!r:.60} is no section")
+        table = inner
+    table[key] = value
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from files.settings import build
+from files.settings import build, change_setting
 from harmony.config import CONFIGS, RATES, Config
 from harmony.errors import HarmonyError
 from rl.command import (
@@ -16,7 +16,6 @@ from rl.command import (
     FOLDER,
     MINUTES,
     OLD_FOLDER,
-    change_setting,
     check_picture,
     one_line_errors,
     refuse_beside_resume,
@@ -84,7 +83,7 @@ def train(
         first = RewardConfig()
     table = replace(first, cluster=CONFIGS[servers], seed=seed).to_json()
     for change in changes:
-        change_setting(table, change, ("cluster", "size"), HarmonyError)
+        change_setting(table, change, HarmonyError)
     _run(new_run(out, build(type(first), table, HarmonyError), initial, reward), minutes)
 
 

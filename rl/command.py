@@ -12,7 +12,6 @@ from click.core import ParameterSource
 
 from files.errors import place_and_reason
 from files.names import one_line
-from files.reading import parse_toml
 from files.writing import make_folder, write_json
 from rl.errors import RunError
 
@@ -58,26 +57,6 @@ def one_line_errors(error: type[ValueError]) -> type[click.Group]:
                 raise Refused(one_line(place_and_reason(fault))) from fault
 
     return OneLineErrors
-
-
-def change_setting(
-    table: dict[str, Any], change: str, sections: Sequence[str], error: type[ValueError]
-) -> None:
-    """Take one `--set KEY=VALUE`, or SECTION.KEY=VALUE, into a table of settings.
-
-    Raises:
-        ValueError: (`error`) it has no such form.
-    """
-    label, equals, text = change.partition("=")
-    *path, key = label.strip().split(".")
-    if not equals or not key or (path and (len(path) > 1 or path[0] not in sections)):
-        forms = ["KEY=VALUE", *(f"{section}.KEY=VALUE" for section in sections)]
-        raise error(f"--set {change!r:.60}: expected {' or '.join(forms)}")
-    try:
-        value = parse_toml(f"value = {text}", "--set")["value"]
-    except ValueError:
-        value = text.strip()
-    (table.setdefault(path[0], {}) if path else table)[key] = value
 
 
 def check_picture(path: Path) -> None:

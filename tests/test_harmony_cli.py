@@ -104,7 +104,7 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
     [
         (("train", "--out", "{}/x", "--set", "speed=1"), "unknown setting speed"),
         (("train", "--out", "{}/x", "--set", "cluster.colour=1"), "unknown setting cluster.colour"),
-        (("train", "--out", "{}/x", "--set", "colour.x=1"), "expected KEY=VALUE"),
+        (("train", "--out", "{}/x", "--set", "colour.x=1"), "unknown setting colour"),
         (("train", "--out", "{}/x", "--set", 'world="model"'), "a reward model is needed"),
         (("train", "--out", "{}/x", "--resume"), "not a run folder"),
         (("study", "--out", "{}/x", "--only", "speed"), "unknown training 'speed'"),

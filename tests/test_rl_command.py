@@ -51,6 +51,14 @@ def test_a_resumed_run_keeps_its_settings(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_setting_in_what_is_no_section_is_one_line(command: click.Group, tmp_path: Path) -> None:
+    """Each change is taken in turn, so the first may have put a number there."""
+    changes = ("--set", "cluster=5", "--set", "cluster.jobs=6")
+    told = refused(command, "train", "--out", str(tmp_path / "run"), *changes).stderr
+    assert told == "Error: --set 'cluster.jobs=6': 'cluster' is no section\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("path", ["missing/state.png", "state.foo"])
 def test_a_picture_that_cannot_be_written_is_one_line(
     command: click.Group, path: str, tmp_path: Path

@@ -225,7 +225,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("network.hidden=[0]", ("hidden",)),
         ("network.head_hidden=[]", ("head_hidden",)),
         ("iterations=0", ("iterations: 0 is not at least 1",)),
-        ("seed", ("expected section.key=value",)),
+        ("seed", ("expected KEY=VALUE or SECTION.KEY=VALUE",)),
         ("episodes.shards=5", ("2 x 2 sequences for 5 shards",)),
         ("episodes.end_jobs=3", ("from 4.0 to 3.0 jobs",)),
         ("episodes.backlog=-1", ("episodes.backlog: -1 is negative",)),

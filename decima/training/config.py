@@ -16,9 +16,8 @@ from decima.agent.network import NetworkConfig
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import setting_of
 from decima.heuristics.es_rule import PARAMETERS
-from files.errors import FileError
-from files.reading import parse_toml, read_toml
-from files.settings import Maybe, build
+from files.reading import read_toml
+from files.settings import Maybe, build, change_setting
 from traces.arrivals import ARRIVALS
 
 Objective = Literal["avg_jct", "tail", "makespan"]
@@ -270,7 +269,7 @@ def read_config(path: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
     for change in changes:
-        _apply(table, change)
+        change_setting(table, change, ConfigError)
     return config_from(table)
 
 
@@ -287,20 +286,3 @@ def with_rule(config: TrainConfig, policy: str, parameters: Mapping[str, float])
 def config_from(table: Mapping[str, Any]) -> TrainConfig:
     """The configuration that `TrainConfig.to_json` or a TOML file describes."""
     return build(TrainConfig, table, ConfigError)
-
-
-def _apply(table: dict[str, Any], change: str) -> None:
-    label, equals, text = change.partition("=")
-    *sections, key = label.strip().split(".")
-    if not equals or not key:
-        raise ConfigError(f"--set {change!r:.60}: expected section.key=value")
-    try:
-        value = parse_toml(f"value = {text}", "--set")["value"]
-    except FileError:
-        value = text.strip()
-    for section in sections:
-        inner = table.setdefault(section, {})
-        if not isinstance(inner, dict):
-            raise ConfigError(f"--set {change!r:.60}: {section!r:.60} is no section")
-        table = inner
-    table[key] = value
