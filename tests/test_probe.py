@@ -114,6 +114,7 @@ def test_two_levels_tell_what_one_cannot() -> None:
     [
         (("--steps", "0"), "0 is not in the range"),
         (("--seed", "-1"), "-1 is not in the range"),
+        (("--seed", str(10**20)), "seed 100000000000000000000 does not fit into 64 bits"),
         (("--trace", "nothing"), "nothing"),
     ],
 )

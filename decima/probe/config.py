@@ -56,3 +56,5 @@ class StudyConfig:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed {self.seed} must not be negative")
+        if self.seed >= 2**63:
+            raise ValueError(f"seed {self.seed} does not fit into 64 bits")
