@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from files.numbers import is_number
 from files.reading import read_json
 from harmony.config import Config
 from harmony.errors import HarmonyError
@@ -153,8 +154,9 @@ def read_arrivals(path: str) -> Float64:
     times = content.get("arrivals") if isinstance(content, dict) else None
     if not isinstance(times, list) or not 2 <= len(times) <= _MOST_ARRIVALS:
         raise HarmonyError(f"{file}: a list `arrivals` of 2 or more times is needed")
-    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in times):
-        raise HarmonyError(f"{file}: a time of `arrivals` is no number")
+    for one in times:
+        if not is_number(one):
+            raise HarmonyError(f"{file}: a time of `arrivals` is {one!r:.40}: no finite number")
     found = np.array(times, float)
     if not (found[0] >= 0.0 and (np.diff(found) >= 0.0).all() and found[-1] > 0.0):
         raise HarmonyError(f"{file}: times of `arrivals` must not fall, nor be below 0")

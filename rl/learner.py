@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
 from torch import Tensor
 
+from files.numbers import is_count, is_number
 from rl.errors import CheckpointError
 
 
@@ -95,13 +95,18 @@ class LoopState:
         """What `to_json` gave.
 
         Raises:
-            CheckpointError: a fact is missing or no number.
+            CheckpointError: a fact is missing or no such number.
         """
         values: dict[str, Any] = {field.name: facts.get(field.name) for field in fields(cls)}
         optional = ("best_score", "best_iteration")
         for name, value in values.items():
-            if not (_is_number(value) or (value is None and name in optional)):
-                raise CheckpointError(f"{name} of the training is {value!r}: a number is needed")
+            if value is None and name in optional:
+                continue
+            is_fit, needed = is_count(value), "a whole number from 0"
+            if name in ("best_score", "elapsed_s"):
+                is_fit, needed = is_number(value), "a finite number"
+            if not is_fit:
+                raise CheckpointError(f"{name} of the training is {value!r:.40}: {needed}")
         return cls(**values)
 
 
@@ -131,7 +136,3 @@ class Observer(Protocol):
     def stopped(self) -> None:
         """The session is over, by success or by an error."""
         ...
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -338,7 +338,10 @@ def test_a_trace_of_ones_own(tmp_path: Path) -> None:
     [
         ("{}", "a list `arrivals`"),
         ('{"arrivals": [1]}', "2 or more"),
-        ('{"arrivals": [1, "x"]}', "no number"),
+        ('{"arrivals": [1, "x"]}', "is 'x': no finite number"),
+        ('{"arrivals": [1, null]}', "is None: no finite number"),
+        ('{"arrivals": [1, 1' + "0" * 400 + "]}", "no finite number"),
+        ('{"arrivals": [1, 1e999]}', "is inf: no finite number"),
         ('{"arrivals": [2, 1]}', "must not fall"),
         ("nothing", "not JSON"),
     ],

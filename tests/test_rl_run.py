@@ -323,9 +323,16 @@ def test_a_damaged_checkpoint_is_not_trained_over(tmp_path: Path) -> None:
         run(path, SHORT)
     assert file.read_bytes() == cut
 
-    save_tensors(file, {}, {"next_iteration": "3"})
-    with pytest.raises(CheckpointError, match="next_iteration of the training is '3'"):
-        run(path, SHORT)
+    for odd in ("3", -3.5, 3.0, -1, True, 10**400):
+        save_tensors(file, {}, LoopState().to_json() | {"next_iteration": odd})
+        words = rf"next_iteration of the training is {odd!r:.40}: a whole number from 0"
+        with pytest.raises(CheckpointError, match=words):
+            run(path, SHORT)
+    for odd in (None, "3", 10**400):
+        save_tensors(file, {}, LoopState().to_json() | {"elapsed_s": odd})
+        words = f"elapsed_s of the training is {odd!r:.40}: a finite number"
+        with pytest.raises(CheckpointError, match=words):
+            run(path, SHORT)
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ be stored: telling a new search the same scores brings it to the same point, in 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from decima.evaluation.config import ConfigError
 from decima.rule_fit.config import RuleFitConfig
+from files.numbers import is_number
 from files.reading import read_json
 from files.writing import write_json
 
@@ -79,7 +79,7 @@ def read_history(path: Path, config: RuleFitConfig) -> History:
             generations=[_generation(row, config.population) for row in content["generations"]],
             elapsed_s=_number(content["elapsed_s"]),
         )
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: damaged: {error}") from error
     _check_same(path, history.config, config)
     return history
@@ -94,8 +94,8 @@ def _generation(row: Any, population: int) -> Generation:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a finite number")
+    if not is_number(value):
+        raise ValueError(f"{value!r:.40} is not a finite number")
     return float(value)
 
 
