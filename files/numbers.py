@@ -5,9 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TypeGuard
 
-MAX_WHOLE = 2**63 - 1
-"""the largest whole number of 64 bits, which arrays and torch hold"""
-
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a finite number; one that no float can hold is none, nor is true or false."""
@@ -20,5 +17,5 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number from 0 to `MAX_WHOLE`; 3.0 is none, nor is true or false."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE
+    """Whether it is a whole number from 0 that fits into 64 bits; 3.0 is none, nor is true."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from decima import Heuristic, evaluate
 from decima.cli.main import main
 from decima.evaluation.runner import Workload
-from decima.evaluation.timeline import timeline_table
+from decima.evaluation.timeline import read_timeline, timeline_table
 from decima.explain.moments import moments
 from decima.report import comparison_sections, read_results, results_of
 from decima.report.comparison import (
@@ -320,6 +321,53 @@ def test_names_are_never_html() -> None:
     assert text.count("<script") == text.count("</script>") == 2
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("job", ["x"] * 12, "column 'job' is not int64"),
+        ("job", [None] * 12, "column 'job' is empty in 12 rows"),
+        ("job", [-1] + [0] * 11, "job -1 is negative"),
+        ("sequence", [0] * 11 + [None], "column 'sequence' is empty in 1 rows"),
+        ("executor", [0] * 11 + [None], "column 'executor' is empty in 1 rows"),
+        ("executor", [0.5] * 12, "column 'executor' is not int64"),
+        ("executor", [10**15] * 12, "executor 1000000000000000 must lie in 0..99,999"),
+        ("name", [[1]] * 12, "column 'name' is not string"),
+        ("finish_ms", [0.0] * 12, "a task from 2000.0 to 0.0 ms"),
+        ("finish_ms", [np.inf] * 12, "a task from 0.0 to inf ms"),
+        ("start_ms", [-1.0] * 12, "a task from -1.0 to 1000.0 ms"),
+        ("start_ms", ["soon"] * 12, "column 'start_ms' is not double"),
+    ],
+)
+def test_a_damaged_timeline_is_refused_in_one_line(
+    tmp_path: Path, column: str, values: list[Any], words: str
+) -> None:
+    """Of any type that Parquet knows, with gaps, or with numbers that cannot be."""
+    results, path, out = tmp_path / "r.json", tmp_path / "t.parquet", tmp_path / "page.html"
+    results.write_text(json.dumps(results_json()))
+    table = two_runs().table
+    table = table.set_column(table.column_names.index(column), column, pa.array(values))
+    pa.parquet.write_table(table, path)
+    asked = ["report", str(results), "--timeline", str(path), "-o", str(out)]
+    refused(CliRunner().invoke(main, asked), "t.parquet", words)
+    assert not out.exists()
+
+
+def test_names_of_digits_are_names_in_csv_too(tmp_path: Path) -> None:
+    """And other whole numbers than those that are written are taken for what they are."""
+    table = two_runs().table
+    names = pa.array(["7"] * table.num_rows)
+    table = table.set_column(table.column_names.index("name"), "name", names)
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    pa.parquet.write_table(
+        table.set_column(table.column_names.index("job"), "job", table["job"].cast(pa.uint8())),
+        tmp_path / "t.parquet",
+    )
+    for name in ("t.csv", "t.parquet"):
+        found = read_timeline(tmp_path / name)
+        assert found["name"].to_pylist() == names.to_pylist()
+        assert found["job"].to_pylist() == table["job"].to_pylist()
+
+
 # --- trainings -----------------------------------------------------------------------------------
 
 
@@ -461,7 +509,7 @@ def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
     refused(ask(good, "--timeline", bad), "bad.json", ".parquet or .csv")
     other = tmp_path / "other.csv"
     other.write_text("policy,sequence\na,0\n")
-    refused(ask(good, "--timeline", other), "no column 'job'")
+    refused(ask(good, "--timeline", other), "0 columns 'name': 1 is needed")
     wrong = CliRunner().invoke(main, ["report", str(good), "-o", str(tmp_path / "no" / "x.html")])
     refused(wrong, "no")
     assert not out.exists()

@@ -1,4 +1,4 @@
-"""Writing the record of every task of an evaluation to one table."""
+"""The record of every task of an evaluation, as one table in a file: writing and reading it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ from decima.evaluation.trace_events import SUFFIX, write_trace_events
 from files.errors import FileError
 from files.reading import read_bytes
 from files.writing import written_whole
+from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
 from traces.numbers import Float64
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
 
 _READ = (".parquet", ".csv")
+_COUNTED, _TIMES = ("sequence", "job", "stage", "executor"), ("start_ms", "finish_ms")
+_NEEDED = {
+    **dict.fromkeys(("policy", "name"), pa.string()),
+    **dict.fromkeys(_COUNTED, pa.int64()),
+    **dict.fromkeys(_TIMES, pa.float64()),
+}
+"""columns without which a table is no timeline, and what they are read as"""
 
 
 def check_timeline_path(path: Path) -> None:
@@ -56,20 +64,69 @@ def write_timeline(report: Report, path: Path) -> None:
 
 
 def read_timeline(path: Path) -> pa.Table:
-    """The table that `write_timeline` wrote.
+    """The table that `write_timeline` wrote, or one like it; numbers and times are possible ones.
 
     Raises:
-        FileError: (one line) it cannot be read.
+        FileError: (one line) it cannot be read, or is no timeline.
     """
     if path.suffix not in _READ:
         raise ConfigError(f"{path}: a timeline is read from {' or '.join(_READ)}")
     content = pa.BufferReader(read_bytes(path))
     try:
         if path.suffix == ".csv":
-            return pa.csv.read_csv(content)
-        return pa.parquet.read_table(content)
+            # A column of names may hold nothing but digits.
+            types = pa.csv.ConvertOptions(column_types=_NEEDED)
+            table = pa.csv.read_csv(content, convert_options=types)
+        else:
+            table = pa.parquet.read_table(content)
     except (pa.ArrowException, OSError) as error:
         raise FileError(f"{path}: not a timeline: {str(error).splitlines()[0]}") from error
+    table = _typed(table, path)
+    _check_numbers(table, path)
+    return table
+
+
+def _typed(table: pa.Table, path: Path) -> pa.Table:
+    """The table with what is needed of its type, and there in every row.
+
+    Raises:
+        FileError: a column is missing, of another type, or has gaps.
+    """
+    for name, kind in _NEEDED.items():
+        found = table.column_names.count(name)
+        if found != 1:
+            raise FileError(f"{path}: the timeline has {found} columns {name!r}: 1 is needed")
+        try:
+            column = table[name].cast(kind)
+        except pa.ArrowException as error:
+            words = str(error).splitlines()[0]
+            raise FileError(f"{path}: column {name!r} is not {kind}: {words}") from error
+        if column.null_count:
+            raise FileError(f"{path}: column {name!r} is empty in {column.null_count:,} rows")
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def _check_numbers(table: pa.Table, path: Path) -> None:
+    """Raises:
+    FileError: no run has such numbers: below 0, of an executor beyond any cluster, or of times
+        that run backwards.
+    """
+    for name in _COUNTED:
+        values = table[name].to_numpy()
+        if (values < 0).any():
+            raise FileError(f"{path}: {name} {values.min()} is negative")
+    executor = table["executor"].to_numpy()
+    if (executor >= MAX_EXECUTORS).any():
+        raise FileError(f"{path}: executor {executor.max()} must lie in 0..{MAX_EXECUTORS - 1:,}")
+    start_ms, finish_ms = (table[name].to_numpy() for name in _TIMES)
+    is_right = (start_ms >= 0) & (finish_ms >= start_ms) & np.isfinite(finish_ms)
+    if not is_right.all():
+        row = int(np.argmin(is_right))
+        raise FileError(
+            f"{path}: a task from {start_ms[row]} to {finish_ms[row]} ms: it must start at 0 or "
+            "later and not end before"
+        )
 
 
 def timeline_table(report: Report) -> pa.Table:

@@ -17,7 +17,7 @@ class Timelines(NamedTuple):
     """Tasks of one or more runs of an evaluation."""
 
     table: pa.Table
-    """as `decima evaluate --timeline` writes it"""
+    """as `decima evaluate --timeline` writes it and `read_timeline` reads it"""
     trace: Trace | None
     """the jobs; None: no graph of a job can be drawn"""
 
@@ -26,7 +26,7 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
     """Two runs, which `shown_runs` picks.
 
     Raises:
-        FileError: the timeline is damaged or holds no run of these results.
+        FileError: the timeline holds no run of these results, or is of another evaluation.
     """
     runs = shown_runs(results, timelines.table)
     for run in runs:
