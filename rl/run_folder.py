@@ -21,12 +21,15 @@ from typing import Any, NamedTuple, Self
 from filelock import FileLock, Timeout
 
 from files.errors import FileError
+from files.numbers import is_count, is_number
 from files.reading import parse_json, read_bytes, read_json
 from files.writing import PARTIAL_SUFFIX, append, make_folder, write_json, write_whole
 from rl.environment import environment
 from rl.errors import RunError
 
 _LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"
+_NUMBER = "iteration"
+"""leads each line of metrics"""
 
 
 class RunRecord(NamedTuple):
@@ -56,7 +59,11 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
-    """The lines, up to one that was cut short."""
+    """The lines, up to one that was cut short.
+
+    Raises:
+        RunError: the file cannot be read, or one is not of numbers.
+    """
     if not path.exists():
         return
     for line in read_bytes(path, RunError).splitlines():
@@ -64,9 +71,16 @@ def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
             row = parse_json(line, str(path))
         except FileError:  # a process was killed while it wrote this line
             return
-        if not isinstance(row, dict) or not isinstance(row.get("iteration"), int):
+        if not isinstance(row, dict) or not is_count(row.get(_NUMBER)):
             raise RunError(f"{path}: {line[:40]!r} is not a line of metrics")
-        yield line, row
+        yield line, {name: _metric(path, name, value) for name, value in row.items()}
+
+
+def _metric(path: Path, name: str, value: object) -> float:
+    if not is_number(value):
+        raise RunError(f"{path}: {name[:40]!r} is {value!r:.40}: no finite number")
+    # As floats: an array of whole numbers beyond 64 bits would not be one of numbers.
+    return value if name == _NUMBER else float(value)
 
 
 class RunFolder:

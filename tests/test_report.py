@@ -429,6 +429,20 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     (folder / "metrics.jsonl").write_text('{"iteration": "x"}\n')
     refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), "metrics.jsonl")
+    for figures, words in (
+        ({"validation/score": "low"}, "'validation/score' is 'low': no finite number"),
+        ({"elapsed_s": None}, "'elapsed_s' is None: no finite number"),
+        (
+            {"validation/score": 1.0, "validation/above_fifo": -100},
+            "'validation/above_fifo' is -100 %: it must be above -100 %",
+        ),
+    ):
+        (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 0} | figures) + "\n")
+        refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), words)
+    huge = {"iteration": 0, "plans": 10**300, "elapsed_s": 10**300, "validation/score": -200}
+    (folder / "metrics.jsonl").write_text(json.dumps(huge) + "\n")
+    assert CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]).exit_code == 0
+    out.unlink()
     wrong = ["report", str(folder), "--timeline", str(out), "-o", str(out)]
     refused(CliRunner().invoke(main, wrong), "there is none")
 

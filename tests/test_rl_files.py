@@ -273,6 +273,14 @@ def read_everything(path: Path) -> tuple[object, object]:
         ("config.json", "[1]", "holds no JSON object"),
         ("environment.json", "{}", "holds no JSON list"),
         ("metrics.jsonl", "[]\n", "not a line of metrics"),
+        ("metrics.jsonl", '{"iteration": -1}\n', "not a line of metrics"),
+        (
+            "metrics.jsonl",
+            '{"iteration": 0, "elapsed_s": null}\n',
+            "'elapsed_s' is None: no finite",
+        ),
+        ("metrics.jsonl", '{"iteration": 0, "x": "low"}\n', "'x' is 'low': no finite number"),
+        ("metrics.jsonl", '{"iteration": 0, "x": 1e999}\n', "'x' is inf: no finite number"),
     ],
 )
 def test_damaged_files_of_a_run_are_named(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from decima.report.section import Lines, Section, series
+from rl.errors import RunError
 from rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
 
@@ -31,9 +32,10 @@ def training_section(path: Path, number: int = 0) -> Section:
     """The section of the run in a folder, which may be under way.
 
     Raises:
-        RunError: (one line) the folder is no run, or cannot be read.
+        RunError: (one line) the folder is no run, cannot be read, or holds impossible figures.
     """
     run = read_run(path)
+    _check_differences(path, run)
     best = _best(run)
     return Section(
         anchor=f"training-{number}",
@@ -49,6 +51,16 @@ def training_section(path: Path, number: int = 0) -> Section:
         },
         charts=_charts(run),
     )
+
+
+def _check_differences(path: Path, run: RunRecord) -> None:
+    """Raises:
+    RunError: the model is 100 % or more below another policy, so takes no time.
+    """
+    for row in run.metrics:
+        for name, value in row.items():
+            if name.startswith(_ABOVE) and not value > -100.0:
+                raise RunError(f"{path}: {name[:60]!r} is {value:g} %: it must be above -100 %")
 
 
 def references(row: dict[str, float]) -> dict[str, float]:
