@@ -212,9 +212,12 @@ def unpacked(found: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
     return [first, start * unit, (start + duration) * unit, stage, *count]
 
 
+STARTS = st.floats(0, 3e6) | st.floats(0, 1e13)
+
+
 @given(
     rows=st.lists(
-        st.tuples(st.integers(0, 5), st.floats(0, 3e6), st.floats(0, 1e5), st.integers(0, 40)),
+        st.tuples(st.integers(0, 5), STARTS, st.floats(0, 1e5), st.integers(0, 40)),
         min_size=1,
         max_size=60,
     )
@@ -233,6 +236,22 @@ def test_packing_keeps_every_task(rows: list[tuple[int, float, float, int]]) -> 
     np.testing.assert_allclose(found_start, start, atol=0.51 * packed["unit_ms"])
     np.testing.assert_allclose(found_finish, finish, atol=0.51 * packed["unit_ms"])
     assert found_stage.tolist() == stage.tolist()
+
+
+@pytest.mark.parametrize(
+    ("end_ms", "unit_ms"),
+    [(999.0, 0.01), (4e9, 1.0), (2**32 - 1, 1.0), (2**32, 10.0), (5e9, 10.0), (1e15, 1e6)],
+)
+def test_a_long_run_is_packed_in_coarser_units(end_ms: float, unit_ms: float) -> None:
+    """32 bits hold 49.7 days of milliseconds; an executor's first task may begin after them."""
+    executor, stage = np.array([0, 1]), np.array([0, 0])
+    start, finish = np.array([0.0, 0.9 * end_ms]), np.array([end_ms, end_ms])
+    packed = pack(Tasks(executor, start, finish, stage, np.ones(2, np.int64)))
+    assert packed["unit_ms"] == unit_ms
+    found = unpack(packed)
+    np.testing.assert_allclose(found.start_ms, start, atol=0.51 * unit_ms)
+    np.testing.assert_allclose(found.finish_ms, finish, atol=0.51 * unit_ms)
+    assert found.start_ms.tolist() == unpacked(packed)[1].tolist()
 
 
 def test_what_was_packed_is_unpacked_and_drawn() -> None:

@@ -18,8 +18,7 @@ from traces.numbers import Float64, Int64
 MOST_TASKS = 500_000
 """more are drawn as blocks: tasks of one stage that follow each other on an executor"""
 
-_FINE_MS, _SHORT_MS = 0.01, 1e6
-# Times are whole milliseconds, or hundredths where the whole run takes less than 1,000 s.
+_FINE_MS, _SHORT_MS, _MOST_UNITS = 0.01, 1e6, 2**32 - 1
 
 
 class Run(NamedTuple):
@@ -169,7 +168,7 @@ def pack(tasks: Tasks) -> dict[str, Any]:
     first task from 0, of the others from the start before), duration, stage, and, where tasks are
     merged, their number.
     """
-    unit_ms = _FINE_MS if float(tasks.finish_ms.max()) < _SHORT_MS else 1.0
+    unit_ms = _unit_ms(float(tasks.finish_ms.max()))
     num_executors = int(tasks.executor.max()) + 1
     first = np.searchsorted(tasks.executor, np.arange(num_executors + 1))
     start = np.rint(tasks.start_ms / unit_ms).astype(np.int64)
@@ -208,6 +207,19 @@ def unpack(run: Mapping[str, Any]) -> Tasks:
         columns[2],
         columns[3] if run["merged"] else np.ones(rows, np.int64),
     )
+
+
+def _unit_ms(end_ms: float) -> float:
+    """What times are counted in: hundredths of milliseconds in a run of less than 1,000 s.
+
+    Else milliseconds, or a power of ten of them where 32 bits hold no more (above 49.7 days).
+    """
+    if end_ms < _SHORT_MS:
+        return _FINE_MS
+    unit_ms = 1.0
+    while end_ms / unit_ms > _MOST_UNITS:
+        unit_ms *= 10.0
+    return unit_ms
 
 
 def _column(values: Int64) -> bytes:
