@@ -323,15 +323,14 @@ def test_a_damaged_checkpoint_is_not_trained_over(tmp_path: Path) -> None:
         run(path, SHORT)
     assert file.read_bytes() == cut
 
-    for odd in ("3", -3.5, 3.0, -1, True, 10**400):
-        save_tensors(file, {}, LoopState().to_json() | {"next_iteration": odd})
-        words = rf"next_iteration of the training is {odd!r:.40}: a whole number from 0"
-        with pytest.raises(CheckpointError, match=words):
-            run(path, SHORT)
-    for odd in (None, "3", 10**400):
-        save_tensors(file, {}, LoopState().to_json() | {"elapsed_s": odd})
-        words = f"elapsed_s of the training is {odd!r:.40}: a finite number"
-        with pytest.raises(CheckpointError, match=words):
+    count, number = "a whole number from 0", "a finite number"
+    cases: list[tuple[str, object, str]] = [
+        *(("next_iteration", odd, count) for odd in ("3", -3.5, 3.0, -1, True, 10**400)),
+        *(("elapsed_s", odd, number) for odd in (None, "3", 10**400)),
+    ]
+    for name, odd, needed in cases:
+        save_tensors(file, {}, LoopState().to_json() | {name: odd})
+        with pytest.raises(CheckpointError, match=rf"{name} of .* is {odd!r:.40}: {needed}"):
             run(path, SHORT)
 
 
