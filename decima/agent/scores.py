@@ -78,7 +78,12 @@ def _room(known: Known, hidden: int) -> Found:
     limits, kinds = len(known.limit_x), len(known.class_x)
     kind = known.z.dtype
     return Found(
-        *(np.empty(rows, kind) for rows in (stages, clusters, limits, kinds, clusters, clusters)),
+        np.empty(stages, kind),
+        np.empty(clusters, kind),
+        np.empty(limits, kind),
+        np.empty(kinds, kind),
+        np.empty(clusters, kind),
+        np.empty(clusters, kind),
         np.empty((3, clusters, hidden), kind),
         np.empty((3, jobs, hidden), kind),
         np.empty((stages if kinds else 0, hidden), kind),
