@@ -17,6 +17,11 @@ MAX_MESSAGE = 2_000
 _DIGEST = 8
 
 
+def counted(number: int, word: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def is_clean(text: str, longest: int) -> bool:
     """Whether `text` is printable, on one line and not too long."""
     return len(text) <= longest and text.isprintable()

@@ -26,6 +26,7 @@ from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import check_timeline_path, timeline_table, write_timeline
 from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
+from files.names import counted
 from files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -128,8 +129,9 @@ def _print(report: Report) -> None:
         console.print(by_class)
     tasks = report.reference.total("task_events")
     console.print(
-        f"\n{config.sequences} sequences of {report.reference.runs[0].metrics.num_jobs} jobs "
-        f"({config.arrivals}) from {report.trace.name}, {config.executors} executors, "
+        f"\n{counted(config.sequences, 'sequence')} of "
+        f"{counted(report.reference.runs[0].metrics.num_jobs, 'job')} "
+        f"({config.arrivals}) from {report.trace.name}, {counted(config.executors, 'executor')}, "
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
         "negative differences are better."
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from decima.explain.decision import Explanation, StageShown
 from decima.explain.legend import COLUMNS, REASONS
+from files.names import counted
 
 WEIGHTY = 0.05
 """a reason is told if it has this share of all that spoke for the choice"""
@@ -153,7 +154,7 @@ def _value_and_average(found: Explanation, name: str) -> tuple[float | None, flo
 def _choice(found: Explanation) -> str:
     stage = found.taken
     if stage is None:
-        idle = _executors(found.on_offer)
+        idle = counted(found.on_offer, "executor")
         if not found.stages:
             return f"No stage may be chosen: {idle} on offer stay{_s(found.on_offer)} idle."
         if found.decision > found.planned_at:
@@ -274,19 +275,15 @@ def _choices(count: float) -> str:
 def _place(found: Explanation, stage: StageShown) -> str:
     given, there = found.given, stage.job.local
     if found.moving_delay_s == 0:
-        return f"{there} of the {_executors(found.on_offer)} on offer are its own already"
+        return f"{there} of the {counted(found.on_offer, 'executor')} on offer are its own already"
     if there >= given:
         return "its executors are already there, nothing has to move"
     if there == 0:
         return f"its executors have to move ({found.moving_delay_s:g} s each)"
     return (
-        f"{there} of its {_executors(given)} are already there, the rest have to move "
+        f"{there} of its {counted(given, 'executor')} are already there, the rest have to move "
         f"({found.moving_delay_s:g} s each)"
     )
-
-
-def _executors(count: int) -> str:
-    return f"{count} executor{'' if count == 1 else 's'}"
 
 
 def _s(count: int) -> str:
