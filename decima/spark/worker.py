@@ -22,15 +22,21 @@ class Worker:
 
     def __init__(self, name: str = "decima-policy") -> None:
         """Args:
-        name: of the thread.
+        name: of the thread, which the first call starts: one that is never asked leaves none.
         """
+        self._name = name
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._lock = threading.Lock()
+        self._is_started = False
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Make `call` once those before it have returned."""
         future: Future[T] = Future()
         self._calls.put((future, call))
+        with self._lock:
+            if not self._is_started:
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                self._is_started = True
         return future
 
     def close(self) -> None:
