@@ -16,7 +16,6 @@ import pytest
 from decima.spark import AttachError, AutoSettings, Scheduler, attach
 from decima.spark.auto import Auto, Choice
 from decima.spark.decision_log import logged_job, prior_rows
-from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
 from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from decima.spark.judging import ASSUMED_LOAD, World, judge
@@ -356,27 +355,6 @@ def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
     assert not switch.look(live, 3)
     assert taken == ["tuned_srw"]
     assert told == [True, False, True]
-
-
-def test_a_policy_that_was_refused_leaves_the_order_to_spark() -> None:
-    """Its process says that it will never be ready: it is not asked again."""
-
-    class Refused:
-        refused: str | None = None
-
-        def is_ready(self) -> bool:
-            assert self.refused is None
-            self.refused = "its weights"
-            raise PolicyFaultError("its weights")
-
-    own, told = FakeAuto(), list[bool]()
-    planner = SimpleNamespace(process=Refused(), switch=lambda _: None, warm_up=lambda _: None)
-    control = SimpleNamespace(leave_to_spark=told.append)
-    switch = Switch(cast(Auto, own), cast(Planner, planner), control, lambda name: cast(Any, name))
-    own.next = Choice("tuned_srw", False, "")
-    assert not switch.look(LiveJobs(), 0)
-    assert not switch.look(LiveJobs(), 1)
-    assert told == [True]
 
 
 def is_chosen(scheduler: Scheduler) -> bool:

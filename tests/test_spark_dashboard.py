@@ -370,9 +370,7 @@ def test_a_scheduler_serves_its_page_until_it_is_detached() -> None:
 
     planner = Planner(lambda _trace: Heuristic("strict_fair"), Guard())
     planner.warm_up(lambda _trace: Heuristic("strict_fair"))
-    scheduler = Scheduler(
-        Session(), planner, LiveJobs(), mode="exact", policy="strict_fair", guard=Guard()
-    )
+    scheduler = Scheduler(Session(), planner, LiveJobs(), mode="exact", policy="strict_fair")
     scheduler.serve_dashboard(0)
     url = scheduler.dashboard_url
     assert url is not None
@@ -403,11 +401,9 @@ def test_a_scheduler_that_fails_says_so_on_its_page() -> None:
     def fail() -> None:
         raise ValueError("broken")
 
-    planner = Planner(lambda _trace: Faulty(fail), Guard())
+    planner = Planner(lambda _trace: Faulty(fail), Guard(failures=1))
     planner.warm_up(None)
-    scheduler = Scheduler(
-        Session(), planner, LiveJobs(), mode="exact", policy="x", guard=Guard(failures=1)
-    )
+    scheduler = Scheduler(Session(), planner, LiveJobs(), mode="exact", policy="x")
     scheduler.serve_dashboard(0)
     port = int(str(scheduler.dashboard_url).rsplit(":", 1)[1].strip("/"))
     scheduler.start()

@@ -61,7 +61,7 @@ def test_a_job_that_ended_long_before_detach_is_in_the_log(tmp_path: Path) -> No
     planner = Planner(lambda _trace: Heuristic("strict_fair"), Guard())
     opened = partial(DecisionLog, tmp_path / "log.jsonl", mode="exact", policy="strict_fair")
     scheduler = Scheduler(
-        control, planner, LiveJobs(), mode="exact", policy="strict_fair", guard=Guard(),
+        control, planner, LiveJobs(), mode="exact", policy="strict_fair",
         open_log=opened,
     )  # fmt: skip
     scheduler.start()

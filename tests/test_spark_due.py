@@ -144,9 +144,7 @@ def test_a_policy_that_only_passes_is_found_out() -> None:
     """
     guard = Guard(decision_s=60.0, idle_s=0.5, failures=3)
     planner = Planner(lambda _trace: Faulty(lambda: PASS), guard)
-    scheduler = Scheduler(
-        Idling(300), planner, LiveJobs(), mode="exact", policy="passes", guard=guard
-    )
+    scheduler = Scheduler(Idling(300), planner, LiveJobs(), mode="exact", policy="passes")
     scheduler.start()
     scheduler._thread.join(timeout=60)
     assert not scheduler._thread.is_alive()

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import threading
+import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from decima.spark import AttachError, AutoSettings, attach, attaching
+from decima.policies import Heuristic
+from decima.spark import AttachError, AutoSettings, Scheduler, attach, attaching
+from decima.spark.auto import Auto, Choice
+from decima.spark.errors import PolicyFaultError
+from decima.spark.jobs import LiveJobs
+from decima.spark.judge_process import JudgeProcess
+from decima.spark.planning import Guard, Plan, Planner
+from decima.spark.policy_process import PolicyProcess
+from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.switching import Switch
+from spark_sim import Action, Observation
+from traces.spark_log.events import JobStart, StageInfo
 
 # --- attaching -----------------------------------------------------------------------------------
 
@@ -31,3 +46,151 @@ def test_what_is_refused_leaves_no_thread(no_session: None) -> None:
         with pytest.raises((AttachError, ValueError), match=said):
             attach(SimpleNamespace(), policy, mode="shadow", auto=auto)
     assert set(threading.enumerate()) == before
+
+
+# --- choosing ------------------------------------------------------------------------------------
+
+
+class FakeAuto(Auto):
+    """Chooses what it is told to; asks nobody."""
+
+    def __init__(self) -> None:
+        super().__init__(AutoSettings(), "fifo", None, JudgeProcess())
+        self.next: Choice | None = None
+
+    def look(self, live: LiveJobs, now_s: float) -> Choice | None:
+        chosen, self.next = self.next, None
+        self.choice = chosen or self.choice
+        return chosen
+
+
+class Control:
+    """What Spark's order was left to, in turn."""
+
+    def __init__(self) -> None:
+        self.is_left: list[bool] = []
+
+    def leave_to_spark(self, is_left: bool) -> None:
+        self.is_left.append(is_left)
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of learned policies end at once."""
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+
+
+def until_spark_order(switch: Switch, auto: Auto) -> None:
+    ends = time.monotonic() + 60
+    while not auto.is_spark_order:
+        assert time.monotonic() < ends
+        assert not switch.look(LiveJobs(), 0)
+
+
+def test_a_process_that_ends_again_and_again_is_given_up(
+    dying: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After as many failures as the guard allows Spark's order stays, which is said once; the next
+    verdict may try again, and fails as often."""
+    auto, control, guard = FakeAuto(), Control(), Guard(failures=3)
+    made: list[PolicyProcess] = []
+
+    def policy_for(name: str) -> PolicyProcess:
+        made.append(PolicyProcess(name))
+        return made[-1]
+
+    planner = Planner(Heuristic("strict_fair").on, guard)
+    switch = Switch(auto, planner, control, policy_for)
+    for verdict in (1, 2):
+        auto.next = Choice("decima", False, "")
+        switch.look(LiveJobs(), 0)
+        until_spark_order(switch, auto)
+        assert switch.choice.why == "decima: the policy failed 3 times in a row"
+        for _ in range(3):
+            assert not switch.look(LiveJobs(), 0)
+        assert [one.pid for one in made] == [None] * verdict
+        assert sum(one.starts for one in made) <= 4 * verdict
+        assert planner.failures == 3 * verdict
+        assert caplog.text.count("fifo instead of decima") == verdict
+    assert control.is_left == [True]
+    planner.close()
+    switch.close()
+
+
+def test_a_policy_that_was_refused_leaves_the_order_to_spark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process says that it will never be ready: it is not asked again before a verdict."""
+
+    class Refused(PolicyProcess):
+        def start(self) -> None:
+            self.starts += 1
+
+        def is_ready(self, wait_s: float = 0.0) -> bool:
+            assert self.refused is None
+            self.refused = "its weights"
+            raise PolicyFaultError(self.refused)
+
+    auto, control, process = FakeAuto(), Control(), Refused("decima")
+    planner = Planner(Heuristic("strict_fair").on, Guard())
+    switch = Switch(auto, planner, control, lambda _: process)
+    auto.next = Choice("decima", False, "")
+    assert not switch.look(LiveJobs(), 0)
+    assert not switch.look(LiveJobs(), 1)
+    assert control.is_left == [True]
+    assert switch.choice == ("fifo", False, "decima: its weights")
+    assert process.starts == 1
+
+
+def test_a_policy_that_fails_in_its_rounds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler goes on without it, and asks the next verdict."""
+
+    class Wrong:
+        name = "wrong"
+
+        def decide(self, seen: Observation) -> Action:
+            raise ValueError("no idea")
+
+    auto, control = FakeAuto(), Control()
+    planner = Planner(Heuristic("strict_fair").on, Guard(failures=2))
+    monkeypatch.setattr(planner, "warm_up", lambda _: None)
+    switch = Switch(auto, planner, control, lambda _: lambda _trace: Wrong())
+    auto.next = Choice("tuned_srw", False, "")
+    session = Session(rounds=20)
+    scheduler = Scheduler(session, planner, LiveJobs(), mode="exact", policy="auto", switch=switch)
+    scheduler.start()
+    scheduler._thread.join(timeout=60)
+    scheduler.detach()
+    assert planner.failures == 2
+    assert not scheduler.is_attached
+    assert control.is_left == [False, True]
+    assert switch.choice == ("fifo", False, "tuned_srw: the policy failed 2 times in a row")
+
+
+class Session:
+    """A session of one job that waits, let go of after so many reports."""
+
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
+        self._is_new = True
+
+    def attach(self) -> None: ...
+
+    def detach(self) -> None: ...
+
+    def wait(self, timeout_ms: int) -> SessionReport:
+        events: tuple[JobStart, ...] = ()
+        if self._is_new:
+            events = (JobStart(0, 0, (StageInfo(0, 9, (), b"a"),), {}),)
+        self._is_new = False
+        self._rounds -= 1
+        sets = (TaskSet(0, 0, "spark 0", 9, 0, 0),)
+        return SessionReport(1_000, 4, 0, False, self._rounds > 0, 0, sets, events)
+
+    def apply(self, plan: Plan, number: int) -> None: ...
+
+    def counters(self) -> dict[str, Any]:
+        return {}
+
+    def is_stopped(self) -> bool:
+        return False

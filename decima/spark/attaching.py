@@ -88,8 +88,8 @@ def attach(
     stands_back = None if policy != AUTO or mode == "shadow" else _stands_back(control)
     switch = auto_switch(policy, auto, _order(context), trace, planner, stands_back)
     live, slots = LiveJobs(read_priors(trace)), trained_slots_of(policy)
-    scheduler = Scheduler(control, planner, live, mode=mode, policy=name, guard=chosen_guard,
-                          open_log=log, trained_slots=slots, switch=switch)  # fmt: skip
+    scheduler = Scheduler(control, planner, live, mode=mode, policy=name, open_log=log,
+                          trained_slots=slots, switch=switch)  # fmt: skip
     return _started(scheduler, planner, policy, ready_s, ports)
 
 

@@ -147,6 +147,17 @@ class Auto:
             self._next_s = now_s + self._settings.every_s
         return None
 
+    def give_up(self, why: str, live: LiveJobs) -> None:
+        """What was chosen cannot decide: Spark's order until the next verdict.
+
+        Args:
+            why: it cannot.
+            live: after its `update`.
+        """
+        LOG.error("auto: %s instead of %s: %s", self._order, self.choice.policy, why)
+        self.choice = Choice(self._order, False, f"{self.choice.policy}: {why}")
+        self._since_ms = live.time_ms
+
     # --- asking ----------------------------------------------------------------------------------
 
     def _rows(self, live: LiveJobs, now_s: float) -> Rows | None:

@@ -72,7 +72,9 @@ class Guard:
     """so long slots may stand idle, more than under strict fair, beside tasks that its plans keep
     from starting"""
     failures: int = 5
-    """after so many in a row the scheduler detaches"""
+    """after so many in a row the scheduler detaches; with policy "auto", Spark's order returns
+    until the next verdict
+    """
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -107,6 +109,22 @@ class Planner:
         """False while the process of a learned policy is starting."""
         return self.process is None or self.process.is_started
 
+    @property
+    def given_up(self) -> str | None:
+        """Why the policy is not to be asked again; None while it may be."""
+        if self.process is not None and self.process.refused is not None:
+            return self.process.refused
+        if self.failures_in_a_row < self._guard.failures:
+            return None
+        return f"the policy failed {self.failures_in_a_row} times in a row"
+
+    def note(self, fault: PolicyFaultError) -> None:
+        """Count a failure of the policy."""
+        self.failures += 1
+        self.failures_in_a_row += 1
+        self.last_fault = str(fault)
+        LOG.warning("policy failed (%d in a row): %s", self.failures_in_a_row, fault)
+
     def plan(self, live: LiveJobs, *, idle_ms: int = 0, idle_slots: int = 0) -> Plan | None:
         """What to do now; None if nothing waits. Never raises for a policy's sake.
 
@@ -123,7 +141,7 @@ class Planner:
         fault = None
         if wasted:
             fault = f"{idle_slots} slots idle for {idle_ms / 1000:.1f} s beside tasks that wait"
-            self._note(PolicyFaultError(fault))
+            self.note(PolicyFaultError(fault))
         round_ = self._tables.fill(live)
         if round_ is None:
             return None
@@ -197,7 +215,7 @@ class Planner:
                 except (IllegalActionError, TypeError, AttributeError) as error:
                     raise PolicyFaultError(f"illegal action {action!r}: {error}") from error
         except PolicyFaultError as fault:
-            self._note(fault)
+            self.note(fault)
             self._replace(round_)
             return str(fault)
         seen = round_.observation()
@@ -255,12 +273,6 @@ class Planner:
         self._replace(round_)
         seen = round_.observation()
         return min(unused_slots(seen), tasks_left(seen))
-
-    def _note(self, fault: PolicyFaultError) -> None:
-        self.failures += 1
-        self.failures_in_a_row += 1
-        self.last_fault = str(fault)
-        LOG.warning("policy failed (%d in a row): %s", self.failures_in_a_row, fault)
 
     # --- nobody starves --------------------------------------------------------------------------
 

@@ -124,7 +124,7 @@ def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
     stands_back = control if mode != "shadow" else None
     switch = auto_switch(policy, settings, order, priors, planner, stands_back)
     scheduler = Scheduler(control, planner, LiveJobs(read_priors(priors)), mode="exact",
-                          policy=name, guard=guard, open_log=log,
+                          policy=name, open_log=log,
                           trained_slots=trained_slots_of(policy), switch=switch)  # fmt: skip
     return scheduler, planner
 

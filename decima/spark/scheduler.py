@@ -18,7 +18,7 @@ from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
 from decima.spark.live_job import LiveJob
 from decima.spark.metrics import serve as serve_metrics
-from decima.spark.planning import Guard, Plan, Planner
+from decima.spark.planning import Plan, Planner
 from decima.spark.reports import SessionReport
 from decima.spark.status import Rate, SchedulerStatus, Unserved, held_slots, jobs_of
 from decima.spark.switching import Switch
@@ -73,7 +73,6 @@ class Scheduler:
         *,
         mode: str,
         policy: str,
-        guard: Guard,
         open_log: Callable[[], DecisionLog] | None = None,
         trained_slots: tuple[int, int] | None = None,
         switch: Switch | None = None,
@@ -82,7 +81,6 @@ class Scheduler:
         self.policy = policy
         self._control = control
         self._planner = planner
-        self._guard = guard
         self._live = live
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="decima-scheduler", daemon=True)
@@ -263,16 +261,15 @@ class Scheduler:
         plan = self._planner.plan(self._live, idle_ms=report.idle_ms, idle_slots=report.idle_slots)
         if plan is not None:
             self._put_in_force(plan, report, began)
-        refused = None if self._planner.process is None else self._planner.process.refused
-        if refused is not None:
-            self._ended_because = refused
-            LOG.error("%s: detaching", refused)
-            return False
-        if self._planner.failures_in_a_row >= self._guard.failures:
-            self._ended_because = f"the policy failed {self._guard.failures} times in a row"
-            LOG.error("%s: detaching", self._ended_because)
-            return False
-        return True
+        given_up = self._planner.given_up
+        if given_up is None:
+            return True
+        if self._switch is not None:
+            self._switch.give_up(given_up, self._live)
+            return True
+        self._ended_because = given_up
+        LOG.error("%s: detaching", given_up)
+        return False
 
     def _put_in_force(self, plan: Plan, report: SessionReport, began: float) -> None:
         self._number += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,8 +11,6 @@ from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Planner, PolicyFor
 from decima.spark.policy_process import PolicyProcess
-
-LOG = logging.getLogger("decima.spark")
 
 
 class SparkOrder(Protocol):
@@ -72,11 +69,22 @@ class Switch:
         choice = self._auto.look(live, now_s)
         if choice is not None and not choice.is_shadow and not self._auto.is_spark_order:
             self._take(choice.policy)
-        plans = self._policy is not None and self._is_ready()
-        if self._auto.is_spark_order and not self.choice.is_shadow:
-            plans = False
+        # Nobody asks a policy that is neither in force nor in shadow: its process may rest.
+        is_wanted = self.choice.is_shadow or not self._auto.is_spark_order
+        plans = self._policy is not None and is_wanted and self._is_ready(live)
         self._leave(self._auto.is_spark_order or not plans)
         return plans
+
+    def give_up(self, why: str, live: LiveJobs) -> None:
+        """Leave order to Spark until the next verdict, which may choose the same policy again.
+
+        Args:
+            why: the policy is not to be asked again.
+            live: after its `update`.
+        """
+        self._auto.give_up(why, live)
+        self._planner.switch(Heuristic("strict_fair").on)  # which ends a process
+        self._policy = None
 
     def _take(self, policy: str) -> None:
         if policy != self._policy:
@@ -89,15 +97,16 @@ class Switch:
                 self._planner.warm_up(Heuristic(policy).on)
             self._policy = policy
 
-    def _is_ready(self) -> bool:
+    def _is_ready(self, live: LiveJobs) -> bool:
         process = self._planner.process
-        if process is not None and process.refused is not None:
-            return False  # there will never be one; the next verdict may choose another
         try:
             return process is None or process.is_ready()
         except PolicyFaultError as fault:
-            LOG.warning("auto: %s", fault)
-            return False
+            self._planner.note(fault)
+        # No plan is made while none is ready, so it is here that a row of failures ends.
+        if self._planner.given_up is not None:
+            self.give_up(self._planner.given_up, live)
+        return False
 
     def _leave(self, is_left: bool) -> None:
         if is_left != self._is_left and self._control is not None:
