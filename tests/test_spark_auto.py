@@ -7,7 +7,6 @@ import logging
 import time
 from concurrent.futures import Future
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -20,8 +19,6 @@ from decima.spark.jobs import LiveJobs
 from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from decima.spark.judging import ASSUMED_LOAD, World, judge
 from decima.spark.live_job import LiveJob, LiveStage
-from decima.spark.planning import Planner
-from decima.spark.switching import Switch
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
@@ -181,10 +178,13 @@ def two_jobs(time_ms: int = 9_000) -> LiveJobs:
 
 
 def answered(own: Auto, judge: FakeJudge, verdict: dict[str, Any], now_s: float) -> Choice | None:
-    """What a verdict changes."""
+    """What a verdict changes, at once."""
     assert own.look(two_jobs(), now_s) is None
     judge.answers[-1].set_result(verdict)
-    return own.look(session(round(1_000 * now_s)), now_s + 1)
+    now = session(round(1_000 * now_s))
+    choice = own.look(now, now_s + 1)
+    own.note_left(own.is_spark_order, now)
+    return choice
 
 
 def test_nothing_is_asked_before_enough_jobs_have_ended() -> None:
@@ -238,6 +238,26 @@ def test_the_next_question_waits_its_time() -> None:
     assert len(judge.asked) == 2
     assert judge.asked[1].ran == "tuned_srw"
     assert judge.asked[1].ran_since_ms == 10_000
+
+
+def test_until_a_policy_is_ready_sparks_order_is_what_ran() -> None:
+    """Chosen after 10 s, and its process decides from the 80th on: what ran before was fifo."""
+    own, judge = auto()
+    own.look(two_jobs(), 10)
+    judge.answers[-1].set_result(BETTER)
+    own.look(session(11_000), 11)
+    own.note_left(True, session(12_000))
+    own.look(two_jobs(), 71)
+    assert judge.asked[-1].ran == "fifo"
+    own.note_left(False, session(80_000))
+    judge.answers[-1].set_result(BETTER | {"error": [60.0, [52.0, 70.0]]})
+    choice = own.look(session(81_000), 81)
+    assert choice is not None
+    assert "predicted under fifo" in choice.why
+    own.note_left(True, session(82_000))
+    own.note_left(False, session(90_000))
+    own.look(two_jobs(), 140)
+    assert (judge.asked[-1].ran, judge.asked[-1].ran_since_ms) == ("tuned_srw", 90_000)
 
 
 def test_in_mode_shadow_what_happened_is_held_against_sparks_order() -> None:
@@ -321,40 +341,7 @@ def test_bad_settings_are_one_line(values: dict[str, Any], said: str) -> None:
         AutoSettings(**values)
 
 
-# --- putting in force ----------------------------------------------------------------------------
-
-
-class FakeAuto:
-    """Chooses what it is told to."""
-
-    def __init__(self) -> None:
-        self.choice = Choice("fifo", False, "")
-        self.is_spark_order = True
-        self.next: Choice | None = None
-
-    def look(self, live: LiveJobs, now_s: float) -> Choice | None:
-        chosen, self.next = self.next, None
-        if chosen is not None:
-            self.choice = chosen
-            self.is_spark_order = chosen.is_shadow or chosen.policy == "fifo"
-        return chosen
-
-
-def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
-    own, told, taken = FakeAuto(), list[bool](), list[Any]()
-    planner = SimpleNamespace(process=None, switch=taken.append, warm_up=lambda _: None)
-    control = SimpleNamespace(leave_to_spark=told.append)
-    switch = Switch(cast(Auto, own), cast(Planner, planner), control, lambda name: cast(Any, name))
-    live = LiveJobs()
-    assert not switch.look(live, 0)
-    own.next = Choice("tuned_srw", False, "")
-    assert switch.look(live, 1)
-    own.next = Choice("tuned_srw", True, "")
-    assert switch.look(live, 2)  # in shadow it goes on planning, and Spark's order is in force
-    own.next = Choice("fifo", False, "")
-    assert not switch.look(live, 3)
-    assert taken == ["tuned_srw"]
-    assert told == [True, False, True]
+# --- in a session --------------------------------------------------------------------------------
 
 
 def is_chosen(scheduler: Scheduler) -> bool:

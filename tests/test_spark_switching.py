@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -72,6 +72,39 @@ class Control:
 
     def leave_to_spark(self, is_left: bool) -> None:
         self.is_left.append(is_left)
+
+
+def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
+    own, control, taken = FakeAuto(), Control(), list[Any]()
+    planner = SimpleNamespace(process=None, switch=taken.append, warm_up=lambda _: None)
+    switch = Switch(own, cast(Planner, planner), control, lambda name: cast(Any, name))
+    live = LiveJobs()
+    assert not switch.look(live, 0)
+    own.next = Choice("tuned_srw", False, "")
+    assert switch.look(live, 1)
+    own.next = Choice("tuned_srw", True, "")
+    assert switch.look(live, 2)  # in shadow it goes on planning, and Spark's order is in force
+    own.next = Choice("fifo", False, "")
+    assert not switch.look(live, 3)
+    assert taken == ["tuned_srw"]
+    assert control.is_left == [True, False, True]
+
+
+def test_while_a_process_starts_sparks_order_runs_and_is_what_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is predicted is held against that, not against the policy that was chosen."""
+    is_ready = False
+    monkeypatch.setattr(PolicyProcess, "start", lambda _: None)
+    monkeypatch.setattr(PolicyProcess, "is_ready", lambda _: is_ready)
+    auto, control = FakeAuto(), Control()
+    planner = Planner(Heuristic("strict_fair").on, Guard())
+    switch = Switch(auto, planner, control, PolicyProcess)
+    auto.next = Choice("decima", False, "")
+    for is_ready, ran in ((False, "fifo"), (True, "decima"), (False, "fifo")):
+        assert switch.look(LiveJobs(), 0) == is_ready
+        assert auto._ran == ran
+    assert control.is_left == [True, False, True]
 
 
 @pytest.fixture

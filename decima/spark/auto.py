@@ -114,6 +114,9 @@ class Auto:
         self._ended: deque[Mapping[str, Any]] = deque(maxlen=MOST_JOBS)
         self._next_s: float | None = None
         """when the next verdict is due; None: as soon as there are jobs to judge by"""
+        self._asked_of = order
+        """what ran when it was asked"""
+        self._is_left = True
         self._since_ms = 0
         self.choice = Choice(order, False, "nothing is known of this session yet")
 
@@ -125,7 +128,7 @@ class Auto:
     @property
     def _ran(self) -> str:
         """What has really run since the last change, by name."""
-        return self._order if self.is_spark_order or not self._acts else self.choice.policy
+        return self._order if self._is_left or not self._acts else self.choice.policy
 
     def close(self) -> None:
         """Ask no more."""
@@ -143,6 +146,7 @@ class Auto:
             return self._take(self._asked, live) if self._asked.done() else None
         rows = self._rows(live, now_s)
         if rows is not None:
+            self._asked_of = self._ran
             self._asked = self._judge.ask(self._question(rows, live))
             self._next_s = now_s + self._settings.every_s
         return None
@@ -157,6 +161,16 @@ class Auto:
         LOG.error("auto: %s instead of %s: %s", self._order, self.choice.policy, why)
         self.choice = Choice(self._order, False, f"{self.choice.policy}: {why}")
         self._since_ms = live.time_ms
+
+    def note_left(self, is_left: bool, live: LiveJobs) -> None:
+        """Whether Spark's order is in force: it also is until the policy chosen is ready.
+
+        Args:
+            is_left: from now on.
+            live: after its `update`.
+        """
+        if is_left != self._is_left:
+            self._is_left, self._since_ms = is_left, live.time_ms
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -251,7 +265,7 @@ class Auto:
         above, below = 1 + self._settings.tolerance, 1 / (1 + self._settings.tolerance)
         if below <= 1 + high / 100 and 1 + low / 100 <= above:
             return None
-        return f"jobs took {_words(*error)} against what was predicted under {self._ran}"
+        return f"jobs took {_words(*error)} against what was predicted under {self._asked_of}"
 
 
 def _words(mean: float, ci95: tuple[float, float] | None) -> str:

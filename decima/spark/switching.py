@@ -72,7 +72,7 @@ class Switch:
         # Nobody asks a policy that is neither in force nor in shadow: its process may rest.
         is_wanted = self.choice.is_shadow or not self._auto.is_spark_order
         plans = self._policy is not None and is_wanted and self._is_ready(live)
-        self._leave(self._auto.is_spark_order or not plans)
+        self._leave(self._auto.is_spark_order or not plans, live)
         return plans
 
     def give_up(self, why: str, live: LiveJobs) -> None:
@@ -108,7 +108,8 @@ class Switch:
             self.give_up(self._planner.given_up, live)
         return False
 
-    def _leave(self, is_left: bool) -> None:
+    def _leave(self, is_left: bool, live: LiveJobs) -> None:
+        self._auto.note_left(is_left, live)
         if is_left != self._is_left and self._control is not None:
             self._control.leave_to_spark(is_left)
         self._is_left = is_left
