@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ from decima.spark import AttachError, AutoSettings, Scheduler, attach, attaching
 from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import JudgeProcess
+from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.reports import SessionReport, TaskSet
@@ -227,3 +228,39 @@ class Session:
 
     def is_stopped(self) -> bool:
         return False
+
+
+# --- closing -------------------------------------------------------------------------------------
+
+
+def test_what_is_closed_starts_no_process() -> None:
+    """A thread that was late when the scheduler detached may still ask for one: nobody would end
+    it."""
+    own, next_one = PolicyProcess("decima"), PolicyProcess("decima")
+    planner = Planner(own, Guard())
+    own.start()
+    planner.close()
+    own.start()
+    assert (own.pid, own.starts) == (None, 1)
+    planner.switch(next_one)
+    next_one.start()
+    assert (next_one.pid, next_one.starts) == (None, 0)
+
+
+def test_a_judge_that_is_closed_while_its_process_starts_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There was nothing to kill yet."""
+    judge, started = JudgeProcess(), list[subprocess.Popen[bytes]]()
+
+    def start(command: list[str], **arguments: Any) -> subprocess.Popen[bytes]:
+        judge.close()
+        started.append(popen(["sleep", "60"], **arguments))
+        return started[-1]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    asked = Question(1, "fifo", "fifo", 0, ("tuned_srw",), "exact", (), True, {})
+    with pytest.raises(JudgeError, match="closed"):
+        judge.ask(asked).result(timeout=30)
+    assert started[0].returncode is not None

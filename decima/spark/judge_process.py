@@ -82,13 +82,15 @@ class JudgeProcess:
             start_new_session=True,  # Ctrl-C is for the driver
         )
         self._process = process
-        try:
-            told, faults = process.communicate(json.dumps(asked._asdict()).encode(), PATIENCE_S)
-        except subprocess.TimeoutExpired as error:
-            raise JudgeError(f"no verdict after {PATIENCE_S:g} s") from error
-        finally:
-            process.kill()
-            process.wait()
+        with process:  # which closes its pipes, whatever comes
+            try:
+                if self._is_closed:  # while it started, when there was nothing to kill yet
+                    raise JudgeError("closed")
+                told, faults = process.communicate(json.dumps(asked._asdict()).encode(), PATIENCE_S)
+            except subprocess.TimeoutExpired as error:
+                raise JudgeError(f"no verdict after {PATIENCE_S:g} s") from error
+            finally:
+                process.kill()
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise JudgeError(lines[-1] if lines else f"exit code {process.returncode}")

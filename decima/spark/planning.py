@@ -91,6 +91,7 @@ class Planner:
         guard: how far the policy is trusted.
         """
         self._take(policy_for)
+        self._is_closed = False
         self._guard = guard
         self._tables = LiveTables()
         self._stand_in = Heuristic("strict_fair")
@@ -167,6 +168,8 @@ class Planner:
             self.process.close()
         self._take(policy_for)
         self.failures_in_a_row = 0
+        if self._is_closed:  # by another thread: a process is not to start any more
+            self.close()
 
     def _take(self, policy_for: PolicyFor | PolicyProcess) -> None:
         self.process = policy_for if isinstance(policy_for, PolicyProcess) else None
@@ -190,6 +193,7 @@ class Planner:
 
     def close(self) -> None:
         """Wait for nothing: a policy that hangs is left behind, its process killed."""
+        self._is_closed = True
         self._worker.close()
         if self.process is not None:
             self.process.close()

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 
@@ -38,6 +39,8 @@ class PolicyProcess:
         """it has said that it can be asked"""
         self._started = 0.0
         self._graphs: TraceArrays | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
 
     @property
     def pid(self) -> int | None:
@@ -45,7 +48,13 @@ class PolicyProcess:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Begin to load the policy; returns at once."""
+        """Begin to load the policy; returns at once. Does nothing once it is closed."""
+        # A thread that was late may come here when another has closed us: nobody would end it.
+        with self._lock:
+            if not self._is_closed:
+                self._start()
+
+    def _start(self) -> None:
         self._end, theirs = socket.socketpair()
         with theirs:
             # -P: the folder that we happen to be in is no place to import from.
@@ -116,7 +125,9 @@ class PolicyProcess:
         return wire.read_actions(reply[1:])
 
     def close(self) -> None:
-        """End the process; twice does no harm."""
+        """End the process, and start none any more; twice does no harm."""
+        with self._lock:
+            self._is_closed = True
         if self._end is not None:
             self._end.close()
             self._end = None
@@ -136,7 +147,7 @@ class PolicyProcess:
             if must:
                 raise self._replaced("no answer in time") from error
             return None
-        except ValueError as error:
+        except (ValueError, OSError) as error:  # OSError: closed by another thread
             raise self._replaced(str(error)) from error
         if reply is None:
             raise self._replaced(self._ended())
@@ -158,10 +169,10 @@ class PolicyProcess:
         return PolicyFaultError(fault)
 
     def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
 
 def import_path() -> str:
