@@ -201,6 +201,30 @@ def test_a_policy_that_fails_in_its_rounds_is_given_up(monkeypatch: pytest.Monke
     assert switch.choice == ("fifo", False, "tuned_srw: the policy failed 2 times in a row")
 
 
+def test_a_policy_that_is_made_late_does_not_take_the_next_ones_place() -> None:
+    """It was asked for before the switch, and is there after it."""
+    may_go, live = threading.Event(), LiveJobs()
+    live.update(Session(2).wait(0))
+
+    def late(_trace: object) -> Heuristic:
+        may_go.wait(60)
+        return Heuristic("fifo")
+
+    planner = Planner(late, Guard(decision_s=0.05))
+    plan = planner.plan(live)
+    assert plan is not None
+    assert "no answer within" in str(plan.fault)
+    planner.switch(lambda _trace: Heuristic("strict_fair"))
+    may_go.set()
+    assert planner._busy is not None
+    planner._busy.result(timeout=60)
+    planner._guard = Guard(decision_s=60.0)
+    plan = planner.plan(live)
+    planner.close()
+    assert plan is not None
+    assert (plan.by, plan.fault) == ("strict_fair", None)
+
+
 class Session:
     """A session of one job that waits, let go of after so many reports."""
 

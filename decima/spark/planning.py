@@ -96,7 +96,7 @@ class Planner:
         self._tables = LiveTables()
         self._stand_in = Heuristic("strict_fair")
         self._worker = Worker()
-        self._busy: Future[Action] | None = None
+        self._busy: Future[tuple[Action, str]] | None = None
         self._decided_by = ""
         self._waits_since_ms: dict[str, int] = {}
         self._idle_watch = IdleWatch(guard.idle_s)
@@ -173,9 +173,7 @@ class Planner:
 
     def _take(self, policy_for: PolicyFor | PolicyProcess) -> None:
         self.process = policy_for if isinstance(policy_for, PolicyProcess) else None
-        self._policy_for = None if isinstance(policy_for, PolicyProcess) else policy_for
-        self._trace: TraceArrays | None = None
-        self._policy: Policy | None = None
+        self._made = None if isinstance(policy_for, PolicyProcess) else _Made(policy_for)
 
     def warm_up(self, policy_for: PolicyFor | None) -> None:
         """Plan for two jobs that do not exist, so that the first real plan need not wait for
@@ -233,19 +231,22 @@ class Planner:
         """
         if self.process is None:
             while round_.is_open:
-                yield self._ask(round_.observation(), ends)
-                self._decided_by = "" if self._policy is None else self._policy.name
+                action, self._decided_by = self._ask(round_.observation(), ends)
+                yield action
             return
         yield from self.process.decide(self._tables.state, given, ends)
         if round_.is_open:
             raise PolicyFaultError("its process left the round open")
         self._decided_by = self.process.name
 
-    def _ask(self, seen: Observation, ends: float) -> Action:
+    def _ask(self, seen: Observation, ends: float) -> tuple[Action, str]:
         """The policy's answer, from its own thread: one that hangs must not hang the scheduler."""
+        made, trace = self._made, self._tables.trace
+        assert made is not None  # noqa: S101 - no process, so a thread
+        assert trace is not None  # noqa: S101 - the tables are filled
         if self._busy is not None and not self._busy.done():
             raise PolicyFaultError("it is still busy with an earlier decision")
-        self._busy = self._worker.submit(lambda: self._answer(seen))
+        self._busy = self._worker.submit(lambda: made.answer(trace, seen))
         try:
             return self._busy.result(timeout=max(0.0, ends - time.monotonic()))
         except TimeoutError as error:
@@ -253,15 +254,6 @@ class Planner:
         except BaseException as error:
             # Raised by the policy in the other thread, SystemExit among what it may be.
             raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
-
-    def _answer(self, seen: Observation) -> Action:
-        trace = self._tables.trace
-        if self._policy is None or trace is not self._trace:
-            assert trace is not None  # noqa: S101 - the tables are filled
-            assert self._policy_for is not None  # noqa: S101 - no process, so a thread
-            self._policy = self._policy_for(trace)
-            self._trace = trace
-        return self._policy.decide(seen)
 
     def _replace(self, round_: Round) -> None:
         """Go on with strict fair where the policy failed, or is not there yet."""
@@ -315,6 +307,25 @@ class Planner:
     @property
     def _bound_ms(self) -> float:
         return self._guard.starve_s * 1000
+
+
+class _Made:
+    """A policy and the graphs that it was made for.
+
+    An object of its own, so that an answer that comes after a switch changes nothing of what
+    decides then.
+    """
+
+    def __init__(self, policy_for: PolicyFor) -> None:
+        self._policy_for = policy_for
+        self._trace: TraceArrays | None = None
+        self._policy: Policy | None = None
+
+    def answer(self, trace: TraceArrays, seen: Observation) -> tuple[Action, str]:
+        """What the policy does, and its name."""
+        if self._policy is None or trace is not self._trace:
+            self._policy, self._trace = self._policy_for(trace), trace
+        return self._policy.decide(seen), self._policy.name
 
 
 def rehearsal() -> tuple[LiveTables, Round]:
