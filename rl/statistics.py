@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 RESAMPLES = 10_000
 FEWEST = 10
@@ -77,6 +78,44 @@ def difference_percent(values: Floats, reference: Floats) -> Estimate:
 def _percent(ratios: tuple[float, float]) -> tuple[float, float]:
     low, high = ratios
     return 100.0 * (low - 1.0), 100.0 * (high - 1.0)
+
+
+def neighbours_difference_percent(values: Floats, reference: Floats) -> Estimate:
+    """The same of the entries of one input, which are not independent; over `stretches` of them.
+
+    Args:
+        values: (K,) in order of time.
+        reference: (K,) of the same entries.
+
+    Raises:
+        ValueError: the mean of the reference is 0.
+    """
+    mean = difference_percent(values, reference).mean
+    if len(values) < 2:
+        return Estimate(mean, None)
+    rows = stretches(len(values), RESAMPLES, np.random.default_rng(_SEED))
+    ratios = values[rows].mean(axis=1) / reference[rows].mean(axis=1)
+    return Estimate(mean, _percent(_percentiles(ratios)))
+
+
+def stretches(count: int, times: int, rng: np.random.Generator) -> Ints:
+    """(times, count) row numbers for a circular block bootstrap.
+
+    Each row joins stretches of about sqrt(count) neighbours, which begin at random places, until
+    there are `count`. So long, and not count^(1/3) as where only near neighbours are alike, since
+    jobs of one queue are alike over many arrivals. No longer, since an interval needs several
+    stretches: there are as many as each has entries. Of few entries, and where one queue outlasts a
+    stretch, intervals are still too narrow, but less so than over single ones.
+
+    Args:
+        count: what there is to resample, in order of time.
+        times: how often.
+        rng: source of all randomness.
+    """
+    block = max(1, round(math.sqrt(count)))
+    starts = rng.integers(count, size=(times, math.ceil(count / block)))
+    rows: Ints = (starts[..., None] + np.arange(block)) % count
+    return rows.reshape(times, -1)[:, :count]
 
 
 def _resampled(values: Floats, stream: int = 0) -> Floats:

@@ -76,6 +76,23 @@ def test_the_error_is_that_of_what_really_ran(factor: float, percent: float) -> 
     assert found.mean == pytest.approx(percent)
 
 
+def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
+    """Half of 36 jobs take three times as long as predicted: twice on average. In turns that is
+    certainly more than half as long again; all in one stretch of time, it is not."""
+    bounds = {}
+    for name, is_slow in (("in turns", lambda n: n % 2 == 0), ("in one", lambda n: n < 18)):
+        jobs = [
+            logged(SHORT_MS, 100_000 * n, SHORT_MS * (3 if is_slow(n) else 1)) for n in range(36)
+        ]
+        error = World(question(*jobs)).error()
+        assert error is not None
+        assert error.ci95 is not None
+        assert error.mean == pytest.approx(100.0)
+        bounds[name] = error.ci95[0]
+    assert bounds["in turns"] > 60
+    assert bounds["in one"] < 50
+
+
 def test_jobs_of_before_a_change_say_nothing_of_what_runs_now() -> None:
     asked = question(logged(LONG_MS, 0, 90_000), logged(SHORT_MS, 1_000, 90_000))
     assert judge(asked._replace(ran_since_ms=500)).error is None

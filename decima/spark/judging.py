@@ -21,7 +21,7 @@ from decima.policies import is_learned, policy_named
 from decima.replay.check import session_cluster
 from decima.spark.decision_log import logged_job
 from decima.spark.judge_process import Question
-from rl.statistics import Estimate, difference_percent
+from rl.statistics import Estimate, difference_percent, neighbours_difference_percent
 from spark_sim import Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run
@@ -44,8 +44,8 @@ class Verdict(NamedTuple):
     differences: dict[str, Estimate]
     """of each candidate to Spark's order"""
     error: Estimate | None
-    """of what was predicted for what ran to what really happened, over jobs; None without jobs that
-    can be compared"""
+    """of what was predicted for what ran to what really happened, over stretches of neighbouring
+    jobs; None without jobs that can be compared"""
     jobs: int
     followers: float
     """share of the jobs that came right after another had ended (`closed_loop`); 0 if unknown"""
@@ -150,7 +150,11 @@ class World:
         return followers_share(self._arrival_ms, end_ms, work_ms)
 
     def error(self) -> Estimate | None:
-        """By how many percent jobs took longer than is predicted for what ran; over jobs."""
+        """By how many percent jobs took longer than is predicted for what ran.
+
+        The interval is over stretches of neighbouring jobs: where the real session queued longer
+        than predicted, or a burst of slow jobs came, all of a stretch are off together.
+        """
         if not self._asked.is_timed:
             return None
         ended = np.array(
@@ -169,4 +173,4 @@ class World:
         predicted_s = self._jct_s(self._asked.ran, [run])[0] + self._own_ms / MS_PER_S
         jobs = [job for job, has_ended in zip(self._jobs, ended, strict=True) if has_ended]
         actual_ms = [float((job.completion_ms or 0) - job.arrival_ms) for job in jobs]
-        return difference_percent(np.array(actual_ms) / MS_PER_S, predicted_s[ended])
+        return neighbours_difference_percent(np.array(actual_ms) / MS_PER_S, predicted_s[ended])

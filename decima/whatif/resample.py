@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from rl.statistics import stretches
 from traces.arrivals import Arrivals
 
 
 def resampled(recorded: Arrivals, rng: np.random.Generator) -> Arrivals:
     """As many arrivals as recorded, put together from stretches of the recording.
 
-    A circular block bootstrap: stretches of about sqrt(K) consecutive arrivals, each with the gap
-    after it, begin at random places and are joined until there are K. Bursts, pauses and jobs that
-    come together so stay together, while the load and what meets what vary. The gap after a job
-    goes with it, because it may be the job's own duration: a driver may have waited for its end.
+    A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
+    and jobs that come together so stay together, while the load and what meets what vary. The gap
+    after a job goes with it, because it may be the job's own duration: a driver may have waited for
+    its end.
 
     Args:
         recorded: K arrivals.
@@ -25,9 +24,7 @@ def resampled(recorded: Arrivals, rng: np.random.Generator) -> Arrivals:
     gap_ms = np.diff(recorded.arrival_ms, append=recorded.arrival_ms[-1])
     # What came after the last arrival is not recorded; a mean gap joins the end to the start.
     gap_ms[-1] = gap_ms[:-1].mean() if count > 1 else 0.0
-    block = max(1, round(math.sqrt(count)))
-    starts = rng.integers(count, size=math.ceil(count / block))
-    rows = ((starts[:, None] + np.arange(block)) % count).ravel()[:count]
+    (rows,) = stretches(count, 1, rng)
     arrival_ms = np.concatenate([[0.0], gap_ms[rows[:-1]].cumsum()])
     return Arrivals(arrival_ms, recorded.job[rows])
 
