@@ -12,7 +12,6 @@ kept only if it is better there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from files.reading import read_json
 from files.writing import write_json
 from parallel.crew import Crew, Kept
 from parallel.local import HERE
-from rl.statistics import Estimate, mean_of
+from rl.statistics import Estimate, geometric_percent
 from spark_sim.metrics import measure
 from traces.numbers import Float64
 
@@ -70,10 +69,7 @@ class Tuned:
     @property
     def held_back(self) -> Estimate:
         """Found against shipped on the sequences held back: geometric mean, percent, paired."""
-        logs = mean_of(np.log(self.found_s / self.shipped_s))
-        low, high = (logs.mean, logs.mean) if logs.ci95 is None else logs.ci95
-        interval = None if logs.ci95 is None else (100 * math.expm1(low), 100 * math.expm1(high))
-        return Estimate(100 * math.expm1(logs.mean), interval)
+        return geometric_percent(np.log(self.found_s / self.shipped_s))
 
     @property
     def is_better(self) -> bool:

@@ -80,6 +80,19 @@ def _percent(ratios: tuple[float, float]) -> tuple[float, float]:
     return 100.0 * (low - 1.0), 100.0 * (high - 1.0)
 
 
+def geometric_percent(logs: Floats) -> Estimate:
+    """Geometric mean of ratios as a difference in percent, with its interval.
+
+    Args:
+        logs: (S,) logarithms of the ratios.
+    """
+    found = mean_of(logs)
+    if found.ci95 is None:
+        return Estimate(100 * math.expm1(found.mean), None)
+    low, high = found.ci95
+    return Estimate(100 * math.expm1(found.mean), (100 * math.expm1(low), 100 * math.expm1(high)))
+
+
 def neighbours_difference_percent(values: Floats, reference: Floats) -> Estimate:
     """The same of the entries of one input, which are not independent; over `stretches` of them.
 

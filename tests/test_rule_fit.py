@@ -50,17 +50,26 @@ def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
 
 
 def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitConfig) -> None:
-    """On its validation sequences, where the shipped weights are compared as well."""
+    """On sequences that chose nothing: the best of many validations is good by chance, too."""
     fit = fitted(config, 1)
     shipped = HEURISTICS["es_rule"].defaults
-    better = replace(fit, shipped_score=fit.score + 0.01)
-    assert (better.parameters, better.to_json()["training"]["kept"]) == (fit.found, "found")
-    worse = replace(fit, shipped_score=fit.score - 0.01)
-    assert (worse.parameters, worse.to_json()["training"]["kept"]) == (shipped, "shipped")
+    better = replace(fit, shipped_logs=fit.found_logs + 0.01)
+    assert (better.parameters, better.to_json()["held_back"]["kept"]) == (fit.found, "found")
+    worse = replace(fit, shipped_logs=fit.found_logs - 0.01)
+    assert (worse.parameters, worse.to_json()["held_back"]["kept"]) == (shipped, "shipped")
     assert worse.to_json()["parameters"] == shipped
-    scorer = CandidateScorer(config, HERE)
-    expected = scorer.scores([shipped], config.validation_numbers(), "shipped")[0]
-    assert fit.shipped_score == expected
+
+
+def test_a_fit_is_judged_on_sequences_that_did_not_choose_it(config: RuleFitConfig) -> None:
+    fit = fitted(config, 1)
+    both = [fit.found, HEURISTICS["es_rule"].defaults]
+    expected = CandidateScorer(config, HERE).scores(both, config.held_back_numbers(), "again")
+    assert [fit.held_back_score, fit.shipped_score] == pytest.approx(expected.tolist())
+    assert fit.held_back_score != fit.score
+    told = fit.to_json()["held_back"]
+    assert told["percent_against_shipped"] == pytest.approx(100 * (expected[0] / expected[1] - 1))
+    assert told["ci95_percent"][0] <= told["percent_against_shipped"] <= told["ci95_percent"][1]
+    assert (told["avg_jct_ratio"], told["sequences"]) == (fit.held_back_score, config.validation)
 
 
 def test_with_classes_the_rule_of_their_worlds_is_fitted(config: RuleFitConfig) -> None:
@@ -77,7 +86,7 @@ def test_with_classes_the_rule_of_their_worlds_is_fitted(config: RuleFitConfig) 
     assert len({one.seed for one in more.workloads()}) == 2
     ratios = []
     for one in more.workloads():
-        for number in more.validation_numbers():
+        for number in more.held_back_numbers():
             ends_s = []
             for name in ("es_classes", "strict_fair"):
                 simulator = prepare(Workload.of(one), one, number)
@@ -143,10 +152,10 @@ def test_a_kill_loses_the_present_generation_alone(config: RuleFitConfig, tmp_pa
 
 
 def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:
-    """Evaluation, validation and every generation draw other sequences."""
+    """Evaluation, validation, every generation and the last judgement draw other sequences."""
     ranges = [config.validation_numbers(), *map(config.generation_numbers, (1, 2, 3))]
-    numbers = [number for part in ranges for number in part]
-    assert len(numbers) == len(set(numbers)) == 4 + 3 * 2
+    numbers = [number for part in (*ranges, config.held_back_numbers()) for number in part]
+    assert len(numbers) == len(set(numbers)) == 4 + 3 * 2 + 4
     assert min(numbers) == FIRST_TRAINING_SEQUENCE
 
 
@@ -199,6 +208,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
 
     assert result.exit_code == 0, result.output
     assert "es_rule: average JCT" in result.stdout
+    assert "On 2 others, held back: " in result.stdout
     content = json.loads(out.read_text())
     assert content["training"]["generations"] == 2
     assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]

@@ -78,7 +78,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--validation",
     default=30,
     show_default=True,
-    help="Sequences, of each setting, that choose the result.",
+    help="Sequences, of each setting, that choose the result, and as many that judge it.",
 )
 @crew_options("Processes.")
 @click.option(
@@ -114,8 +114,9 @@ def fit_rule(
     An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
     sequences, which no evaluation uses; all its candidates meet the same. They are worth their
     average JCT relative to strict fair's. Every ten generations the mean is compared on sequences
-    of their own, and the best mean is saved, unless the shipped weights beat it there. The state is
-    written after each generation: a fit that was stopped goes on exactly where it was.
+    of their own. The best mean is saved if it also beats the shipped weights on as many sequences
+    that chose nothing, else the shipped ones. The state is written after each generation: a fit
+    that was stopped goes on exactly where it was.
     """
     # Loads the search, and with it a plotting library, that the other commands do without.
     from decima.rule_fit.fit import Budget
@@ -156,12 +157,21 @@ def _say(fitted: FittedRule, state: Path) -> None:
     config = fitted.config
     stdout().print(
         f"{config.policy}: {_OBJECTIVE[config.objective]} {fitted.score:.3f} of {REFERENCE}'s in "
-        f"validation ({fitted.start_score:.3f} at the start, {fitted.shipped_score:.3f} with the "
-        f"shipped weights) on {config.validation} sequences of each mean gap, the mean after "
-        f"generation {fitted.best_generation} of {fitted.generations}; state in {state}",
+        f"validation ({fitted.start_score:.3f} at the start) on {config.validation} sequences of "
+        f"each mean gap, the mean after generation {fitted.best_generation} of "
+        f"{fitted.generations}; state in {state}",
         soft_wrap=True,
     )
-    stdout().print(f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.")
+    difference = fitted.held_back
+    interval = ""
+    if difference.ci95 is not None:
+        interval = f" [{difference.ci95[0]:+.1f}, {difference.ci95[1]:+.1f}]"
+    stdout().print(
+        f"On {len(fitted.found_logs)} others, held back: {fitted.held_back_score:.3f}, with the "
+        f"shipped weights {fitted.shipped_score:.3f} ({difference.mean:+.1f} %{interval}). "
+        f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.",
+        soft_wrap=True,
+    )
 
 
 def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:

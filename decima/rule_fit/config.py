@@ -29,6 +29,8 @@ PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
 """of a rule: what reads one feature, in all hidden units, and so on; or all of one unit"""
 
 _MAX_SIGMA = 10.0
+_FIRST_HELD_BACK = 1_000_000_000
+# Far beyond the sequences of any number of generations, which count up from the validation's.
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class RuleFitConfig:
     sigma: float = 0.3
     """standard deviation of the first generation's weights"""
     validation: int = 30
-    """sequences of each setting on which the means of generations are compared"""
+    """sequences of each setting on which the means of generations are compared, and of those held
+    back
+    """
     validate_every: int = 10
     """generations between two comparisons"""
 
@@ -110,6 +114,12 @@ class RuleFitConfig:
     def validation_numbers(self) -> range:
         """Numbers of the sequences on which means are compared; no generation is fitted to them."""
         return range(FIRST_TRAINING_SEQUENCE, FIRST_TRAINING_SEQUENCE + self.validation)
+
+    def held_back_numbers(self) -> range:
+        """Numbers of as many sequences on which what was chosen is compared with what is shipped;
+        nothing is fitted to them nor chosen by them.
+        """
+        return range(_FIRST_HELD_BACK, _FIRST_HELD_BACK + self.validation)
 
     def generation_numbers(self, generation: int) -> range:
         """Numbers of the sequences of one generation (from 1); every generation has its own."""

@@ -1,4 +1,6 @@
-"""The fit: generations on fresh sequences, means compared on sequences of their own."""
+"""The fit: generations on fresh sequences, means compared on sequences of their own, and the best
+of them judged on others: the lowest of many comparisons is low by chance, too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from decima.evaluation.config import ConfigError
+from rl.statistics import Estimate, geometric_percent
 from decima.policies import HEURISTICS, Parameters
 from decima.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
@@ -56,20 +61,22 @@ class _Best:
     generation: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedRule:
-    """The weights found, and what they gave on the validation sequences."""
+    """The weights found, and whether they hold on sequences that did not choose them."""
 
     found: Parameters
     """the best of the means compared"""
     score: float
     """their average JCT, or makespan, over strict fair's, geometric mean over settings and
-    sequences
+    validation sequences
     """
-    shipped_score: float
-    """of the weights in the package"""
     start_score: float
     """of the weights that the search began with"""
+    found_logs: Float64
+    """(H,) logarithm of the same ratio on each of the sequences held back, mean over settings"""
+    shipped_logs: Float64
+    """(H,) of the weights in the package"""
     best_generation: int
     """after which the mean was these weights; 0: they are the start"""
     generations: int
@@ -78,8 +85,23 @@ class FittedRule:
 
     @property
     def is_better(self) -> bool:
-        """Whether what was found beats the shipped weights."""
-        return self.score < self.shipped_score
+        """Whether what was found beats the shipped weights on the sequences held back."""
+        return self.held_back.mean < 0
+
+    @property
+    def held_back(self) -> Estimate:
+        """Found against shipped on the sequences held back: geometric mean, percent, paired."""
+        return geometric_percent(self.found_logs - self.shipped_logs)
+
+    @property
+    def held_back_score(self) -> float:
+        """What was found against strict fair there, as `score`."""
+        return float(np.exp(self.found_logs.mean()))
+
+    @property
+    def shipped_score(self) -> float:
+        """The shipped weights against strict fair there."""
+        return float(np.exp(self.shipped_logs.mean()))
 
     @property
     def parameters(self) -> Parameters:
@@ -94,12 +116,19 @@ class FittedRule:
                 "relative_to": REFERENCE,
                 ratio: self.score,
                 f"start_{ratio}": self.start_score,
-                f"shipped_{ratio}": self.shipped_score,
-                "kept": "found" if self.is_better else "shipped",
                 "best_generation": self.best_generation,
                 "generations": self.generations,
                 "elapsed_s": round(self.elapsed_s, 1),
                 "first_sequence": FIRST_TRAINING_SEQUENCE,
+            },
+            "held_back": {
+                "first_sequence": self.config.held_back_numbers().start,
+                "sequences": len(self.found_logs),
+                ratio: self.held_back_score,
+                f"shipped_{ratio}": self.shipped_score,
+                "percent_against_shipped": self.held_back.mean,
+                "ci95_percent": self.held_back.ci95,
+                "kept": "found" if self.is_better else "shipped",
             },
             "config": self.config.to_json(),
         }
@@ -131,7 +160,7 @@ def fit_rule(
 
     Returns:
         of the means compared (every few generations, the start and the last among them), the best,
-        beside the shipped weights on the same sequences.
+        beside the shipped weights on sequences held back.
 
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
@@ -196,14 +225,19 @@ class _Fit:
         self._history.elapsed_s += time.monotonic() - began_s
 
     def result(self) -> FittedRule:
-        """The best of the means compared, and of the last one."""
+        """The best of the means compared, the last one among them, on the sequences held back."""
         generations = self._history.generations
         if generations and generations[-1].validation is None:
             self._compare(self._validated_mean(), len(generations))
+        found = self._config.parameters(self._best.weights)
+        shipped = HEURISTICS[self._config.policy].defaults
+        held_back = self._config.held_back_numbers()
+        logs = self._scorer.logs([found, shipped], held_back, "held back").mean(axis=1)
         return FittedRule(
-            found=self._config.parameters(self._best.weights),
+            found=found,
             score=self._best.score,
-            shipped_score=self._validated(HEURISTICS[self._config.policy].defaults),
+            found_logs=logs[0],
+            shipped_logs=logs[1],
             start_score=self._history.start_score,
             best_generation=self._best.generation,
             generations=len(generations),

@@ -32,14 +32,18 @@ class CandidateScorer:
         self._crew = crew
 
     def scores(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
-        """(C,) average JCT, or makespan, of each over that of the reference, geometric mean.
+        """(C,) geometric mean of `logs` of each."""
+        return np.array([np.exp(row.mean()) for row in self.logs(candidates, numbers, label)])
+
+    def logs(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
+        """(C, settings, S) logarithm of average JCT, or makespan, over that of the reference.
 
         Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
         others.
 
         Args:
             candidates: parameters of C policies.
-            numbers: sequences, of each setting.
+            numbers: S sequences, of each setting.
             label: of the work, for those who watch.
         """
         policies = [Heuristic(REFERENCE), *(Heuristic(self._policy, one) for one in candidates)]
@@ -50,11 +54,12 @@ class CandidateScorer:
             for setting in settings
         }
         found = [part for _, part in self._crew.map(_play, self._settings, tasks, label=label)]
-        values_s = np.concatenate(found).reshape(len(policies), -1)
+        values_s = np.concatenate(found).reshape(len(policies), len(settings), len(numbers))
         reference_s = values_s[0]
         if not reference_s.all():
             raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to fit")
-        return np.array([np.exp(np.log(row / reference_s).mean()) for row in values_s[1:]])
+        logs: Float64 = np.log(values_s[1:] / reference_s)
+        return logs
 
 
 class _Setting(NamedTuple):
