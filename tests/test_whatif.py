@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 from collections import Counter
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from decima.descent import Found, descend, max_scores
 from decima.policies import HEURISTICS, Parameters
@@ -26,9 +28,9 @@ from decima.whatif.load import (
     recorded_slots,
     waiting_share,
 )
-from decima.whatif.report import seconds, to_json, tuned_lines
+from decima.whatif.report import seconds, sizes_table, to_json, tuned_lines
 from decima.whatif.resample import far_apart, resampled
-from decima.whatif.study import total_runs
+from decima.whatif.study import PolicyResult, total_runs
 from parallel.local import LocalCrew
 from spark_sim import SimulationError
 from tests.stories import job, stage
@@ -143,6 +145,52 @@ def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
     for size in contended.sizes.values():
         for result in size.policies.values():
             assert (result.recorded_jct_s.mean(axis=0) >= size.alone_s - 1e-9).all()
+
+
+def test_sizes_are_compared_in_the_draws_that_all_have() -> None:
+    """Of six draws at four slots, the two that no other size has say nothing of sizes; a job alone
+    has all six, as the policies that it is compared with."""
+    settings = replace(FAST, policies=("fifo", "spark_fair"), draws=6, sequences=2)
+    found = what_if(short_behind_long(), settings)
+    draws = {n: len(size.policies["fifo"].avg_s) for n, size in found.sizes.items()}
+    assert draws == {2: 4, 4: 6, 8: 4}
+    assert draws == {n: len(size.alone_avg_s) for n, size in found.sizes.items()}
+    shared_s = found.main.policies["fifo"].avg_s[:4]
+    assert found.shared_avg_s(4, "fifo").tolist() == shared_s.tolist()
+
+    slow = {name: with_slow_draws(one) for name, one in found.main.policies.items()}
+    main = replace(found.main, policies=slow)
+    other = replace(found, sizes={**found.sizes, 4: main})
+    lines = [of_sizes(one) for one in (found, other)]
+    assert lines[0] == lines[1]
+    assert re.search(r"on 2 \(\+\d+ % \[\+\d+, \+\d+\]\)", lines[0])
+
+
+def with_slow_draws(result: PolicyResult) -> PolicyResult:
+    """All but the first four draws take a hundred times as long."""
+    factors = np.where(np.arange(len(result.recorded_jct_s)) < 4, 1.0, 100.0)
+    return replace(result, recorded_jct_s=result.recorded_jct_s * factors[:, None])
+
+
+def of_sizes(found: WhatIf) -> str:
+    """What is said of numbers of slots, and their table."""
+    words = [one for one in findings(found, exact(found)) if "on 2" in one]
+    console = Console(width=120, file=io.StringIO())
+    console.print(sizes_table(found))
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join((*words, console.file.getvalue()))
+
+
+def test_what_waiting_costs_has_an_interval(contended: WhatIf) -> None:
+    """Paired by draw; "at most" is its upper end."""
+    words = next(iter(findings(contended, exact(contended))))
+    found = re.search(r"Waiting for others is (\d+) % \[(\d+), (\d+)\] of it", words)
+    assert found is not None
+    share, low, high = map(int, found.groups())
+    assert low <= share <= high
+    main = contended.main
+    parts = 1 - main.alone_avg_s / main.policies["fifo"].avg_s
+    assert 100 * parts.min() - 1 <= low <= high <= 100 * parts.max() + 1
 
 
 def test_where_jobs_never_meet_there_is_nothing_to_gain() -> None:

@@ -166,7 +166,9 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     console.print(policies_table(found, "resampled"))
     console.print("\nBy length, recorded arrivals (thirds of the jobs, by their time alone)")
     console.print(lengths_table(found))
-    console.print("\nBy number of slots, recorded arrivals")
+    console.print(
+        f"\nBy number of slots, recorded arrivals, mean of the first {settings.shared_draws} draws"
+    )
     console.print(sizes_table(found))
     console.print()
     told = settings.estimates != "exact"

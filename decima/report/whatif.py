@@ -79,10 +79,10 @@ def _lengths(found: WhatIf) -> Iterator[dict[str, Any]]:
 def _charts(found: WhatIf) -> Iterator[Lines]:
     sizes = np.array(sorted(found.sizes), float)
     averages = {
-        name: np.array([found.sizes[int(n)].policies[name].avg_s.mean() for n in sizes])
+        name: np.array([found.shared_avg_s(int(n), name).mean() for n in sizes])
         for name in found.settings.policies
     }
-    alone = np.array([found.sizes[int(n)].alone_s.mean() for n in sizes])
+    alone = np.array([found.shared_avg_s(int(n), None).mean() for n in sizes])
     yield Lines(
         "Average completion time by the number of slots, recorded arrivals",
         series(sizes, {**averages, "no other jobs": alone}),

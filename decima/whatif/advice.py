@@ -8,13 +8,14 @@ from decima.replay import ReplayReport
 from decima.replay.report import USELESS_PERCENT
 from decima.replay.spark_order import ORDERS
 from decima.whatif.load import are_pooled, by_length, offered_load
-from decima.whatif.report import percent, seconds, signed, slots
+from decima.whatif.report import percent, seconds, share, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from rl.statistics import Estimate, difference_percent
 from spark_sim import Protocol
+from traces.numbers import Float64
 
-LITTLE_WAITING = 0.05
-"""share of the average JCT; below it there is nothing to gain from scheduling"""
+LITTLE_WAITING_PERCENT = 5.0
+"""of the average JCT; where it is less for certain, there is nothing to gain from scheduling"""
 _TAIL_PRICE_PERCENT = 5.0
 _WORTH_A_CHANGE = 0.02
 _PILED_UP = 2.0
@@ -31,7 +32,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     waiting = _waiting(found.main, reference)
     yield _waiting_words(found, waiting)
     best = best_policy(found) if can_be_trusted(check) else None
-    if waiting >= LITTLE_WAITING and len(found.settings.policies) > 1:
+    if _most(waiting) >= LITTLE_WAITING_PERCENT and len(found.settings.policies) > 1:
         if not can_be_trusted(check):
             yield _distrust_words(check)
         elif best is None:
@@ -87,12 +88,18 @@ def _handicap(found: WhatIf, policy: str) -> float:
     return 100 * _WORTH_A_CHANGE if is_setting else 0.0
 
 
-def _waiting(size: SizeResult, policy: str) -> float:
-    """Share of the average JCT that is due to other jobs."""
-    return 1.0 - float(size.alone_s.mean()) / float(size.policies[policy].avg_s.mean())
+def _waiting(size: SizeResult, policy: str) -> Estimate:
+    """Percent of the average JCT that is due to other jobs, paired by draw."""
+    avg_s = size.policies[policy].avg_s
+    return _part(avg_s - size.alone_avg_s, avg_s)
 
 
-def _waiting_words(found: WhatIf, waiting: float) -> str:
+def _most(estimate: Estimate) -> float:
+    """The upper end of its interval, if it has one."""
+    return estimate.mean if estimate.ci95 is None else estimate.ci95[1]
+
+
+def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     reference = found.settings.reference
     jct_s = float(found.main.policies[reference].avg_s.mean())
     alone_s = float(found.main.alone_s.mean())
@@ -100,12 +107,12 @@ def _waiting_words(found: WhatIf, waiting: float) -> str:
         f"Under {reference} on {slots(found.main.executors)} a job takes {seconds(jct_s)} on "
         f"average; without other jobs it would take {seconds(alone_s)}."
     )
-    if waiting < LITTLE_WAITING:
+    if _most(waiting) < LITTLE_WAITING_PERCENT:
         return (
             f"{words} Jobs hardly wait for each other: whatever the policy, there is next to "
-            f"nothing to gain (at most {max(0.0, 100 * waiting):.0f} %)."
+            f"nothing to gain (at most {max(0.0, _most(waiting)):.0f} %)."
         )
-    return f"{words} Waiting for others is {100 * waiting:.0f} % of it: no policy can save more."
+    return f"{words} Waiting for others is {share(waiting)} of it: no policy can save more."
 
 
 def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
@@ -205,54 +212,67 @@ def attach_arguments(found: WhatIf, policy: str) -> str:
 
 def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
     """What other numbers of executors do, and what a policy is worth in executors."""
-    reference = found.settings.reference
-    here_s = float(found.main.policies[reference].avg_s.mean())
+    main, reference = found.main.executors, found.settings.reference
+    here_s = found.shared_avg_s(main, reference)
     parts = []
-    for executors, size in found.sizes.items():
-        if executors != found.main.executors:
-            mean_s = float(size.policies[reference].avg_s.mean())
-            parts.append(f"{seconds(mean_s)} on {executors:,} ({signed(mean_s / here_s - 1)})")
+    for executors in found.sizes:
+        if executors != main:
+            there_s = found.shared_avg_s(executors, reference)
+            change = percent(difference_percent(there_s, here_s))
+            parts.append(f"{seconds(float(there_s.mean()))} on {executors:,} ({change})")
     if parts:
         yield (
-            f"Slots: under {reference} the average JCT is {seconds(here_s)} on "
-            f"{found.main.executors:,}, {', '.join(parts)}."
+            f"Slots: under {reference} the average JCT is {seconds(float(here_s.mean()))} on "
+            f"{main:,}, {', '.join(parts)}."
         )
-    half = found.sizes.get(found.main.executors // 2)
-    if half is not None and _piles_up(found, half, here_s):
+    half = found.sizes.get(main // 2)
+    if half is not None and _piles_up(found, half):
         yield (
             f"{slots(half.executors)} could not keep up with the recorded arrivals: there the "
             "JCT grows with the length of the recording."
         )
     if len(found.settings.policies) > 1:
-        best_ones = ", ".join(_best_of_size(size, reference, best) for size in found.sizes.values())
+        best_ones = ", ".join(_best_of_size(found, executors, best) for executors in found.sizes)
         yield f"Lowest average with the recorded arrivals: {best_ones}."
-    double = found.sizes.get(2 * found.main.executors)
-    if best is not None and double is not None:
-        saved_s = here_s - float(found.main.policies[best].avg_s.mean())
-        bought_s = here_s - float(double.policies[reference].avg_s.mean())
-        if bought_s > 0 and saved_s > 0:
+    if best is not None and 2 * main in found.sizes:
+        saved_s = here_s - found.shared_avg_s(main, best)
+        bought_s = here_s - found.shared_avg_s(2 * main, reference)
+        if (bought_s > 0).all() and (saved_s > 0).all():
             yield (
-                f"{best} on the same slots gives {100 * saved_s / bought_s:.0f} % of what twice "
+                f"{best} on the same slots gives {share(_part(saved_s, bought_s))} of what twice "
                 f"the slots would give under {reference}."
             )
 
 
-def _piles_up(found: WhatIf, half: SizeResult, here_s: float) -> bool:
+def _part(values: Float64, whole: Float64) -> Estimate:
+    """The mean of `values` in percent of that of `whole`, paired."""
+    difference = difference_percent(values, whole)
+    if difference.ci95 is None:
+        return Estimate(100 + difference.mean, None)
+    low, high = difference.ci95
+    return Estimate(100 + difference.mean, (100 + low, 100 + high))
+
+
+def _piles_up(found: WhatIf, half: SizeResult) -> bool:
     """Whether half the slots cannot keep up: more work than they can do, and it shows."""
-    half_s = float(half.policies[found.settings.reference].avg_s.mean())
+    reference = found.settings.reference
+    here_s = float(found.shared_avg_s(found.main.executors, reference).mean())
+    half_s = float(found.shared_avg_s(half.executors, reference).mean())
     return offered_load(found.recording, half.executors) > 1 and half_s > _PILED_UP * here_s
 
 
-def _best_of_size(size: SizeResult, reference: str, best: str | None) -> str:
-    """Which policy has the lowest average JCT, if it is worth a change.
+def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str:
+    """Which policy has the lowest average JCT, if it is worth a change and certainly lower.
 
     The one that is recommended is named wherever it is as good as the lowest.
     """
-    averages = {name: float(result.avg_s.mean()) for name, result in size.policies.items()}
+    reference = found.settings.reference
+    each_s = {name: found.shared_avg_s(executors, name) for name in found.settings.policies}
+    averages = {name: float(avg_s.mean()) for name, avg_s in each_s.items()}
     lowest = min(averages, key=lambda name: averages[name])
     if best is not None and averages[best] <= (1 + _WORTH_A_CHANGE) * averages[lowest]:
         lowest = best
-    change = averages[lowest] / averages[reference] - 1
-    if change > -_WORTH_A_CHANGE:
-        return f"on {size.executors:,} none below {reference}"
-    return f"on {size.executors:,} {lowest} ({signed(change)})"
+    change = difference_percent(each_s[lowest], each_s[reference])
+    if change.mean > -100 * _WORTH_A_CHANGE or _most(change) >= 0:
+        return f"on {executors:,} none below {reference}"
+    return f"on {executors:,} {lowest} ({percent(change)})"

@@ -36,6 +36,15 @@ def percent(estimate: Estimate) -> str:
     return f"{_whole(estimate.mean)} % [{_whole(low)}, {_whole(high)}]"
 
 
+def share(estimate: Estimate) -> str:
+    """A part in percent with its interval; what rounds to nothing has no sign."""
+    words = f"{round(estimate.mean)} %"
+    if estimate.ci95 is None:
+        return words
+    low, high = estimate.ci95
+    return f"{words} [{round(low)}, {round(high)}]"
+
+
 def _whole(value: float) -> str:
     """A signed whole number; what rounds to nothing has no sign."""
     return f"{value:+.0f}" if abs(value) >= 0.5 else "0"
@@ -81,7 +90,7 @@ def _averages(result: PolicyResult, arrivals: str) -> tuple[Float64, Float64]:
 
 
 def sizes_table(found: WhatIf) -> Table:
-    """Average JCT by number of executors, recorded arrivals."""
+    """Average JCT by number of executors, recorded arrivals, in the draws that all have."""
     reference = found.settings.reference
     headings = [
         f"{slots(size)} ({100 * offered_load(found.recording, size):.0f} % load)"
@@ -90,12 +99,12 @@ def sizes_table(found: WhatIf) -> Table:
     table = _table("average JCT", *headings)
     for name in found.settings.policies:
         cells = []
-        for size in found.sizes.values():
-            mean_s = float(size.policies[name].avg_s.mean())
-            change = mean_s / float(size.policies[reference].avg_s.mean()) - 1
+        for size in found.sizes:
+            mean_s = float(found.shared_avg_s(size, name).mean())
+            change = mean_s / float(found.shared_avg_s(size, reference).mean()) - 1
             cells.append(seconds(mean_s) + ("" if name == reference else f" ({signed(change)})"))
         table.add_row(name, *cells)
-    alone = [seconds(float(size.alone_s.mean())) for size in found.sizes.values()]
+    alone = [seconds(float(found.shared_avg_s(size, None).mean())) for size in found.sizes]
     table.add_row("no other jobs", *alone)
     return table
 

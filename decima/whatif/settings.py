@@ -13,6 +13,7 @@ from traces.numbers import MS_PER_S
 
 PROTOCOLS = (Protocol.SESSION.label, Protocol.EXECUTORS.label)
 """one session that shares its slots, or one application for each job"""
+_SHARED_DRAWS = 4
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class WhatIfSettings:
         return tuple(
             name for name in self.policies if name in HEURISTICS and HEURISTICS[name].search
         )
+
+    @property
+    def shared_draws(self) -> int:
+        """Repetitions that every number of executors has; the one asked for has more."""
+        return min(_SHARED_DRAWS, self.draws)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -29,8 +29,6 @@ _FIRST_TRAINING = 1_000_000
 _FIRST_HELD_BACK = 2_000_000
 # Numbers of random streams: nothing is tuned on what it is judged by.
 
-_FEW_DRAWS = 4
-"""repetitions where only a mean is told, without an interval"""
 _LANES = 32
 """runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
 _ALONE = "strict_fair"
@@ -66,10 +64,24 @@ class SizeResult:
     """All policies on one number of executors."""
 
     executors: int
-    alone_s: Float64
-    """(J,) mean JCT of each job if it never met another: no policy can do better"""
+    alone_jct_s: Float64
+    """(draws, J) JCT of each job if it never met another, in the same draws as of the policies: no
+    policy can do better
+    """
     tuned: Mapping[str, Parameters]
     policies: Mapping[str, PolicyResult]
+
+    @property
+    def alone_s(self) -> Float64:
+        """(J,) mean over draws."""
+        found: Float64 = self.alone_jct_s.mean(axis=0)
+        return found
+
+    @property
+    def alone_avg_s(self) -> Float64:
+        """(draws,) average over jobs."""
+        found: Float64 = self.alone_jct_s.mean(axis=1)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +96,18 @@ class WhatIf:
     def main(self) -> SizeResult:
         """At the number of executors asked for."""
         return self.sizes[self.settings.executors]
+
+    def shared_avg_s(self, executors: int, policy: str | None) -> Float64:
+        """(shared draws,) average JCT with the recorded arrivals: what sizes are compared by, since
+        tasks take the same time in the same draw.
+
+        Args:
+            executors: one of `sizes`.
+            policy: None: without other jobs.
+        """
+        size = self.sizes[executors]
+        avg_s = size.alone_avg_s if policy is None else size.policies[policy].avg_s
+        return avg_s[: self.settings.shared_draws]
 
 
 StudyProgress = Callable[[str, int], None]
@@ -119,13 +143,12 @@ def what_if(
 
 def total_runs(settings: WhatIfSettings) -> int:
     """How many runs `what_if` makes at most."""
-    per_size = _FEW_DRAWS + sum(
+    tuning = sum(
         max_scores(name) * settings.training + 2 * settings.held_back for name in settings.tuned
     )
-    policies = len(settings.policies)
-    others = len(settings.sizes) - 1
-    main = policies * (settings.draws + settings.sequences)
-    return len(settings.sizes) * per_size + main + others * policies * _FEW_DRAWS
+    policies, sizes = len(settings.policies), len(settings.sizes)
+    draws = settings.draws + (sizes - 1) * settings.shared_draws
+    return sizes * tuning + (policies + 1) * draws + policies * settings.sequences
 
 
 class _Arrivals(Enum):
@@ -180,7 +203,7 @@ class _Study:
         return {
             size: SizeResult(
                 size,
-                recorded[size, None].mean(axis=0),
+                recorded[size, None],
                 {name: tuned[size, name] for name in self._settings.tuned},
                 {
                     name: PolicyResult(recorded[size, name], *resampled_s[size, name])
@@ -250,13 +273,14 @@ class _Study:
         settings = self._settings
         runs: dict[tuple[int, str | None, int], _Run] = {}
         for size in settings.sizes:
-            draws = settings.draws if size == settings.executors else _FEW_DRAWS
+            is_main = size == settings.executors
+            draws = range(settings.draws if is_main else settings.shared_draws)
             for name in settings.policies:
-                for draw in range(draws):
+                for draw in draws:
                     runs[size, name, draw] = _Run(
                         size, name, tuned.get((size, name)), _Arrivals.RECORDED, draw
                     )
-            for draw in range(_FEW_DRAWS):
+            for draw in draws:
                 runs[size, None, draw] = _Run(size, _ALONE, None, _Arrivals.APART, draw)
         found: dict[tuple[int, str | None], list[Float64]] = {}
         for (size, policy, _), jct_s in self._map(runs, "recorded arrivals").items():
