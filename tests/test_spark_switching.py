@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -174,6 +175,19 @@ def test_a_policy_that_was_refused_leaves_the_order_to_spark(
     assert control.is_left == [True]
     assert switch.choice == ("fifo", False, "decima: its weights")
     assert process.starts == 1
+
+
+def test_a_policy_whose_file_has_gone_leaves_the_order_to_spark(tmp_path: Path) -> None:
+    """It was there when the session was attached to."""
+    model = str(tmp_path / "model.safetensors")
+    auto, control = FakeAuto(), Control()
+    planner = Planner(Heuristic("strict_fair").on, Guard())
+    switch = Switch(auto, planner, control, lambda name: attaching.policy_for(name)[0])
+    auto.next = Choice(model, False, "")
+    assert not switch.look(LiveJobs(), 0)
+    assert control.is_left == [True]
+    assert switch.choice[:2] == ("fifo", False)
+    assert "no such file" in switch.choice.why
 
 
 def test_a_policy_that_fails_in_its_rounds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ class Switch:
         """
         choice = self._auto.look(live, now_s)
         if choice is not None and not choice.is_shadow and not self._auto.is_spark_order:
-            self._take(choice.policy)
+            self._try(choice.policy, live)
         # Nobody asks a policy that is neither in force nor in shadow: its process may rest.
         is_wanted = self.choice.is_shadow or not self._auto.is_spark_order
         plans = self._policy is not None and is_wanted and self._is_ready(live)
@@ -85,6 +85,12 @@ class Switch:
         self._auto.give_up(why, live)
         self._planner.switch(Heuristic("strict_fair").on)  # which ends a process
         self._policy = None
+
+    def _try(self, policy: str, live: LiveJobs) -> None:
+        try:
+            self._take(policy)
+        except (ValueError, OSError) as error:  # its file has gone since, or no process starts
+            self.give_up(str(error), live)
 
     def _take(self, policy: str) -> None:
         if policy != self._policy:
