@@ -21,6 +21,7 @@ from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.spark_log import GroupBy, application, lines, read_spark_logs
 from traces.spark_log.codecs import open_codec
+from traces.spark_log.files import in_order, missing_parts
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
 CODECS = ("spark-4.3-zstd", "spark-4.3-lz4", "spark-4.3-snappy", "spark-3.3-lz4")
@@ -202,7 +203,41 @@ def test_a_rolled_log_begins_with_its_latest_compaction(tmp_path: Path) -> None:
     (folder / "events_9_app.compact").write_bytes(b"".join(pieces[:30]))
     (folder / "events_10_app").write_bytes(b"".join(pieces[30:]))
     _, summary = read_spark_logs([folder])
-    assert (summary.tasks, summary.lines_skipped) == (18, 0)
+    assert (summary.tasks, summary.lines_skipped, summary.parts_missing) == (18, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kept", "words", "count"),
+    [
+        ("1 2 3", None, 0),
+        ("2 3", "part 1 of at least 3 is missing", 1),
+        ("1 3", "part 2 of at least 3 is missing", 1),
+        ("9.compact 10", None, 0),
+        ("1 9.compact 11 14", "parts 10, 12 to 13 of at least 14 are missing", 3),
+        ("2 4 6 8 999999999", "parts 1, 3, 5, ... of at least 999999999 are missing", 999_999_994),
+    ],
+)
+def test_the_missing_parts_of_a_rolled_log(kept: str, words: str | None, count: int) -> None:
+    """Counted from 1 or from the latest compaction; the words stay short."""
+    parts = (part.partition(".") for part in kept.split())
+    names = in_order([f"events_{number}_app{dot}{suffix}" for number, dot, suffix in parts])
+    missing = missing_parts(names)
+    assert missing == (None if words is None else (count, words))
+
+
+def test_a_rolled_log_without_its_first_part_is_said_to_be_cut(tmp_path: Path) -> None:
+    """The first part named the executors: the slots of what is left are those seen at once."""
+    whole = next((LOGS / "spark-4.3-rolled").iterdir())
+    folder = Path(shutil.copytree(whole, tmp_path / whole.name))
+    _, complete = read_spark_logs([folder])
+    assert (complete.parts_missing, complete.slots_inferred, complete.incomplete) == (0, 0, [])
+    (folder / f"events_1_{folder.name.removeprefix('eventlog_v2_')}.zstd").unlink()
+    _, summary = read_spark_logs([tmp_path])
+    assert (summary.parts_missing, summary.slots_inferred) == (1, 1)
+    lines = list(summary.lines())
+    assert f"incomplete: {folder}: part 1 of at least 4 is missing" in lines
+    assert "applications whose slots are inferred, with no executor's cores told: 1" in lines
+    assert next(summary.left_out()).startswith(f"Incomplete: {folder}: part 1 of at least 4 is")
 
 
 def test_a_folder_keeps_its_logs_and_counts_the_rest(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 from decima.descent import Found, descend, max_scores
 from decima.policies import HEURISTICS, Parameters
 from decima.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
+from decima.replay.report import verdict
 from decima.replay.workload import ReplayWorkload
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, findings
@@ -262,6 +263,18 @@ def test_jobs_that_had_not_ended_are_a_caveat(contended: WhatIf) -> None:
     found = replace(contended, recording=replace(recorded, summary=cut))
     assert any("3 jobs had not ended" in line for line in caveats(found, exact(found)))
     assert list(cut.left_out()) == [f"Left out, {UNFINISHED}: 3 jobs.", "Left out, failed: 1 job."]
+
+
+def test_missing_parts_and_inferred_slots_are_caveats(contended: WhatIf) -> None:
+    """The replay repeats what is left of the logs; that is not all that was recorded."""
+    check = exact(contended)
+    cut = ImportSummary(parts_missing=2, slots_inferred=1)
+    found = replace(contended, recording=replace(contended.recording, summary=cut))
+    said = " ".join(set(caveats(found, check)) - set(caveats(contended, check)))
+    assert "2 parts of the recorded logs are missing" in said
+    assert "The slots of 1 application had to be inferred" in said
+    assert verdict(check).endswith("can be relied on.")
+    assert "but parts of the logs are missing" in verdict(replace(check, recording=found.recording))
 
 
 @pytest.mark.parametrize("at_once", [True, False])

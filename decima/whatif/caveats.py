@@ -12,6 +12,7 @@ from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
 from decima.whatif.study import WhatIf
 from spark_sim import Protocol
+from traces.spark_log import ImportSummary
 
 FEW_JOBS = 50
 _P95_JOBS = 20
@@ -45,16 +46,20 @@ def _of_the_replay(found: WhatIf, check: ReplayReport) -> Iterator[str]:
 
 def _of_the_recording(found: WhatIf) -> Iterator[str]:
     recording = found.recording
+    yield from _of_the_logs(recording.summary)
     jobs, missing = len(recording.trace.jobs), unfinished(recording)
     if missing > 0:
         yield (
-            f"{_jobs(missing)} had not ended when a log did and had to be left out. If it was cut "
-            "while jobs queued, those that waited longest are missing from all figures."
+            f"{_counted(missing, 'job')} had not ended when a log did and had to be left out. If "
+            "it was cut while jobs queued, those that waited longest are missing from all figures."
         )
     if jobs < FEW_JOBS:
         tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
         verb = "is" if jobs == 1 else "are"
-        yield f"{_jobs(jobs)} {verb} few: one long job moves the averages{tail}. Record for longer."
+        yield (
+            f"{_counted(jobs, 'job')} {verb} few: one long job moves the averages{tail}. "
+            "Record for longer."
+        )
     waiting = waiting_share(recording)
     if waiting > MOSTLY:
         yield (
@@ -62,6 +67,23 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
             "clients that wait for their jobs. Here they come at the recorded times all the same: "
             "with fewer slots they pile up, where the clients would wait, and a policy that lets "
             "jobs end sooner seems to gain, where the next ones would have come sooner."
+        )
+
+
+def _of_the_logs(summary: ImportSummary) -> Iterator[str]:
+    """What the logs themselves lack."""
+    if summary.parts_missing > 0:
+        verb = "is" if summary.parts_missing == 1 else "are"
+        yield (
+            f"{_counted(summary.parts_missing, 'part')} of the recorded logs {verb} missing: jobs "
+            "that began or ended there are in no figure, and the slots that they held seem free."
+        )
+    if summary.slots_inferred > 0:
+        whose = _counted(summary.slots_inferred, "application")
+        yield (
+            f"The slots of {whose} had to be inferred from tasks that overlapped, since the log "
+            "lacks the cores of an executor: they may be too many, as ends are stamped late, or "
+            "too few. If you know them, give --executors."
         )
 
 
@@ -90,5 +112,5 @@ def _of_the_settings(found: WhatIf) -> Iterator[str]:
         )
 
 
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -28,7 +28,7 @@ from traces.spark_log.events import (
     StageSubmitted,
     TaskEnd,
 )
-from traces.spark_log.files import LogFile, LogFiles, Named
+from traces.spark_log.files import LogFile, LogFiles, Named, missing_parts
 from traces.spark_log.known import is_known
 from traces.spark_log.lines import read_lines
 from traces.spark_log.parse import event_name, parse_event
@@ -234,6 +234,9 @@ def read_application(
         raise TraceError(f"{where}: not a Spark event log: {reason}")
     for fault in before_first:
         summary.skip_line(*fault)
+    missing = missing_parts(file.name for file in log.files)
+    if missing is not None:
+        summary.miss_parts(f"{log.path}: {missing.words}", missing.number)
     summary.events += events
     return application
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO, Literal, Protocol
+from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from traces.errors import TraceError
 
 _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
+_MANY_GAPS = 3
 
 
 class Named(Protocol):
@@ -90,6 +91,34 @@ def in_order(names: Iterable[str]) -> list[str]:
         if number > compact or (number == compact and compacted)
     ]
     return [name for _, name in sorted(kept)]
+
+
+class MissingParts(NamedTuple):
+    """Files that Spark wrote of a rolled log and that are not there."""
+
+    number: int
+    words: str
+    """part 2 of at least 3 is missing"""
+
+
+def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
+    """What a rolled log lacks whose files are those: Spark counts from 1 and leaves none out.
+
+    A compacted file stands for those before it, so a log may begin with one of any number.
+    """
+    last, gaps = 0, []
+    for match in filter(None, map(_ROLLED_FILE.fullmatch, in_order)):
+        number, is_compacted = int(match[1]), match[2] is not None
+        if number > last + 1 and not is_compacted:
+            gaps.append(range(last + 1, number))
+        last = number
+    if not gaps:
+        return None
+    count = sum(map(len, gaps))
+    told = [f"{gap[0]}" if len(gap) == 1 else f"{gap[0]} to {gap[-1]}" for gap in gaps]
+    named = ", ".join(told[:_MANY_GAPS]) + (", ..." if len(told) > _MANY_GAPS else "")
+    part, verb = ("part", "is") if count == 1 else ("parts", "are")
+    return MissingParts(count, f"{part} {named} of at least {last} {verb} missing")
 
 
 def _logs_at(path: Path) -> list[tuple[Path, LogFiles]]:

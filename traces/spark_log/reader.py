@@ -160,6 +160,7 @@ def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
     if not jobs:
         summary.skip_file(f"{log.path}: no job ran to its end")
         return ReadLog(summary)
+    summary.slots_inferred = int(assembler.placement.is_inferred)
     if how.samples is not None:
         jobs = [replace(one, job=thinned(one.job, how.samples)) for one in jobs]
     facts = _facts(application, assembler.placement.slots)

@@ -49,6 +49,9 @@ class Placement(NamedTuple):
     """attempts that seem to end before they begin"""
     slots: int
     """largest number of slots that the application had at once"""
+    is_inferred: bool
+    """whether the log lacks the cores of an executor: its slots are then its tasks seen at once,
+    and as a finish is stamped late, there may be fewer"""
 
 
 @dataclass
@@ -83,7 +86,8 @@ def place(application: Application) -> Placement:
         of_executor = slots[tasks.executor[row]]
         wave[row] = _place_one(of_executor, row, stage, launch, finish)
     repairs = int((stamped < launch).sum())
-    return Placement(wave, launch, finish, repairs, _most_slots(application, slots))
+    is_inferred = any(one.capacity is None and one.used > 0 for one in slots)
+    return Placement(wave, launch, finish, repairs, _most_slots(application, slots), is_inferred)
 
 
 def task_cpus(application: Application) -> int:

@@ -56,18 +56,29 @@ class ImportSummary:
     """lines of which nothing could be kept"""
     files_skipped: int = 0
     """files of a folder that hold no usable log"""
+    parts_missing: int = 0
+    """files that Spark wrote of rolled logs and that are not there"""
+    slots_inferred: int = 0
+    """applications whose log lacks an executor's cores: its slots are the tasks seen at once"""
+    incomplete: list[str] = field(default_factory=list)
+    """the first `MAX_FAULTS` rolled logs of which parts are missing: where and which"""
     faults: list[str] = field(default_factory=list)
     """the first `MAX_FAULTS` skipped lines and files: where and why"""
 
     def skip_line(self, where: str, reason: str) -> None:
         """Count a line that is not kept."""
         self.lines_skipped += 1
-        self._tell(f"{where}: {reason}")
+        self._tell(f"{where}: {reason}", self.faults)
 
     def skip_file(self, reason: str) -> None:
         """Count a file of a folder that is not kept; `reason` names it."""
         self.files_skipped += 1
-        self._tell(reason)
+        self._tell(reason, self.faults)
+
+    def miss_parts(self, reason: str, count: int) -> None:
+        """Count the missing files of a rolled log; `reason` names it."""
+        self.parts_missing += count
+        self._tell(reason, self.incomplete)
 
     def count_unknown(self, event: str, times: int = 1) -> None:
         """Count events of a type that no Spark version known here writes."""
@@ -87,11 +98,13 @@ class ImportSummary:
         for event, times in other.unknown_events.items():
             self.count_unknown(event, times)
         for fault in other.faults:
-            self._tell(fault)
+            self._tell(fault, self.faults)
+        for fault in other.incomplete:
+            self._tell(fault, self.incomplete)
 
-    def _tell(self, fault: str) -> None:
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(fault)
+    def _tell(self, fault: str, faults: list[str]) -> None:
+        if len(faults) < MAX_FAULTS:
+            faults.append(fault)
 
     def as_metadata(self) -> dict[str, int | dict[str, int]]:
         """The counts as JSON-like data."""
@@ -110,6 +123,7 @@ class ImportSummary:
             f"{self.spark_jobs:,}), stages: {self.stages:,}, tasks: {self.tasks:,}"
         )
         yield f"read: {self.events:,} events, {self.bytes_read / 1e6:,.1f} MB uncompressed"
+        yield from (f"incomplete: {fault}" for fault in self.incomplete)
         for words, count in self._facts():
             if count > 0:
                 yield f"{words}: {count:,}"
@@ -117,6 +131,7 @@ class ImportSummary:
 
     def left_out(self) -> Iterator[str]:
         """What of the logs is missing from the trace, one fact a line, with the first faults."""
+        yield from (f"Incomplete: {fault}." for fault in self.incomplete[:_FEW_FAULTS])
         for reason, count in self.unused_jobs.items():
             yield f"Left out, {reason}: {count:,} job{'s' if count > 1 else ''}."
         if self.files_skipped + self.lines_skipped > 0:
@@ -137,5 +152,10 @@ class ImportSummary:
         yield "tasks of no measurable duration, set to the shortest", self.zero_length
         for name, count in self.unknown_events.items():
             yield f"events of the unknown type {name}", count
+        yield "parts of rolled logs that are missing", self.parts_missing
+        yield (
+            "applications whose slots are inferred, with no executor's cores told",
+            (self.slots_inferred),
+        )
         yield "files skipped", self.files_skipped
         yield "lines skipped", self.lines_skipped
