@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
+from decima.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.spark_log import GroupBy, application, lines, read_spark_logs
@@ -255,6 +256,37 @@ def test_a_folder_keeps_its_logs_and_counts_the_rest(tmp_path: Path) -> None:
         "README",
         "local-1.inprogress",
     ]
+
+
+def test_an_odd_entry_does_not_cost_the_logs_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link to nothing, one to itself, a pipe, a rolled log of no part, a folder that is shut."""
+    log = Path(shutil.copy(file_of("spark-4.3-zstd"), tmp_path))
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "eventlog_v2_app").mkdir()
+    (tmp_path / "shut").mkdir()
+    as_usual = Path.iterdir
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path.name == "shut":
+            raise PermissionError(13, "Permission denied")
+        return as_usual(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    trace, summary = read_spark_logs([tmp_path])
+    assert summary.files_skipped == 5
+    assert summary.faults == [
+        f"{tmp_path}/dangling: cannot read: No such file or directory",
+        f"{tmp_path}/eventlog_v2_app: the rolled log holds no file events_N_...",
+        f"{tmp_path}/loop: cannot read: Too many levels of symbolic links",
+        f"{tmp_path}/pipe: neither a file nor a folder",
+        f"{tmp_path}/shut: cannot read: Permission denied",
+    ]
+    assert len(trace.jobs) == len(read_spark_logs([log])[0].jobs)
+    assert len(read_recording([tmp_path]).driver) == len(trace.jobs)
 
 
 def import_or_refuse(path: Path) -> None:

@@ -6,11 +6,13 @@ files ``events_1_APP``, ``events_2_APP`` ... between which Spark rolled over.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from traces.errors import TraceError
@@ -35,7 +37,7 @@ class LogFile(Named, Protocol):
         """Its bytes from the beginning.
 
         Raises:
-            OSError: it cannot be read.
+            OSError, TraceError: it cannot be read.
         """
 
 
@@ -57,10 +59,11 @@ def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
     Raises:
         TraceError: a path does not exist, cannot be listed, or holds no log.
     """
-    found: dict[Path, LogFiles] = {}
+    found: dict[str, LogFiles] = {}
     for path in paths:
         for place, log in _logs_at(path):
-            found.setdefault(place.resolve(), log)
+            # Not `Path.resolve`, which fails where a link leads to itself.
+            found.setdefault(os.path.realpath(place), log)
     return list(found.values())
 
 
@@ -122,37 +125,73 @@ def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
 
 
 def _logs_at(path: Path) -> list[tuple[Path, LogFiles]]:
-    try:
-        if not path.is_dir():
-            if not S_ISREG(path.stat().st_mode):
-                raise TraceError(f"{path}: neither a file nor a folder")
-            return [(path, LogFiles(path, (path,), named=True))]
-        if _is_rolled(path):
-            return [(path, LogFiles(path, _rolled_files(path), named=True))]
-        logs = list(_logs_in(path))
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+    log = _log_at(path, named=True)
+    if log is not None:
+        return [(path, log)]
+    logs = list(_logs_in(path))
     if not logs:
         raise TraceError(f"{path}: the folder holds no event log")
     return logs
 
 
 def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
-    for entry in sorted(folder.iterdir()):
-        if is_hidden(entry.name):
+    for name in sorted(_names_in(folder)):
+        if is_hidden(name):
             continue
-        if entry.is_file():
-            yield entry, LogFiles(entry, (entry,), named=False)
-        elif _is_rolled(entry):
-            yield entry, LogFiles(entry, _rolled_files(entry), named=False)
+        entry = folder / name
+        try:
+            log = _log_at(entry, named=False)
+        except TraceError as error:
+            log = LogFiles(entry, (_Unreadable(entry, str(error)),), named=False)
+        if log is not None:
+            yield entry, log
 
 
-def _is_rolled(folder: Path) -> bool:
-    return is_rolled_folder(folder.name, (entry.name for entry in folder.iterdir()))
+def _log_at(path: Path, *, named: bool) -> LogFiles | None:
+    """The log at `path`; None for a folder that is none, but may hold some.
+
+    Raises:
+        TraceError: it cannot be read, or can be no log.
+    """
+    with _telling(path):
+        mode = path.stat().st_mode
+    if S_ISREG(mode):
+        return LogFiles(path, (path,), named)
+    if not S_ISDIR(mode):
+        raise TraceError(f"{path}: neither a file nor a folder")
+    names = _names_in(path)
+    if not is_rolled_folder(path.name, names):
+        return None
+    parts = in_order(names)
+    if not parts:
+        raise TraceError(f"{path}: the rolled log holds no file events_N_...")
+    return LogFiles(path, tuple(path / part for part in parts), named)
 
 
-def _rolled_files(folder: Path) -> tuple[Path, ...]:
-    names = in_order(entry.name for entry in folder.iterdir())
-    if not names:
-        raise TraceError(f"{folder}: the rolled log holds no file events_N_...")
-    return tuple(folder / name for name in names)
+def _names_in(folder: Path) -> list[str]:
+    with _telling(folder):
+        return [entry.name for entry in folder.iterdir()]
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """An entry of a folder that cannot be read: a fault of its own, not of the logs beside it."""
+
+    path: Path
+    reason: str
+    """names the path"""
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def open(self, _mode: Literal["rb"], /) -> BinaryIO:
+        raise TraceError(self.reason)
