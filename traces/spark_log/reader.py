@@ -41,6 +41,8 @@ class ReadLog:
     facts: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[RecordedJob, ...] = ()
     """none where the log cannot be used, which the summary tells"""
+    unread: str | None = None
+    """why it could not be read at all"""
 
 
 def read_spark_logs(
@@ -97,10 +99,13 @@ def trace_of_logs(
     """
     summary = ImportSummary()
     applications: list[ReadLog] = []
+    unread: list[str] = []
     for log in logs:
         summary.add(log.summary)
         if log.jobs:
             applications.append(log)
+        elif log.unread is not None:
+            unread.append(log.unread)
     labels = list(_unique(application.label for application in applications))
     rows = [
         (recorded.start_ms, position, recorded)
@@ -108,7 +113,7 @@ def trace_of_logs(
         for recorded in application.jobs
     ]
     if not rows:
-        raise TraceError(f"{_places(paths)}: {_why_empty(summary)}")
+        raise TraceError(f"{_places(paths)}: {_why_empty(summary, unread)}")
     rows.sort(key=lambda row: row[:2])
     summary.applications, summary.jobs = len(applications), len(rows)
     names = list(_unique(f"{labels[position]}/{row.job.name}" for _, position, row in rows))
@@ -154,7 +159,7 @@ def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
         if log.named:
             raise
         summary.skip_file(str(error))
-        return ReadLog(summary)
+        return ReadLog(summary, unread=str(error))
     assembler = JobAssembler(application, how.executors, summary)
     jobs = assembler.jobs(how.group_by)
     if not jobs:
@@ -199,7 +204,16 @@ def _places(paths: Sequence[Named]) -> str:
     return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
 
 
-def _why_empty(summary: ImportSummary) -> str:
+def _why_empty(summary: ImportSummary, unread: Sequence[str]) -> str:
+    """`unread`: why logs of a folder could not be read."""
+    found: list[str] = []
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.unused_jobs.items())
-    found = f"no job of the log ran to its end (left out: {reasons})"
-    return found if reasons else "the log has no job"
+    if reasons:
+        found.append(f"no job of the log ran to its end (left out: {reasons})")
+    elif len(unread) < summary.files_skipped:
+        found.append("the log has no job")
+    if len(unread) == 1:
+        found.append(f"1 file cannot be read: {unread[0]}")
+    elif unread:
+        found.append(f"{len(unread):,} files cannot be read, the first: {unread[0]}")
+    return "; ".join(found)
