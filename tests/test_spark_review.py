@@ -347,6 +347,8 @@ def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
     [
         (lambda lines: [], "not a decision log"),
         (lambda lines: ['{"format": "other"}'], "not a decision log"),
+        (lambda lines: ["root:x:0:0:root:/root:/bin/bash"], "not a decision log"),
+        (lambda lines: ["[]", *lines], "not a decision log"),
         (lambda lines: [lines[0].replace('"version": 2', '"version": 9')], "version 9"),
         (lambda lines: [lines[0], "{", lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], "[]", lines[1]], "line 2 is no JSON object"),
@@ -365,6 +367,27 @@ def test_damaged_logs_are_one_line(
     written(path)
     path.write_text("\n".join(change(path.read_text().splitlines())))
     refused(CliRunner().invoke(main, ["spark", "review", str(path)]), part)
+
+
+def test_a_binary_file_is_no_decision_log(tmp_path: Path) -> None:
+    path = tmp_path / "all.parquet"
+    path.write_bytes(b"PAR1\x15\x04\x15\x90")
+    refused(
+        CliRunner().invoke(main, ["spark", "review", str(path)]),
+        f"{path}: not a decision log of `attach(..., decision_log=...)`",
+    )
+
+
+def test_a_picture_is_refused_before_the_simulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another suffix, or no folder: nothing is read, played or printed."""
+    monkeypatch.setattr("decima.spark.decision_log.read_decision_log", None)
+    path = tmp_path / "log.jsonl"
+    written(path)
+    for name, part in (("a.gif", "'.gif' is none of .svg, .png"), ("no/a.svg", "no folder")):
+        command = ["spark", "review", str(path), "--draw", str(tmp_path / name)]
+        refused(CliRunner().invoke(main, command), part)
 
 
 def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:

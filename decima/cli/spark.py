@@ -182,10 +182,12 @@ def review(
     was measured too, and is part of every figure. Older files LOG.1, LOG.2, ... are read with it.
     """
     from decima.spark.decision_log import read_decision_log
-    from decima.spark.review import draw_decisions, reviewed_policies, rows, words
+    from decima.spark.review import check_picture, draw_decisions, reviewed_policies, rows, words
     from decima.spark.review import review as simulate
 
-    check_outputs(page)
+    check_outputs(page, picture)
+    if picture is not None:
+        check_picture(picture)
     decisions = read_decision_log(log)
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
     announce_compilation()

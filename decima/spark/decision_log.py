@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -238,10 +238,10 @@ def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
     found: list[Path] = []
     while (file := path.with_name(f"{path.name}.{len(found) + 1}")).is_file():
         try:
-            first = json.loads(_lines_of(file)[0])
-        except (AttachError, IndexError, ValueError, RecursionError):
+            first = _header(_lines_of(file))
+        except AttachError:
             break
-        if not isinstance(first, dict) or first.get("run") != head.get("run"):
+        if first is None or first.get("run") != head.get("run"):
             break  # of an earlier run
         found.append(file)
     return found[::-1]
@@ -250,30 +250,40 @@ def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
 def _rows(path: Path) -> list[dict[str, Any]]:
     """The header and what follows."""
     lines = _lines_of(path)
-    found: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
+    head = _header(lines)
+    if head is None:
+        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
+    version = head.get("version")
+    if version != VERSION:
+        raise AttachError(f"{path}: version {version!r}, this reader knows {VERSION}")
+    found = [head]
+    for number, line in enumerate(lines[1:], 2):
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode())
         except (ValueError, RecursionError) as error:
-            if number == len(lines) and number > 1:
+            if number == len(lines):
                 break
             raise AttachError(f"{path}: line {number} is no JSON: {error}") from error
         if not isinstance(row, dict):
             raise AttachError(f"{path}: line {number} is no JSON object")
         found.append(row)
-    if not found or found[0].get("format") != FORMAT:
-        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
-    version = found[0].get("version")
-    if version != VERSION:
-        raise AttachError(f"{path}: version {version!r}, this reader knows {VERSION}")
     return found
 
 
-def _lines_of(path: Path) -> list[str]:
+def _header(lines: Sequence[bytes]) -> dict[str, Any] | None:
+    """The first line; None where it is not that of a decision log."""
     try:
-        return path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise AttachError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        row = json.loads(lines[0].decode())
+    except (IndexError, ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and row.get("format") == FORMAT else None
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise AttachError(f"{path}: {reason(error)}") from error
 
 
 def _plan(row: Mapping[str, Any]) -> LoggedPlan:

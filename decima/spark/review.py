@@ -255,6 +255,16 @@ def _error(
     return float(simulated_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a picture of another kind now, not after the simulation.
+
+    Raises:
+        AttachError: another suffix.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise AttachError(f"{path}: suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}")
+
+
 def draw_decisions(decisions: DecisionHistory, path: Path) -> None:
     """Draw the slots that each job held over time, as the log saw them at each plan.
 
@@ -266,8 +276,7 @@ def draw_decisions(decisions: DecisionHistory, path: Path) -> None:
         AttachError: another suffix, or nothing to draw.
         FileError: the file cannot be written.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise AttachError(f"{path}: suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}")
+    check_picture(path)
     if not decisions.plans:
         raise AttachError("this log holds no plan: there is nothing to draw")
     time_s, held = held_slots(decisions)
