@@ -397,6 +397,52 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
     assert [one.key for one in read_decision_log(path).jobs] == [whole.jobs[0].key]
 
 
+def with_failed(path: Path, *names: str, running: int = 2) -> DecisionHistory:
+    """The log of `written`, with jobs of which no task succeeded; each holds slots at each plan."""
+    written(path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        if "plan" in row:
+            row["sets"] += [[50 + n, 0, name, 2, 0, running, False] for n, name in enumerate(names)]
+    stages = [{"num_tasks": 2, "parents": [], "mean_ms": None}]
+    times = {"arrival_ms": BEGIN_MS, "completion_ms": BEGIN_MS + 2_500, "own_ms": 2_500}
+    rows += [{"job": name, "name": f"doomed {name}", **times, "stages": stages} for name in names]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read_decision_log(path)
+
+
+def test_jobs_without_a_successful_task_are_counted_and_named(tmp_path: Path) -> None:
+    """And so is what the simulator does not know of them: the slots that they held."""
+    path = tmp_path / "log.jsonl"
+    assert not any("left out" in line for line in words(review(written(path), ("fifo",))))
+    found = review(with_failed(path, "a"), ("fifo",))
+    said = list(words(found))
+    assert said[:2] == [
+        "2 jobs, 1 of them ended; 2 slots.",
+        "1 more left out, no task succeeded: doomed a.",
+    ]
+    assert said[2].startswith("But: slots held by tasks that did not succeed are not sim")
+    assert "up to 2 at once" in said[2]
+    assert (found.left_out, found.lost_slots) == (("doomed a",), 2)
+    np.testing.assert_allclose(found.simulated_s["fifo"], [2.5, 6.5])
+
+
+def test_many_jobs_without_a_successful_task_are_named_in_part(tmp_path: Path) -> None:
+    """Names are text, not markup; of jobs that held nothing no slots are missed."""
+    path = tmp_path / "log.jsonl"
+    decisions = with_failed(path, "a", "[b]", "c", "d", running=0)
+    said = list(words(review(decisions, ("fifo",))))
+    assert (
+        said[1] == "4 more left out, no task succeeded: doomed a, doomed [b], doomed c and 1 more."
+    )
+    assert not any("not simulated" in line for line in said)
+    printed = CliRunner().invoke(main, ["spark", "review", str(path)]).stdout
+    assert "doomed a, doomed [b]" in printed
+    alone = decisions._replace(jobs=())
+    with pytest.raises(AttachError, match="no job of which a task succeeded: doomed a, "):
+        review(alone, ("fifo",))
+
+
 @pytest.mark.real_spark
 def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""

@@ -205,7 +205,7 @@ def review(
     stdout().print(table)
     stdout().print()
     for line in words(found):
-        stdout().print(line, highlight=False)
+        stdout().print(line, highlight=False, markup=False)
     if picture is not None:
         draw_decisions(decisions, picture)
     if page is not None:

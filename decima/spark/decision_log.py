@@ -57,6 +57,13 @@ class LoggedJob(NamedTuple):
     """of that time Spark's own (`LiveJob.own_ms`); None: it is not known"""
 
 
+class UnmeasuredJob(NamedTuple):
+    """A job of which no task succeeded, so that nobody knows how long one takes."""
+
+    key: str
+    name: str
+
+
 class DecisionHistory(NamedTuple):
     """What a decision log holds."""
 
@@ -69,6 +76,8 @@ class DecisionHistory(NamedTuple):
     """of the policy, where they are not those that the package ships"""
     ran: str
     """by name, what decided for Spark: the policy; in shadow mode fifo or spark_fair"""
+    unmeasured: tuple[UnmeasuredJob, ...] = ()
+    """not among `jobs`"""
 
 
 class DecisionLog:
@@ -220,17 +229,31 @@ def read_decision_log(path: Path) -> DecisionHistory:
     rows = older + rows
     try:
         plans = tuple(_plan(row) for row in rows if "plan" in row)
-        jobs = [one for one in (logged_job(row) for row in rows if "job" in row) if one is not None]
+        jobs, unmeasured = _jobs(row for row in rows if "job" in row)
         if len(jobs) > _MAX_JOBS:
             raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")
         jobs.sort(key=lambda one: one.arrival_ms)
         parameters = {str(label): float(value) for label, value in head["parameters"].items()}
         mode, policy, ran = str(head["mode"]), str(head["policy"]), str(head["ran"])
-        return DecisionHistory(mode, policy, plans, tuple(jobs), parameters, ran)
+        return DecisionHistory(mode, policy, plans, tuple(jobs), parameters, ran, unmeasured)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, AttachError):
             raise
         raise AttachError(f"{path}: damaged: {type(error).__name__}: {error}") from error
+
+
+def _jobs(
+    rows: Iterable[Mapping[str, Any]],
+) -> tuple[list[LoggedJob], tuple[UnmeasuredJob, ...]]:
+    jobs: list[LoggedJob] = []
+    unmeasured: list[UnmeasuredJob] = []
+    for row in rows:
+        job = logged_job(row)
+        if job is None:
+            unmeasured.append(UnmeasuredJob(str(row["job"]), clean(str(row["name"]))))
+        else:
+            jobs.append(job)
+    return jobs, tuple(unmeasured)
 
 
 def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:

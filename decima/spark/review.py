@@ -9,7 +9,7 @@ submission, first decisions) was measured too, and is added to every simulated J
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +32,7 @@ REVIEWED = ("fifo", "spark_fair", "strict_fair")
 """played for every log"""
 _OTHERS = "others"
 _DRAWN_JOBS = 12
+_NAMED_JOBS = 3
 TRUSTED = 0.1
 """a simulated run this far from the real one of the same policy says little about others"""
 
@@ -59,6 +60,10 @@ class Review:
     error: float | None
     """mean JCT of these jobs, simulated under `ran`, over that as they ran, minus 1; None where
     there are none or the simulator does not have the policy"""
+    left_out: tuple[str, ...] = ()
+    """jobs of which no task succeeded: the log does not tell how long one takes"""
+    lost_slots: int = 0
+    """the most that these held at a plan; the simulator gives them to others"""
 
     @property
     def is_trusted(self) -> bool:
@@ -98,6 +103,7 @@ def words(found: Review) -> Iterator[str]:
     """How many jobs there were, and how far the simulated figures can be believed."""
     ended = int((~np.isnan(found.jct_s)).sum())
     yield f"{len(found.names)} jobs, {ended} of them ended; {found.slots} slots."
+    yield from _left_out_words(found)
     own_s = found.own_s[~np.isnan(found.own_s)]
     if len(own_s):
         yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
@@ -109,6 +115,23 @@ def words(found: Review) -> Iterator[str]:
             f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
             "simulator: smaller differences mean nothing."
         )
+
+
+def _left_out_words(found: Review) -> Iterator[str]:
+    if not found.left_out:
+        return
+    yield f"{len(found.left_out):,} more left out, no task succeeded: {_some(found.left_out)}."
+    if found.lost_slots > 0:
+        yield (
+            "But: slots held by tasks that did not succeed are not simulated (jobs left out held "
+            f"up to {found.lost_slots} at once), so simulated times are too short where there are "
+            "many."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_JOBS
+    return ", ".join(names[:_NAMED_JOBS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _auto_words(found: Review) -> Iterator[str]:
@@ -168,6 +191,9 @@ def review(
         AttachError: the log holds no job that ran, or no plan.
         PolicyError, ModelError: there is no such policy or model.
     """
+    left_out = tuple(one.name for one in decisions.unmeasured)
+    if left_out and not decisions.jobs:
+        raise AttachError(f"this log holds no job of which a task succeeded: {_some(left_out)}")
     if not decisions.jobs:
         raise AttachError("this log holds no job that ran: it was cut, or closed at once")
     if not decisions.plans:
@@ -204,7 +230,16 @@ def review(
         decided=check.decided,
         compared=int(check.is_compared.sum()),
         error=_error(ran_s, jct_s, check.is_compared),
+        left_out=left_out,
+        lost_slots=_lost_slots(decisions),
     )
+
+
+def _lost_slots(decisions: DecisionHistory) -> int:
+    """The most slots that jobs without a successful task held at a plan."""
+    keys = {one.key for one in decisions.unmeasured}
+    held = (sum(one.running for one in plan.sets if one.job in keys) for plan in decisions.plans)
+    return max(held, default=0)
 
 
 class _Check(NamedTuple):
