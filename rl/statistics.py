@@ -116,7 +116,7 @@ def stretches(count: int, times: int, rng: np.random.Generator) -> Ints:
 
     Each row joins stretches of about sqrt(count) neighbours, which begin at random places, until
     there are `count`. So long, and not count^(1/3) as where only near neighbours are alike, since
-    jobs of one queue are alike over many arrivals. No longer, since an interval needs several
+    what stands in one queue is alike over many arrivals. No longer, since an interval needs several
     stretches: there are as many as each has entries. Of few entries, and where one queue outlasts a
     stretch, intervals are still too narrow, but less so than over single ones.
 

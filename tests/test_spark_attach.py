@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import decima.spark
-from decima.policies import PolicyError
+from decima.policies import Heuristic, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
@@ -330,6 +330,7 @@ def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Pa
         (session, {"policy": "oracle"}, PolicyError, "unknown policy 'oracle'"),
         (session, {"policy": str(model)}, ValueError, str(model)),
         (session, {"policy": object()}, AttachError, "no method decide"),
+        (session, {"policy": Heuristic}, AttachError, "Heuristic is a class"),
         (session, {"policy": "fifo", "mode": "magic"}, AttachError, "mode 'magic'"),
         (session, {"policy": "fifo", "dashboard_port": 70_000}, AttachError, "port 70000"),
         (session, {"policy": "fifo", "metrics_port": -1}, AttachError, "port -1"),

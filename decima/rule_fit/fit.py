@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from decima.evaluation.config import ConfigError
-from rl.statistics import Estimate, geometric_percent
 from decima.policies import HEURISTICS, Parameters
 from decima.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
@@ -23,6 +22,7 @@ from decima.rule_fit.search import Search, free_weights, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
 from parallel.crew import Crew
 from parallel.local import HERE
+from rl.statistics import Estimate, geometric_percent
 from traces.numbers import S_PER_MINUTE, Float64
 
 _SAME = 1e-6

@@ -209,6 +209,8 @@ def policy_for(
     if policy == AUTO:
         return Heuristic("strict_fair").on, AUTO
     if not isinstance(policy, str):
+        if isinstance(policy, type):
+            raise AttachError(f"policy {policy.__name__} is a class: give one that is made")
         if not callable(getattr(policy, "decide", None)):
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
         own = Guest(policy)
