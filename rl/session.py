@@ -81,10 +81,11 @@ def gather_models(
     found = [name for name in planned if (runs / name / model).is_file()]
     if not found:
         raise error(f"{runs}: holds no run of the study, such as {next(iter(planned))}")
-    make_folder(out, error)
     for name in found:
         if not planned[name](read_run(runs / name).config):
             raise error(f"{runs / name}: was not trained as the study says")
+    make_folder(out, error)
+    for name in found:
         content = read_bytes(runs / name / model, error)
         write_whole(out / f"{name}.safetensors", content, error)
     return found

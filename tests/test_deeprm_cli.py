@@ -184,6 +184,7 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     trained(runs / one.name)
     with pytest.raises(DeepRmError, match="not trained as the study says"):
         gather(runs, tmp_path / "models")
+    assert not (tmp_path / "models").exists()
 
     config = load_model(runs / one.name / "model.safetensors").config
     monkeypatch.setattr(Training, "config", lambda _self: config)
