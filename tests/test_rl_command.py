@@ -16,6 +16,7 @@ from harmony.cli import main as harmony
 from rl.command import one_line_errors
 from rl.drawing import panels, write_figure
 from rl.errors import RunError
+from rl.run_folder import RunFolder
 from rl.session import gather_models
 
 COMMANDS = [deeprm, harmony]
@@ -98,7 +99,7 @@ def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
 def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_path: Path) -> None:
     """As the docstring says, not one of the system."""
     model = tmp_path / "runs" / "one" / "model"
-    model.parent.mkdir(parents=True)
+    RunFolder.create(model.parent, {}).close()
     model.write_text("weights")
     with pytest.raises(DeepRmError, match="cannot make the folder: Not a directory"):
         gather_models(tmp_path / "runs", model / "x", {"one": lambda _: True}, "model", DeepRmError)
