@@ -93,7 +93,7 @@ def test_the_command_imports_on_a_cluster_what_it_imports_here(
     [
         ("/nowhere/logs", "/nowhere/logs: no such file or folder"),
         ("foo://host/logs", "foo://host/logs: Spark cannot read it:"),
-        (str(ROOT / "docs" / "examples"), "the log has no job"),
+        (str(ROOT / "docs" / "examples"), "files cannot be read, the first: file:"),
         (str(ROOT / "mkdocs.yml"), "not a Spark event log"),
     ],
 )
