@@ -26,6 +26,8 @@ from harmony.schedulers import Draws, LoadBalance, Lookahead, Scheduler, Tiresia
 TARGET_PER_S = 5_000
 TARGET_MS = 4.0
 EPISODES = 64
+WIDTHS = (128, 64, 32)
+"""of the policy's network; the first is that of the paper"""
 
 
 def cpu_s(function: Callable[[], object], repeats: int) -> float:
@@ -76,7 +78,9 @@ def main() -> None:
         rollouts(config, "Tiresias", Tiresias(config), repeats, EPISODES)
         if config.servers < 10:
             rollouts(config, "lookahead", Lookahead(None), repeats, EPISODES)
-            rollouts(config, "policy", policy, 1, EPISODES)
+            for width in WIDTHS:
+                narrow = Learned(new_network(Size(width=width)).policy, config)
+                rollouts(config, f"policy of width {width}", narrow, 1, EPISODES)
         decision(config, policy, repeats)
 
 
