@@ -120,9 +120,7 @@ def percentiles(report: PolicyReport) -> NDArray[np.float64]:
 
 def percent(estimate: Estimate) -> str:
     """Mean and interval."""
-    if estimate.ci95 is None:
-        return f"{estimate.mean:+.1f} %"
-    return f"{estimate.mean:+.1f} % [{estimate.ci95[0]:+.1f}, {estimate.ci95[1]:+.1f}]"
+    return estimate.words("+.1f", " %")
 
 
 def to_json(report: Report) -> Mapping[str, Any]:

@@ -53,10 +53,7 @@ def compare(
         figures = "".join(f"{mean_of(found.measure(one)[None]).mean:13.3f}" for one in Objective)
         against = difference_percent(found.measure(measure)[None], reference)
         held = f"{100 * found.held_steps.mean():10.1f} %"
-        interval = f"{against.mean:+.1f} %"
-        if against.ci95 is not None:
-            interval += " [{:+.1f}, {:+.1f}]".format(*against.ci95)
-        yield f"{name:{wide}}{figures}{held}  {interval}"
+        yield f"{name:{wide}}{figures}{held}  {against.words('+.1f', ' %')}"
 
 
 def picture(config: Config, model: Path | None, seed: int, step: int, output: Path) -> None:

@@ -18,8 +18,8 @@ _DIGEST = 8
 
 
 def counted(number: int, word: str) -> str:
-    """``1 job``, ``2 jobs``."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    """``1 job``, ``2,000 jobs``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def is_clean(text: str, longest: int) -> bool:

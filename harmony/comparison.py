@@ -42,11 +42,7 @@ def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -
     for name, scheduler in schedulers.items():
         values = completion_of(scheduler, config, jobs, seed)[None]
         mean, against = mean_of(values), difference_percent(values, reference)
-        first, second = f"{mean.mean:.2f}", f"{against.mean:+.1f} %"
-        if mean.ci95 is not None and against.ci95 is not None:
-            first += " [{:.2f}, {:.2f}]".format(*mean.ci95)
-            second += " [{:+.1f}, {:+.1f}]".format(*against.ci95)
-        yield f"{name:{wide}}  {first:>28}  {second}"
+        yield f"{name:{wide}}  {mean.words('.2f'):>28}  {against.words('+.1f', ' %')}"
 
 
 def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:

@@ -40,6 +40,14 @@ class Estimate:
         """As plain JSON."""
         return {"mean": self.mean, "ci95": None if self.ci95 is None else list(self.ci95)}
 
+    def words(self, form: str, unit: str = "") -> str:
+        """``56.5 s [52.1, 61.8]``, each number in a form such as ``.1f``."""
+        mean = f"{self.mean:{form}}{unit}"
+        if self.ci95 is None:
+            return mean
+        low, high = self.ci95
+        return f"{mean} [{low:{form}}, {high:{form}}]"
+
 
 def mean_of(values: Floats) -> Estimate:
     """Mean of (S,) or (P, S) values with its interval."""

@@ -165,8 +165,7 @@ def _score_limits(
     for row in range(len(out.limit)):
         job = known.job_of_limit[row]
         decision = known.decision_of_job[job]
-        copy(head.parts[0].bias, hidden)
-        add_product(head.parts[0].turned, known.limit_x[row], hidden)
+        _begin(head.parts[0], known.limit_x[row], hidden)
         add(out.jobs[1, job], hidden)
         add(out.clusters[1, decision], hidden)
         found = _finish(head.body, hidden, slope)
@@ -187,8 +186,7 @@ def _score_classes(
         stage = known.stage_of_class[row]
         job = known.job_of_stage[stage]
         decision = known.decision_of_job[job]
-        copy(head.parts[0].bias, hidden)
-        add_product(head.parts[0].turned, known.class_x[row], hidden)
+        _begin(head.parts[0], known.class_x[row], hidden)
         add(out.stages[stage], hidden)
         add(out.jobs[2, job], hidden)
         add(out.clusters[2, decision], hidden)
@@ -199,10 +197,14 @@ def _score_classes(
 @inlined_kernel
 def _map(part: Layer, embedding: Float32, x: Float32, target: Float32) -> None:
     """A part of a first layer, of [embedding, x]."""
-    size = len(embedding)
+    _begin(part, embedding, target)
+    add_product(part.turned[len(embedding) :], x, target)
+
+
+@inlined_kernel
+def _begin(part: Layer, values: Float32, target: Float32) -> None:
     copy(part.bias, target)
-    add_product(part.turned, embedding, target)
-    add_product(part.turned[size:], x, target)
+    add_product(part.turned, values, target)
 
 
 @inlined_kernel

@@ -162,13 +162,9 @@ def _say(fitted: FittedRule, state: Path) -> None:
         f"{fitted.generations}; state in {state}",
         soft_wrap=True,
     )
-    difference = fitted.held_back
-    interval = ""
-    if difference.ci95 is not None:
-        interval = f" [{difference.ci95[0]:+.1f}, {difference.ci95[1]:+.1f}]"
     stdout().print(
         f"On {len(fitted.found_logs)} others, held back: {fitted.held_back_score:.3f}, with the "
-        f"shipped weights {fitted.shipped_score:.3f} ({difference.mean:+.1f} %{interval}). "
+        f"shipped weights {fitted.shipped_score:.3f} ({fitted.held_back.words('+.1f', ' %')}). "
         f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.",
         soft_wrap=True,
     )

@@ -69,17 +69,13 @@ def _verdict(tuned: Tuned) -> str:
     """What the sequences held back say, and which parameters are kept."""
     if tuned.found == tuned.shipped:
         return "Kept: the shipped parameters, which are the best found."
-    difference = tuned.held_back
-    interval = ""
-    if difference.ci95 is not None:
-        interval = f" [{difference.ci95[0]:+.1f}, {difference.ci95[1]:+.1f}]"
     kept = (
         "these"
         if tuned.is_better
         else f"the shipped parameters, {_words(tuned.policy, tuned.shipped)}"
     )
     return (
-        f"On {len(tuned.found_s)} sequences held back: {difference.mean:+.1f} %{interval} against "
+        f"On {len(tuned.found_s)} sequences held back: {tuned.held_back.words('+.1f', ' %')} against "
         f"the shipped parameters. Kept: {kept}."
     )
 

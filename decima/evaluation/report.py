@@ -189,8 +189,8 @@ class Report:
             1e-9, sum(run.metrics.makespan_s for run in report.runs) * self.config.executors
         )
         return [
-            f"{average.mean:.1f} s{_interval(average, '.1f')}",
-            "" if is_reference else _percent(self.difference(name)),
+            average.words(".1f", " s"),
+            "" if is_reference else self.difference(name).words("+.1f", " %"),
             f"{report.median_jct_s.mean():.1f}",
             f"{report.p95_jct_s.mean():.1f}",
             f"{report.p99_jct_s.mean():.1f}",
@@ -217,17 +217,6 @@ def _left(unfinished: int, not_arrived: int) -> str:
     absent = f"{not_arrived} not arrived" if not_arrived else ""
     words = ", ".join(word for word in (left, absent) if word)
     return f" ({words})" if words else ""
-
-
-def _interval(estimate: Estimate, form: str) -> str:
-    if estimate.ci95 is None:
-        return ""
-    low, high = estimate.ci95
-    return f" [{low:{form}}, {high:{form}}]"
-
-
-def _percent(estimate: Estimate) -> str:
-    return f"{estimate.mean:+.1f} %{_interval(estimate, '+.1f')}"
 
 
 def _classes_json(report: PolicyReport) -> list[dict[str, float]]:

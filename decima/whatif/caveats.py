@@ -11,6 +11,7 @@ from decima.replay.spark_order import ORDERS
 from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
 from decima.whatif.study import WhatIf
+from files.names import counted
 from spark_sim import Protocol
 from traces.spark_log import ImportSummary
 
@@ -50,14 +51,14 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
     jobs, missing = len(recording.trace.jobs), unfinished(recording)
     if missing > 0:
         yield (
-            f"{_counted(missing, 'job')} had not ended when a log did and had to be left out. If "
+            f"{counted(missing, 'job')} had not ended when a log did and had to be left out. If "
             "it was cut while jobs queued, those that waited longest are missing from all figures."
         )
     if jobs < FEW_JOBS:
         tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
         verb = "is" if jobs == 1 else "are"
         yield (
-            f"{_counted(jobs, 'job')} {verb} few: one long job moves the averages{tail}. "
+            f"{counted(jobs, 'job')} {verb} few: one long job moves the averages{tail}. "
             "Record for longer."
         )
     waiting = waiting_share(recording)
@@ -75,11 +76,11 @@ def _of_the_logs(summary: ImportSummary) -> Iterator[str]:
     if summary.parts_missing > 0:
         verb = "is" if summary.parts_missing == 1 else "are"
         yield (
-            f"{_counted(summary.parts_missing, 'part')} of the recorded logs {verb} missing: jobs "
+            f"{counted(summary.parts_missing, 'part')} of the recorded logs {verb} missing: jobs "
             "that began or ended there are in no figure, and the slots that they held seem free."
         )
     if summary.slots_inferred > 0:
-        whose = _counted(summary.slots_inferred, "application")
+        whose = counted(summary.slots_inferred, "application")
         yield (
             f"The slots of {whose} had to be inferred from tasks that overlapped, since the log "
             "lacks the cores of an executor: they may be too many, as ends are stamped late, or "
@@ -110,7 +111,3 @@ def _of_the_settings(found: WhatIf) -> Iterator[str]:
             f"{len(recording.slots)} applications are treated as one session that shares all "
             + ("slots, which they did not." if are_pooled(recording) else "slots.")
         )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
