@@ -123,11 +123,10 @@ def main() -> None:
             rows.append((*plain, fitted_s(workload, setting, number, given.generations)))
         reference, rule, fitted = np.array(rows).T
         gain = difference_percent(fitted, rule)
-        ends = "" if gain.ci95 is None else f" [{gain.ci95[0]:+.1f}, {gain.ci95[1]:+.1f}]"
         print(
             f"{setting.label:12} {setting.reference} {reference.mean():6.1f} s, {setting.policy} "
             f"{rule.mean():6.1f} s, fitted in hindsight {fitted.mean():6.1f} s: "
-            f"{gain.mean:+.1f} %{ends} against {setting.policy}, "
+            f"{gain.words('+.1f', ' %')} against {setting.policy}, "
             f"{difference_percent(fitted, reference).mean:+.1f} % against {setting.reference}",
             flush=True,
         )

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from decima.replay.check import GROUPS, Fidelity, ReplayReport
+from files.names import counted
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -68,13 +69,9 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
     rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
     for facts, jobs, slots, policy in rows:
         version = facts["spark_version"] or "of unknown version"
-        numbers = f"{_counted(jobs, 'job')}, {_counted(slots, 'slot')}"
+        numbers = f"{counted(jobs, 'job')}, {counted(slots, 'slot')}"
         yield f"{facts['name']}: {numbers}, Spark {version}, under {policy}"
     yield from report.recording.summary.left_out()
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def verdict(report: ReplayReport) -> str:
