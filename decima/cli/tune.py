@@ -75,8 +75,8 @@ def _verdict(tuned: Tuned) -> str:
         else f"the shipped parameters, {_words(tuned.policy, tuned.shipped)}"
     )
     return (
-        f"On {len(tuned.found_s)} sequences held back: {tuned.held_back.words('+.1f', ' %')} against "
-        f"the shipped parameters. Kept: {kept}."
+        f"On {len(tuned.found_s)} sequences held back: {tuned.held_back.words('+.1f', ' %')} "
+        f"against the shipped parameters. Kept: {kept}."
     )
 
 
