@@ -22,6 +22,7 @@ from deeprm.objectives import Objective
 from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
 from deeprm.tables import Bool, Float64, Int32, Jobs
 from deeprm.training_config import ObjectiveName
+from rl.errors import NoModelsError
 from rl.statistics import difference_percent, mean_of
 
 SEED = 2016
@@ -134,6 +135,8 @@ def figure_6(bench: Bench) -> dict[str, Any]:
     """Slowdown and rewards against iterations at 70 %; heuristics on the same job sets."""
     curves = bench.models.curves()
     names = [Training("paper", FIRST_AT, seed).name for seed in SEEDS]
+    if curves.keys().isdisjoint(names):
+        raise NoModelsError(", ".join(names))
     config = bench.cluster(FIRST_AT)
     tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
     schedulers = baselines(config, tuning, Objective.SLOWDOWN)
@@ -154,9 +157,9 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     """What is withheld at 110 %, and what that does to small and to large jobs."""
     tetris = bench.heuristics(HELD_AT, Objective.SLOWDOWN)["tetris"]
     learned = bench.learned("slowdown", HELD_AT)
-    found: dict[str, Any] = {"load": HELD_AT, "trainings": len(learned)}
     if not learned:
-        return found
+        raise NoModelsError(Training("slowdown", HELD_AT, 0).name)
+    found: dict[str, Any] = {"load": HELD_AT, "trainings": len(learned)}
     found["held_steps"] = mean_of(_values(learned, lambda one: one.held_steps)).to_json()
     played = [one for plays in learned for one in plays.outcomes]
     durations = np.concatenate([one.duration[one.held] for one in played])

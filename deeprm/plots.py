@@ -82,8 +82,6 @@ def _figure_6(found: Found) -> Figure:
 
 def _figure_7(found: Found) -> Figure:
     figure, (withheld, slowdown) = panels(2)
-    if "slowdown" not in found:
-        return figure
     counts = found["withheld_jobs_by_duration"]
     total = sum(counts.values())
     shares = [count / total for count in counts.values()]

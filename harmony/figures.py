@@ -23,8 +23,9 @@ from harmony.network import ActorCritic
 from harmony.reward_config import RewardConfig
 from harmony.reward_learner import CLOSE, predict, split
 from harmony.samples import Samples, draw_samples
-from harmony.study import ABLATIONS, SIZES, Models
+from harmony.study import ABLATIONS, SIZES, Models, Training
 from harmony.tables import Float64
+from rl.errors import NoModelsError
 from rl.statistics import difference_percent, mean_of
 
 SEED = 2019
@@ -114,12 +115,13 @@ def _by_pattern(
 def figure_12(bench: Bench) -> dict[str, Any]:
     """Completion time in minutes against the length of the interval."""
     policies = bench.models.policies("policy", "6")
+    if not policies:
+        raise NoModelsError(Training("policy", "6", 0).name)
     found: dict[str, Any] = {}
     for minutes in INTERVALS_MIN:
         config = replace(CONFIGS["6"], interval_min=minutes)
         values = [_completion(one, config, bench.sequences) * minutes for one in policies]
-        if values:
-            found[f"{minutes:.0f}"] = mean_of(np.stack(values)).to_json()
+        found[f"{minutes:.0f}"] = mean_of(np.stack(values)).to_json()
     return {"minutes": found}
 
 
@@ -133,6 +135,8 @@ def figure_13(bench: Bench) -> dict[str, Any]:
             for name, one in _errors(network, trained, unseen).items():
                 errors.setdefault(name, []).append(one)
         found[servers] = {name: _error_figures(one) for name, one in errors.items()}
+    if not any(found.values()):
+        raise NoModelsError(Training("reward", "6", 0).name)
     return {"servers": found, "models": list(measured().models)}
 
 
@@ -198,6 +202,8 @@ def _variants(bench: Bench, kinds: list[str], reference: str) -> dict[str, Any]:
         for kind in kinds
         if (networks := bench.models.policies(kind, "6"))
     }
+    if not values:
+        raise NoModelsError(", ".join(Training(kind, "6", 0).name for kind in kinds))
     found: dict[str, Any] = {}
     for kind, own in values.items():
         each = [float(one.mean()) for one in own]

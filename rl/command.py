@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from files.errors import place_and_reason
 from files.names import one_line
 from files.writing import make_folder, write_json
-from rl.errors import RunError
+from rl.errors import NoModelsError, RunError
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -149,12 +149,24 @@ def write_figures(
 ) -> None:
     """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
 
+    One whose models are missing is told on stderr and left out.
+
     Raises:
+        Refused: the models of all are missing.
         ValueError: (`error`, or of a run) a file cannot be written.
     """
     make_folder(out, error)
+    missing = []
     for name in names:
-        found = measure(name)
+        try:
+            found = measure(name)
+        except NoModelsError as fault:
+            missing.append(f"{name}: no models: `study` trains {fault}, and --models reads them")
+            continue
         path = out / f"{name}.json"
         write_json(path, found, error)
         click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
+    if len(missing) == len(names):
+        raise Refused("; ".join(missing))
+    for line in missing:
+        click.echo(line, err=True)

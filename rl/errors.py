@@ -9,5 +9,9 @@ class CheckpointError(RunError):
     """A file of tensors cannot be written, or is none."""
 
 
+class NoModelsError(RunError):
+    """A figure is of trained models alone, and none of them is there. The message names them."""
+
+
 class NotFiniteError(RunError):
     """A number of the training became infinite or not a number."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -13,9 +14,9 @@ from click.testing import CliRunner, Result
 from deeprm.cli import main as deeprm
 from deeprm.errors import DeepRmError
 from harmony.cli import main as harmony
-from rl.command import one_line_errors
+from rl.command import one_line_errors, write_figures
 from rl.drawing import panels, write_figure
-from rl.errors import RunError
+from rl.errors import NoModelsError, RunError
 from rl.run_folder import RunFolder
 from rl.session import gather_models
 
@@ -94,6 +95,43 @@ def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
     (tmp_path / "file").write_text("kept")
     told = refused(command, "reproduce", "--out", str(tmp_path / "file" / "x")).stderr
     assert told == f"Error: {tmp_path}/file/x: cannot make the folder: Not a directory\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "figure"),
+    [
+        *((deeprm, name) for name in ("figure6", "figure7")),
+        *((harmony, name) for name in ("figure12", "figure13", "figure15", "table2")),
+    ],
+)
+def test_a_figure_without_its_models_is_one_line(
+    command: click.Group, figure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not an empty picture; the line says what to train."""
+    monkeypatch.setattr("deeprm.figures.TUNING_SETS", 2)
+    (tmp_path / "models").mkdir()
+    options = ("--models", str(tmp_path / "models"), "--out", str(tmp_path / "figures"))
+    size = ("--sets" if command is deeprm else "--sequences", "2")
+    told = refused(command, "reproduce", "--only", figure, *options, *size).stderr
+    assert told.startswith(f"Error: {figure}: no models: `study` trains ")
+    assert told.count("\n") == 1
+    assert os.listdir(tmp_path / "figures") == []
+
+
+def test_figures_without_models_do_not_keep_the_others_from_being_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are told, on stderr."""
+
+    def measure(name: str) -> dict[str, Any]:
+        if name == "two":
+            raise NoModelsError("recipe-6-0")
+        return {"name": name}
+
+    write_figures(("one", "two"), measure, lambda *_: [], tmp_path, DeepRmError)
+    assert os.listdir(tmp_path) == ["one.json"]
+    told = "two: no models: `study` trains recipe-6-0, and --models reads them\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_path: Path) -> None:
