@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from dataclasses import replace
 from itertools import pairwise
@@ -31,6 +32,8 @@ from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, S
 from spark_sim.rounds import Round
 from spark_sim.tables import JOB, STAGE
 from spark_sim.views import read_only
+from tests.stories import job as job_of_stages
+from tests.stories import stage as stage_of
 from traces import Job, Trace, load_trace, to_arrays
 from traces.paths import longest_paths
 from traces.spark_log.events import JobStart, StageInfo
@@ -319,11 +322,25 @@ def test_durations_are_measured_else_known_else_guessed() -> None:
     assert live.mean_ms(job, job.stages[1]) == DEFAULT_TASK_MS
     tasks = (Measured(0, 2, 600.0), Measured(99, 1, 9_000.0))  # the other is of a job long gone
     live.update(report(sets=(task_set(0, 3, 2),), measured=tasks))
-    assert live.mean_ms(job, job.stages[0]) == 300
+    # Two tasks against the four that earlier runs count as.
+    known_ms = jobs[0].stages[0].mean_ms
+    assert live.mean_ms(job, job.stages[0]) == pytest.approx((300 * known_ms**2) ** (1 / 3))
     assert live.mean_ms(job, job.stages[1]) == 300
     live.update(report(started(1, info(7, 1)), sets=(task_set(7, 1),)))
     other = live.active()[-1]
     assert live.mean_ms(other, other.stages[0]) == 300
+
+
+def test_a_slow_first_wave_does_not_hide_what_earlier_runs_took() -> None:
+    """400 ms a task before; the first four take eight times as long, as on new executors do."""
+    live = LiveJobs(Priors(Trace("earlier", (job_of_stages("q", stage_of("s", 20, 400)),))))
+    live.update(report(started(0, info(0, 20), decima_job="q")))
+    (job,) = live.active()
+    live.update(report(measured=(Measured(0, 4, 4 * 3_200.0),), sets=(task_set(0, 20, 4),)))
+    assert live.mean_ms(job, job.stages[0]) == pytest.approx(math.sqrt(400 * 3_200))
+    live.update(report(measured=(Measured(0, 12, 12 * 400.0),), sets=(task_set(0, 20, 16),)))
+    # A mean of 1,100 by now, that counts as four times as much.
+    assert live.mean_ms(job, job.stages[0]) == pytest.approx((1_100**4 * 400) ** (1 / 5))
 
 
 def test_finished_jobs_are_forgotten() -> None:

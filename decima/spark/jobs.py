@@ -32,6 +32,8 @@ LOST_MS = 600_000
 """a job that held no task set for so long has ended, and its event was lost"""
 DEFAULT_TASK_MS = 1_000.0
 """of a task, while nothing at all has been measured"""
+PRIOR_TASKS = 4.0
+"""earlier runs of a stage say as much of its tasks as so many that were measured"""
 
 
 class LiveJobs:
@@ -92,13 +94,15 @@ class LiveJobs:
         self._forget()
 
     def mean_ms(self, job: LiveJob, stage: LiveStage) -> float:
-        """Expected duration of the stage's tasks: measured, else earlier runs', else the mean of
+        """Expected duration of the stage's tasks: measured and earlier runs', else the mean of
         the job's, else of all tasks so far.
         """
+        prior_ms = None if stage.prior is None else stage.prior.mean_ms
         if stage.measured:
-            return max(1.0, stage.measured_ms / stage.measured)
-        if stage.prior is not None and stage.prior.mean_ms is not None:
-            return stage.prior.mean_ms
+            measured_ms = max(1.0, stage.measured_ms / stage.measured)
+            return measured_ms if prior_ms is None else _between(measured_ms, stage, prior_ms)
+        if prior_ms is not None:
+            return prior_ms
         if job.measured:
             return max(1.0, job.measured_ms / job.measured)
         return max(1.0, self._measured_ms / self._measured) if self._measured else DEFAULT_TASK_MS
@@ -328,3 +332,11 @@ class LiveJobs:
             self._job_of_spark_job.pop(number, None)
         self.version += 1
         return job
+
+
+def _between(measured_ms: float, stage: LiveStage, prior_ms: float) -> float:
+    """Geometric mean of both, by how many tasks each speaks for: the first tasks of a new executor
+    may take ten times as long, and those that end first are the short ones.
+    """
+    weight = PRIOR_TASKS / (PRIOR_TASKS + stage.measured)
+    return max(1.0, math.exp((1.0 - weight) * math.log(measured_ms) + weight * math.log(prior_ms)))
