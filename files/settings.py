@@ -19,7 +19,13 @@ from files.reading import parse_toml
 
 T = TypeVar("T")
 
-Maybe = Annotated[T | None, BeforeValidator(lambda value: None if value == "none" else value)]
+
+def _maybe(value: Any) -> Any:
+    # Behind a validator of our own pydantic no longer reads JSON, in which a list may be a tuple.
+    return None if value == "none" else tuple(value) if isinstance(value, list) else value
+
+
+Maybe = Annotated[T | None, BeforeValidator(_maybe)]
 """a setting that may be absent, for which TOML has no word but ours: "none" """
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

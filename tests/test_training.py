@@ -381,9 +381,9 @@ def test_a_run_that_is_stopped_early_leaves_a_model(trace_file: Path, tmp_path: 
 
 def test_resuming_keeps_the_settings(finished: Path, trace_file: Path, tmp_path: Path) -> None:
     """A finished run stays as it is; other settings are refused; so is a second new run there."""
-    refused(
-        command("--out", finished, "--resume", "--set", "seed=3"), "no --config, --set, --tuned"
-    )
+    for words in (("--set", "seed=3"), ("--trace", trace_file), ("--interarrival", 9)):
+        told = command("--out", finished, "--resume", *words)
+        refused(told, f"--resume keeps the run's settings: no {words[0]} beside it")
     refused(command("--out", finished, *sets(trace_file)), str(finished), "resume it")
     refused(command("--out", tmp_path / "none", "--resume"), str(tmp_path / "none"))
     before = (finished / "checkpoint.safetensors").read_bytes()

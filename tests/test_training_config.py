@@ -16,6 +16,7 @@ from decima.heuristics.es_rule import PARAMETERS
 from decima.training.config import TrainConfig, config_from, read_config, with_rule
 from decima.training.episodes import EpisodeSource
 from tests.commands import refused
+from traces import load_trace
 
 SMALL = (
     "iterations=1",
@@ -256,8 +257,64 @@ def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) ->
 
 
 def test_a_workload_needs_a_setting(trace_file: Path) -> None:
-    with pytest.raises(ConfigError, match="neither interarrival_s nor batch_jobs"):
+    with pytest.raises(ConfigError, match="neither load, interarrival_s nor batch_jobs"):
         small(trace_file, "workload.interarrival_s=[]", "workload.batch_jobs=[]")
+
+
+def test_gaps_follow_from_the_trace_and_the_cluster(trace_file: Path) -> None:
+    """At a load of 0.5 executors could do twice the work that comes; three loads are standard."""
+    jobs = load_trace(str(trace_file)).jobs
+    works_s = [sum(one.num_tasks * one.mean_ms for one in job.stages) / 1_000 for job in jobs]
+    config = read_config(None, ("workload.load=[0.5]",), {"trace": trace_file, "executors": 4})
+    found = [one.interarrival_s for one in config.workload.evaluations() if one.arrivals != "batch"]
+    assert found == pytest.approx([sum(works_s) / len(works_s) / (4 * 0.5)])
+    standard = read_config(None, (), {"trace": trace_file, "executors": 4}).workload.evaluations()
+    gaps_s = [one.interarrival_s for one in standard if one.arrivals != "batch"]
+    assert [gap_s / found[0] for gap_s in gaps_s] == pytest.approx(
+        [0.5 / 0.7, 0.5 / 0.9, 0.5 / 1.1]
+    )
+
+
+def test_the_options_of_other_commands_are_settings(trace_file: Path, tmp_path: Path) -> None:
+    """Gaps that were given are all that is trained on, unless a file asks for batches, too."""
+    said = {"trace": str(trace_file), "protocol": "session", "interarrival_s": [3.0, 5.0]}
+    workload = read_config(None, ("workload.executors=6",), said).workload
+    assert (workload.trace, workload.protocol, workload.executors) == (
+        str(trace_file),
+        "session",
+        6,
+    )
+    assert (workload.interarrival_s, workload.batch_jobs) == ((3.0, 5.0), ())
+    path = tmp_path / "my.toml"
+    path.write_text("[workload]\nload = [0.5]\nbatch_jobs = [7]\nexecutors = 9\n")
+    workload = read_config(path, (), said).workload
+    assert (workload.executors, workload.batch_jobs, workload.load) == (9, (7,), None)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--executors", 0), "number of executors must lie in 1..100,000, got 0"),
+        (("--interarrival", -3), "interarrival must be above 0"),
+        (("--interarrival", 3, "--set", "workload.load=[0.5]"), "load and interarrival_s say the"),
+        (("--set", "workload.load=[0.0]"), "load must be a positive number"),
+        (("--protocol", "slots"), "slots"),
+    ],
+)
+def test_options_that_break_a_rule_leave_no_folder(
+    trace_file: Path, tmp_path: Path, words: tuple[object, ...], reason: str
+) -> None:
+    out = tmp_path / "run"
+    refused(command("--out", out, "--trace", trace_file, *words), reason)
+    assert not out.exists()
+
+
+def test_a_file_with_clusters_of_its_own_takes_no_trace(trace_file: Path, tmp_path: Path) -> None:
+    """It would go unused."""
+    path = tmp_path / "my.toml"
+    path.write_text(SETTINGS)
+    words = ("--out", tmp_path / "run", "--config", path, "--trace", trace_file)
+    refused(command(*words), "workload.settings has traces and clusters of its own")
 
 
 def test_learning_starts_from_no_other_heuristic() -> None:

@@ -6,16 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from decima.cli.console import stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, write_report
-from decima.evaluation.config import ConfigError
 from decima.kernels import POLICIES
 from decima.tuning import read_tuned
+from rl.command import refuse_beside_resume
+from spark_sim import Protocol
 from traces import load_trace
 
 if TYPE_CHECKING:
@@ -34,6 +35,20 @@ _COMPILED_LAST = "decima/agent"
     "config_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file of settings; what it leaves out has its default (docs/training.md).",
+)
+@click.option("--trace", help="Name or file.  [default: tpch]")
+@click.option("--executors", type=int, help="[default: 50]")
+@click.option(
+    "--protocol",
+    help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]",
+)
+@click.option(
+    "--interarrival",
+    "interarrival_s",
+    type=float,
+    multiple=True,
+    help="Mean seconds between arrivals; may be repeated.  [default: loads of 0.7, 0.9 and 1.1, "
+    "and a batch]",
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
 @click.option(
@@ -64,6 +79,7 @@ def train(
     where: Where,
     minutes: float | None,
     page: Path | None,
+    **workload: Any,
 ) -> None:
     """Train a policy by policy gradient.
 
@@ -77,9 +93,10 @@ def train(
     from rl.run_folder import RunFolder
 
     check_outputs(page)
-    if resume and (config_path is not None or changes or tuned is not None):
-        raise ConfigError("--resume keeps the run's settings: no --config, --set, --tuned")
-    config = None if resume else _config(config_path, changes, tuned)
+    if resume:
+        refuse_beside_resume("out", "workers", "cluster", "cluster_archive", "page", "minutes")
+    said = {key: value for key, value in workload.items() if value not in (None, ())}
+    config = None if resume else _config(config_path, changes, said, tuned)
     with ExitStack() as stack:
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
@@ -109,11 +126,13 @@ def train(
             write_report(page, [training_section(out)], f"Training {out.name}")
 
 
-def _config(path: Path | None, changes: tuple[str, ...], tuned: Path | None) -> TrainConfig:
+def _config(
+    path: Path | None, changes: tuple[str, ...], workload: dict[str, Any], tuned: Path | None
+) -> TrainConfig:
     """What a new run is to do; its traces are there."""
     from decima.training.config import read_config, with_rule
 
-    config = read_config(path, changes)
+    config = read_config(path, changes, workload)
     if tuned is not None:
         config = with_rule(config, *read_tuned(tuned))
     for trace in {one.trace for one in config.workload.evaluations()}:

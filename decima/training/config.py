@@ -14,13 +14,15 @@ from typing import Any, Literal
 from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.evaluation.settings_file import setting_of
+from decima.evaluation.settings_file import gap_at, setting_of
 from decima.heuristics.es_rule import PARAMETERS
 from files.reading import read_toml
 from files.settings import Maybe, build, change_setting
 from traces.arrivals import ARRIVALS
 
 Objective = Literal["avg_jct", "tail", "makespan"]
+LOADS = (0.7, 0.9, 1.1)
+"""of continuous arrivals, where nobody says otherwise"""
 
 
 def _require(rule: bool, message: str) -> None:
@@ -39,8 +41,11 @@ class WorkloadConfig:
     trace: str = "tpch"
     """a built-in trace by name, or a file"""
     executors: int = 50
-    interarrival_s: tuple[float, ...] = (25.0, 18.0, 15.0)
-    """mean gaps of continuous arrivals: one setting each"""
+    load: Maybe[tuple[float, ...]] = None
+    """of continuous arrivals, as in `gap_at`: one setting each; None: `LOADS`, unless there are
+    gaps"""
+    interarrival_s: Maybe[tuple[float, ...]] = None
+    """mean gaps of continuous arrivals, in place of loads: one setting each"""
     batch_jobs: tuple[int, ...] = (20,)
     """numbers of jobs that arrive at once: one setting each"""
     protocol: str = "executors"
@@ -67,10 +72,6 @@ class WorkloadConfig:
                     f"episode, as training needs: one of {', '.join(ARRIVALS)}",
                 )
             return found
-        _require(
-            len(self.interarrival_s) + len(self.batch_jobs) > 0,
-            "workload: neither interarrival_s nor batch_jobs names a setting",
-        )
         base = EvaluationConfig(
             trace=self.trace,
             executors=self.executors,
@@ -80,9 +81,24 @@ class WorkloadConfig:
             classes=self.classes,
             demands=self.demands,
         )
-        gaps = (replace(base, interarrival_s=gap) for gap in self.interarrival_s)
-        batches = (replace(base, arrivals="batch", jobs=jobs) for jobs in self.batch_jobs)
+        gaps = tuple(replace(base, interarrival_s=gap_s) for gap_s in self._gaps_s())
+        batches = tuple(replace(base, arrivals="batch", jobs=jobs) for jobs in self.batch_jobs)
+        _require(
+            len(gaps) + len(batches) > 0,
+            "workload: neither load, interarrival_s nor batch_jobs names a setting",
+        )
         return (*gaps, *batches)
+
+    def _gaps_s(self) -> tuple[float, ...]:
+        """Mean gaps of continuous arrivals."""
+        if self.interarrival_s is not None:
+            _require(
+                self.load is None,
+                "workload: load and interarrival_s say the same: give one of them",
+            )
+            return self.interarrival_s
+        loads = LOADS if self.load is None else self.load
+        return tuple(gap_at(self.trace, self.executors, load) for load in loads)
 
 
 @dataclass(frozen=True)
@@ -261,13 +277,30 @@ class TrainConfig:
         return dataclasses.asdict(self)
 
 
-def read_config(path: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig:
-    """The configuration in a TOML file, with `section.key=value` changes on top.
+def read_config(
+    path: Path | None, changes: tuple[str, ...] = (), workload: Mapping[str, Any] | None = None
+) -> TrainConfig:
+    """The configuration in a TOML file, with what was said otherwise on top.
+
+    Args:
+        path: of the file; None: all settings have their defaults.
+        changes: `section.key=value` each; they come last.
+        workload: settings of that section. Gaps are all there is, unless batches were asked for.
 
     Raises:
         ConfigError: not TOML, an unknown key, a wrong type or a value that breaks a rule.
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
+    if workload:
+        own = table.setdefault("workload", {})
+        _require(isinstance(own, dict), f"{path}: workload is no section")
+        _require(
+            "settings" not in own, f"{path}: workload.settings has traces and clusters of its own"
+        )
+        own |= workload
+        if "interarrival_s" in workload:
+            own.pop("load", None)
+            own.setdefault("batch_jobs", [])
     for change in changes:
         change_setting(table, change, ConfigError)
     return config_from(table)
