@@ -188,6 +188,21 @@ def test_the_life_of_a_process() -> None:
     assert not is_alive(last)
 
 
+@pytest.mark.parametrize("answer", [wire.ACTIONS + b"half an action", b"?", b""])
+def test_an_answer_that_is_none_replaces_the_process(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a fault of the policy, not as an error of the program."""
+    own = PolicyProcess("decima")
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(own, "_end", ours)
+    monkeypatch.setattr(own, "_start", lambda: None)
+    wire.send(theirs, answer)
+    with pytest.raises(PolicyFaultError, match="its process answered"):
+        own.decide(rehearsal()[0].state, [], time.monotonic() + 5.0)
+    theirs.close()
+
+
 def told(planner: Planner) -> tuple[str, str | None]:
     """Who made the next plan, and why not the policy."""
     plan = planner.plan(session(9, 9))

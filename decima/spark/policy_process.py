@@ -120,9 +120,10 @@ class PolicyProcess:
         self._graphs = state.trace
         if reply.startswith(wire.FAULT):
             raise PolicyFaultError(reply[1:].decode(errors="replace"))
-        if not reply.startswith(wire.ACTIONS):
-            raise self._replaced(f"its process answered {reply[:20]!r}")
-        return wire.read_actions(reply[1:])
+        with contextlib.suppress(ValueError):  # not whole actions
+            if reply.startswith(wire.ACTIONS):
+                return wire.read_actions(reply[1:])
+        raise self._replaced(f"its process answered {reply[:20]!r}")
 
     def close(self) -> None:
         """End the process, and start none any more; twice does no harm."""
