@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_on_is_counted_or_ends_the_import() -> None:
     log = log._replace(named=True)
     found_too = list(read_partition(HOW, parts_with_fault(log)))
     with pytest.raises(TraceError, match="Block missing"):
-        list(logs_in_order([log], found_too))
+        list(logs_in_order([log], found_too, HOW))
 
 
 def test_logs_that_come_in_any_order_give_the_same_trace() -> None:
@@ -90,7 +90,7 @@ def test_logs_that_come_in_any_order_give_the_same_trace() -> None:
     found = [one for log in logs for one in read_partition(HOW, pieces(log))]
     paths = [log.path for log in logs]
     forth, back = (
-        trace_of_logs(logs_in_order(logs, some), paths, group_by=HOW.group_by)[0]
+        trace_of_logs(logs_in_order(logs, some, HOW), paths, group_by=HOW.group_by)[0]
         for some in (found, found[::-1])
     )
     assert [job.name for job in forth.jobs] == [job.name for job in back.jobs]

@@ -52,7 +52,9 @@ def no_work_left() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """All recorded logs, one that is cut short, one that is none, and a marker."""
+    """All recorded logs, one that is cut short, one that is none, a rolled one without its files,
+    and a marker.
+    """
     copied = tmp_path / "event-logs"
     copied.mkdir()
     for source in EVERY:
@@ -64,6 +66,7 @@ def folder(tmp_path: Path) -> Path:
     (copied / "cut.zstd").write_bytes(whole[: len(whole) // 2])
     (copied / "notes.txt").write_text("no log\n")
     (copied / "_SUCCESS").write_text("")
+    (copied / "eventlog_v2_empty").mkdir()
     return copied
 
 
@@ -81,7 +84,7 @@ def test_the_command_imports_on_a_cluster_what_it_imports_here(
         assert results[place].exit_code == 0, results[place].output
     told = results["here"].stdout.replace(f"{tmp_path}/here", f"{tmp_path}/there")
     assert results["there"].stdout == told.replace(str(folder), f"file:{folder}")
-    assert "files skipped: 2" in told
+    assert "files skipped: 3" in told
     assert results["there"].stderr == ""
     assert len(load_trace(outputs["there"]).jobs) > len(EVERY)
     for file in outputs["here"].iterdir():

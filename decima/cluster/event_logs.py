@@ -71,11 +71,12 @@ def read_logs_on_cluster(
     java = kind.getConstructors()[0].newInstance(arguments)
     try:
         logs = _find_logs(java, paths)
-        found = _read_all(context, java, logs, how, progress)
+        listed = [log for log in logs if log.fault is None]
+        found = _read_all(context, java, listed, how, progress) if listed else []
     finally:
         java.close()
     named = [RemotePath(path) for path in paths]
-    return trace_of_logs(logs_in_order(logs, found), named, group_by=how.group_by, name=name)
+    return trace_of_logs(logs_in_order(logs, found, how), named, group_by=how.group_by, name=name)
 
 
 def as_uri(path: str) -> str:
@@ -110,9 +111,12 @@ def _logs_in(java: Any, entries: Sequence[_Entry]) -> Iterator[RemoteLog]:
         if not entry.is_folder:
             yield RemoteLog(entry.path, (entry.path.text,), False, entry.num_bytes)
             continue
-        _, inside = _list(java, entry.path.text, entry.path.text)
-        if is_rolled_folder(entry.path.name, _names(inside)):
-            yield _rolled(entry, inside, is_named=False)
+        try:
+            _, inside = _list(java, entry.path.text, entry.path.text)
+            if is_rolled_folder(entry.path.name, _names(inside)):
+                yield _rolled(entry, inside, is_named=False)
+        except TraceError as error:  # no fault of the logs beside it
+            yield RemoteLog(entry.path, (), False, 0, str(error))
 
 
 def _rolled(folder: _Entry, inside: Sequence[_Entry], *, is_named: bool) -> RemoteLog:

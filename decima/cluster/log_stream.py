@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from parallel.spark import settle
 from traces.errors import TraceError
-from traces.spark_log.files import LogFiles
+from traces.spark_log.files import LogFiles, Unreadable
 from traces.spark_log.reader import HowToRead, ReadLog, read_log
 
 LOG, DATA, END, FAULT = b"L", b"D", b"E", b"X"
@@ -43,6 +43,8 @@ class RemoteLog(NamedTuple):
     files: tuple[str, ...]
     named: bool
     num_bytes: int
+    fault: str | None = None
+    """why it cannot be read, where the listing has shown so already"""
 
     def text(self) -> str:
         """As `EventLogs.java` is asked for it, and gives it back."""
@@ -147,15 +149,19 @@ class _Stream(io.RawIOBase):
 
 
 def logs_in_order(
-    logs: Sequence[RemoteLog], found: Iterable[tuple[str, ReadLog | str]]
+    logs: Sequence[RemoteLog], found: Iterable[tuple[str, ReadLog | str]], how: HowToRead
 ) -> Iterator[ReadLog]:
-    """What was read, in the order of the logs.
+    """What was read, in the order of the logs; what could not be listed has its fault.
 
     Raises:
         TraceError: a log that a person named cannot be read.
     """
     by_path = dict(found)
     for log in logs:
+        if log.fault is not None:
+            entry = Unreadable(log.path, log.fault)
+            yield read_log(LogFiles(log.path, (entry,), log.named), how)
+            continue
         one = by_path[log.path.text]
         if isinstance(one, str):
             raise TraceError(one)

@@ -142,7 +142,7 @@ def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
         try:
             log = _log_at(entry, named=False)
         except TraceError as error:
-            log = LogFiles(entry, (_Unreadable(entry, str(error)),), named=False)
+            log = LogFiles(entry, (Unreadable(entry, str(error)),), named=False)
         if log is not None:
             yield entry, log
 
@@ -182,10 +182,10 @@ def _telling(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Unreadable:
+class Unreadable:
     """An entry of a folder that cannot be read: a fault of its own, not of the logs beside it."""
 
-    path: Path
+    path: Named
     reason: str
     """names the path"""
 
