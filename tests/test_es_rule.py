@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic, PolicyError
 from decima.heuristics.es_rule import (
+    DEAR,
     HIDDEN,
     INPUTS,
     PARAMETERS,
@@ -287,11 +288,43 @@ def test_a_session_moves_nothing() -> None:
 def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str) -> None:
     """Two jobs that do not fit on two executors; nothing is launched before both are there."""
     jobs = [job("a", stage("x", 4, 2000)), job("b", stage("y", 4, 1000))]
-    cluster = Cluster(num_executors=2, protocol=protocol)
+    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=100.0)
     simulator = build(jobs, cluster, arrival_ms=arrival_ms)
     while len(simulator.observation().active) < 2:
         simulator.step(PASS)
     assert WORLDS[surroundings(simulator.observation()).world] == world
+
+
+def test_moves_are_not_dear_beside_a_giant() -> None:
+    """Typical are 1.1 s; the two there, after 100 of 1 s, have some 40 or 4 s left on average."""
+    for task_ms, world in ((10_000.0, "stream_few"), (1_000.0, "dear")):
+        small = [job(str(n), stage("x", 1, 1000)) for n in range(100)]
+        before, large = job("before", stage("x", 2, 1500)), job("large", stage("x", 8, task_ms))
+        arrival_ms = [*[0.0] * 100, 600_000.0, 601_000.0]
+        cluster = Cluster(num_executors=12, moving_delay_ms=1_000.0)
+        simulator = build([*small, before, large], cluster, arrival_ms=arrival_ms)
+        policy = rule(**OPEN)
+        while simulator.time_ms < 601_000:
+            simulator.step(policy.decide(simulator.observation()))
+        seen = simulator.observation()
+        assert seen.active.tolist() == [100, 101]
+        assert WORLDS[surroundings(seen).world] == world
+
+
+@pytest.mark.parametrize(
+    ("moving_ms", "protocol", "world"),
+    [
+        (113.0, Protocol.EXECUTORS, "batch_few"),
+        (114.0, Protocol.EXECUTORS, "dear"),
+        (60_000.0, Protocol.DECIMA_SIM, "dear"),
+        (60_000.0, Protocol.SESSION, "session_batch_few"),  # where nothing moves
+    ],
+)
+def test_moves_are_dear_by_hand(moving_ms: float, protocol: Protocol, world: str) -> None:
+    """Jobs of 8 and 4 s are typically of 5.66 s, of which 2 % are 113.1 ms."""
+    jobs = [job("a", stage("x", 4, 2000)), job("b", stage("y", 4, 1000))]
+    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=moving_ms)
+    assert WORLDS[surroundings(build(jobs, cluster).observation()).world] == world
 
 
 def test_a_single_job_is_a_stream() -> None:
@@ -311,7 +344,8 @@ def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
     small = [job(str(n), stage("x", 1, 1000)) for n in range(10)]
     giant, last = job("giant", stage("x", 1000, 100_000)), job("last", stage("x", 1, 1000))
     arrival_ms = [*[0.0] * 10, 60_000.0, 160_000.0]
-    simulator = build([*small, giant, last], Cluster(num_executors=2), arrival_ms=arrival_ms)
+    cluster = Cluster(num_executors=2, moving_delay_ms=10.0)
+    simulator = build([*small, giant, last], cluster, arrival_ms=arrival_ms)
     policy = rule(**OPEN)
     while simulator.time_ms < 160_000:
         simulator.step(policy.decide(simulator.observation()))
@@ -328,12 +362,16 @@ def test_each_world_has_its_own_weights(world: str) -> None:
     opened = {f"{one}_{name}": value for one in WORLDS for name, value in closed.items()}
     opened |= {f"{world}_gate_bias": 1.0}
     for one in WORLDS:
-        kind, _, size = one.rpartition("_")
+        kind, _, size = ("stream", "", "few") if one == DEAR else one.rpartition("_")
         protocol = Protocol.SESSION if kind.startswith("session") else Protocol.EXECUTORS
         executors = {"few": 4, "some": 50, "many": 100}[size]
         gap_ms = 0.0 if kind.endswith("batch") else 100_000.0
         jobs = [job("a", stage("x", 200, 2000)), job("b", stage("y", 150, 2000))]
-        cluster = Cluster(num_executors=executors, protocol=protocol)
+        cluster = Cluster(
+            num_executors=executors,
+            protocol=protocol,
+            moving_delay_ms=100_000.0 if one == DEAR else 2_000.0,
+        )
         simulator = build(jobs, cluster, arrival_ms=[0, gap_ms])
         while len(simulator.observation().active) < 2:
             simulator.step(PASS)
@@ -390,7 +428,7 @@ def test_tasks_that_block_leave_a_fifth_of_the_executors_free() -> None:
         large = job("large", stage("x", 200, task_ms))
         simulator = build(
             [*small, large],
-            Cluster(num_executors=10, moving_delay_ms=50),
+            Cluster(num_executors=10, moving_delay_ms=10),
             arrival_ms=[*(1000.0 * n for n in range(20)), 60_000.0],
         )
         policy = Heuristic("es_rules")

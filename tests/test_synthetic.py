@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from traces.synthetic import (
     heavy_trace,
     layered_job,
     layered_trace,
+    short_trace,
 )
 from traces.tpch_model import INFLATION
 
@@ -114,7 +116,14 @@ def test_few_jobs_of_the_heavy_trace_hold_most_of_the_work() -> None:
     assert share[149] > 0.99
 
 
-@pytest.mark.parametrize("generate", [tpch_like, layered_trace, heavy_trace])
+def test_a_move_is_dear_beside_a_short_job() -> None:
+    """Two seconds are some 6 % of a typical one's work; of `tpch` less than 1 %."""
+    for name, least, most in (("short-dag", 0.04, 0.1), ("tpch", 0.004, 0.01)):
+        works_ms = [job.work_ms for job in load_trace(name).jobs]
+        assert least < 2_000 / math.exp(np.log(works_ms).mean()) < most
+
+
+@pytest.mark.parametrize("generate", [tpch_like, layered_trace, heavy_trace, short_trace])
 def test_the_seed_decides_everything(
     generate: Callable[[np.random.Generator], Trace],
 ) -> None:

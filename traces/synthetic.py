@@ -87,6 +87,13 @@ def heavy_trace(rng: np.random.Generator, num_jobs: int = 300) -> Trace:
     return Trace("heavy-dag", tuple(jobs), {"format": "synthetic", "generator": "heavy_trace"})
 
 
+def short_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
+    """Layered jobs of few and short tasks, beside which an executor's move takes long."""
+    shape = LayeredShape(stages=(1, 12), width=(1, 3), tasks=(1, 50), task_ms=(50.0, 3_000.0))
+    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
+    return Trace("short-dag", jobs, {"format": "synthetic", "generator": "short_trace"})
+
+
 def chain(name: str, tasks: Sequence[int], task_ms: float = 1_000.0) -> Job:
     """Stages one after the other, with `tasks[i]` tasks in stage i."""
     stages = (

@@ -43,7 +43,6 @@ ALL_PARAMETERS = (*CLASS_PARAMETERS, *CLASS_WORLD_PARAMETERS, *es_rule.WORLD_PAR
 _TROUBLE, _PACKING, _LARGE_FIRST = range(3)
 _FIRST = len(CLASS_PARAMETERS)
 _ALONE = _FIRST + len(CLASS_WORLD_PARAMETERS)
-_SIZES = len(es_rule.SIZES)
 _RUNNABLE_FIRST = 1e3
 """more than any logarithm of a critical path"""
 
@@ -87,8 +86,7 @@ def first_of_rule(parameters: Numbers, num_classes: int, around: Surroundings) -
     """Where the rule that holds in this world begins."""
     if num_classes == 1:
         return int(_ALONE + es_rule.first_of_world(parameters[_ALONE:], around))
-    is_batch = around.world // _SIZES % len(CLASS_WORLDS)
-    return int(_FIRST + is_batch * es_rule.SIZE)
+    return int(_FIRST + (es_rule.SIZE if around.came_together else 0))
 
 
 @kernel

@@ -18,9 +18,9 @@ from cheap ones, few executors from many, a batch from jobs that keep arriving, 
 a typical job would wait long from others, and work that inflates with the executors from work that
 does not.
 
-The policy `es_rules` is the same with weights of its own for each of twelve *worlds*: executors
+The policy `es_rules` is the same with weights of its own for each of thirteen *worlds*: executors
 that move or slots of a session, jobs that keep coming or that came together, and few, some or many
-executors.
+executors; and whatever these are, executors whose moves are dear beside a typical job.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Surroundings(NamedTuple):
     quiet: float
     typical_ms: float  # work of a job, geometric mean over all so far
     inflation: float  # the feature of this name
+    came_together: bool  # the jobs in the system, as a batch does
     world: int  # index in `WORLDS`
 
 
@@ -115,18 +116,25 @@ KINDS = ("stream", "batch", "session_stream", "session_batch")
 SIZES = ("few", "some", "many")
 FEW, SOME = 32, 80
 """up to so many executors are few, up to so many are some"""
-WORLDS = tuple(f"{kind}_{size}" for kind in KINDS for size in SIZES)
+DEAR = "dear"
+WORLDS = (*(f"{kind}_{size}" for kind in KINDS for size in SIZES), DEAR)
 WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAMETERS)
 """names of the parameters of `es_rules`: a rule for each world, one after the other"""
 SIZE = len(PARAMETERS)
 """of one rule"""
 
+_DEAR_WORLD = WORLDS.index(DEAR)
 _SESSION = 1
 """`Protocol.SESSION`, as a plain number for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
 _TOGETHER = 0.1
 # Jobs came together if ten times as much work arrived from the first to the last of them as the
 # executors could do meanwhile: no cluster is loaded like that for long.
+_DEAR_FROM = 0.02
+# Of a typical job's work: a move that takes longer is dear. Of `tpch` two seconds are 0.006.
+_GIANTS = 10.0
+# Where the mean job in the system has so many times the typical work, moves matter less than
+# whom the giants among them keep waiting.
 _USUAL = 4.0
 # A job's work, over the typical one, that counts for this: the mean of `tpch` is three times it.
 _LEAST = 0.01
@@ -267,6 +275,7 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
 def surroundings(seen: Observation) -> Surroundings:
     """What the jobs share."""
     mean_ms = _mean_remaining_ms(seen)
+    came_together = _came_together(seen, mean_ms)
     quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
     return Surroundings(
         mean_ms,
@@ -279,23 +288,32 @@ def surroundings(seen: Observation) -> Surroundings:
         0.5 * _half_log(quiet_ms, mean_ms),
         max(seen.typical_ms, LEAST_WORK_MS),
         2.0 * seen.inflation,
-        _world(seen, mean_ms),
+        came_together,
+        _world(seen, mean_ms, came_together),
     )
 
 
 @kernel
-def _world(seen: Observation, mean_ms: float) -> int:
-    """Whether the jobs in the system came together, and on what and how much they run."""
+def _came_together(seen: Observation, mean_ms: float) -> bool:
+    """Whether the jobs in the system are a batch."""
     first_ms, last_ms = math.inf, -math.inf
     for job in seen.active:
         first_ms = min(first_ms, seen.jobs[job]["arrival_ms"])
         last_ms = max(last_ms, seen.jobs[job]["arrival_ms"])
-    kind = 2 if seen.protocol == _SESSION else 0
     gaps = len(seen.active) - 1
     # A giant must not make a batch of whatever comes while it runs.
     work_ms = min(mean_ms, _USUAL * max(seen.typical_ms, LEAST_WORK_MS))
-    if gaps > 0 and (last_ms - first_ms) * seen.num_executors <= _TOGETHER * gaps * work_ms:
-        kind += 1
+    between_ms = (last_ms - first_ms) * seen.num_executors
+    return gaps > 0 and between_ms <= _TOGETHER * gaps * work_ms
+
+
+@kernel
+def _world(seen: Observation, mean_ms: float, came_together: bool) -> int:
+    """On what and how much the jobs run, as a batch or not; or that moves are dear."""
+    typical_ms = max(seen.typical_ms, LEAST_WORK_MS)
+    if seen.moving_delay_ms > _DEAR_FROM * typical_ms and mean_ms <= _GIANTS * typical_ms:
+        return _DEAR_WORLD
+    kind = (2 if seen.protocol == _SESSION else 0) + (1 if came_together else 0)
     size = 0 if seen.num_executors <= FEW else 1 if seen.num_executors <= SOME else 2
     return 3 * kind + size
 

@@ -57,6 +57,9 @@ final class ScoringRule implements Policy {
         }
       }
     }
+    for (String parameter : parameters()) {
+      found.add("dear_" + parameter); // never met here: slots of a session do not move
+    }
     return found;
   }
 
