@@ -129,13 +129,16 @@ def figure_13(bench: Bench) -> dict[str, Any]:
     """Relative errors of predicted speeds in sequences nothing has seen, and shares within 10 %."""
     found: dict[str, Any] = {}
     for servers, config in CONFIGS.items():
+        models = bench.models.rewards(servers)
+        if not models:
+            continue
         unseen = [draw_samples(config, STATES, UNSEEN + number) for number in range(GROUPS)]
         errors: dict[str, list[_Errors]] = {}
-        for network, trained in bench.models.rewards(servers):
+        for network, trained in models:
             for name, one in _errors(network, trained, unseen).items():
                 errors.setdefault(name, []).append(one)
         found[servers] = {name: _error_figures(one) for name, one in errors.items()}
-    if not any(found.values()):
+    if not found:
         raise NoModelsError(Training("reward", "6", 0).name)
     return {"servers": found, "models": list(measured().models)}
 

@@ -81,7 +81,7 @@ def _figure_13(found: Found) -> Figure:
             _bars(axes, chosen, 0.4 * number, 0.4, f"{servers} servers")
             _named(axes, list(entries), {"error": "relative error", "close": "within 10 %"}[key])
             axes.legend()
-    for number, (name, entry) in enumerate(found["servers"]["6"].items()):
+    for number, (name, entry) in enumerate(found["servers"].get("6", {}).items()):
         places = [place + 0.27 * (number - 1) for place in range(len(found["models"]))]
         by_model.bar(places, entry["error_by_model"], 0.27, label=LABELS.get(name, name))
     _named(by_model, list(found["models"]), "relative error, 6 servers")

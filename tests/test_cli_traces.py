@@ -40,7 +40,7 @@ def test_list_names_the_builtin_traces() -> None:
     """Each on a line of its own."""
     result = run("list")
     assert result.exit_code == 0
-    assert {"tpch-like", "random-dag", "heavy-dag", "short-dag"} <= {
+    assert {"tpch-like", "random-dag", "heavy-dag", "short-dag", "chain-dag"} <= {
         line.split()[0] for line in result.stdout.splitlines()
     }
 

@@ -339,8 +339,28 @@ def test_a_slow_first_wave_does_not_hide_what_earlier_runs_took() -> None:
     live.update(report(measured=(Measured(0, 4, 4 * 3_200.0),), sets=(task_set(0, 20, 4),)))
     assert live.mean_ms(job, job.stages[0]) == pytest.approx(math.sqrt(400 * 3_200))
     live.update(report(measured=(Measured(0, 12, 12 * 400.0),), sets=(task_set(0, 20, 16),)))
-    # A mean of 1,100 by now, that counts as four times as much.
+    # A mean of 1,100 by now, that counts four times as much.
     assert live.mean_ms(job, job.stages[0]) == pytest.approx((1_100**4 * 400) ** (1 / 5))
+
+
+def test_what_a_stage_took_is_known_when_it_is_over() -> None:
+    """Earlier runs say nothing any more: of one task that took 40 s where they took 0.4."""
+    live = LiveJobs(Priors(Trace("earlier", (job_of_stages("q", stage_of("s", 1, 400)),))))
+    live.update(report(started(0, info(0, 1), decima_job="q")))
+    (job,) = live.active()
+    assert live.mean_ms(job, job.stages[0]) == 400
+    live.update(report(measured=(Measured(0, 1, 40_000.0),), sets=(task_set(0, 1, 1),)))
+    assert live.mean_ms(job, job.stages[0]) == 40_000
+
+
+def test_the_number_of_tasks_alone_says_less() -> None:
+    """An unnamed stage of four tasks: earlier ones count as a single task."""
+    earlier = Trace("earlier", (job_of_stages("q", stage_of("s", 4, 400)),))
+    live = LiveJobs(Priors(earlier))
+    live.update(report(started(0, info(0, 4))))
+    (job,) = live.active()
+    live.update(report(measured=(Measured(0, 3, 3 * 100.0),), sets=(task_set(0, 4, 3),)))
+    assert live.mean_ms(job, job.stages[0]) == pytest.approx((100**3 * 400) ** (1 / 4))
 
 
 def test_finished_jobs_are_forgotten() -> None:

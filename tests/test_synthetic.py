@@ -18,6 +18,7 @@ from traces.synthetic import (
     KNOWN_OPTIMA,
     LayeredShape,
     chain,
+    chain_trace,
     diamond,
     fork_join,
     heavy_trace,
@@ -118,12 +119,18 @@ def test_few_jobs_of_the_heavy_trace_hold_most_of_the_work() -> None:
 
 def test_a_move_is_dear_beside_a_short_job() -> None:
     """Two seconds are some 6 % of a typical one's work; of `tpch` less than 1 %."""
-    for name, least, most in (("short-dag", 0.04, 0.1), ("tpch", 0.004, 0.01)):
+    for name, least, most in (
+        ("short-dag", 0.04, 0.1),
+        ("chain-dag", 0.02, 0.05),
+        ("tpch", 0.004, 0.01),
+    ):
         works_ms = [job.work_ms for job in load_trace(name).jobs]
         assert least < 2_000 / math.exp(np.log(works_ms).mean()) < most
 
 
-@pytest.mark.parametrize("generate", [tpch_like, layered_trace, heavy_trace, short_trace])
+@pytest.mark.parametrize(
+    "generate", [tpch_like, layered_trace, heavy_trace, short_trace, chain_trace]
+)
 def test_the_seed_decides_everything(
     generate: Callable[[np.random.Generator], Trace],
 ) -> None:

@@ -315,6 +315,23 @@ def test_a_file_with_clusters_of_its_own_takes_no_trace(trace_file: Path, tmp_pa
     path.write_text(SETTINGS)
     words = ("--out", tmp_path / "run", "--config", path, "--trace", trace_file)
     refused(command(*words), "workload.settings has traces and clusters of its own")
+    given = ("--trace", trace_file, "--set", "workload.settings=[{trace='tpch', load=0.5}]")
+    refused(command("--out", tmp_path / "run", *given), "workload.settings has traces and")
+
+
+def test_a_model_to_begin_with_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    refused(command("--out", out, "--set", f"initial_model={tmp_path}/no"), f"{tmp_path}/no")
+    assert not out.exists()
+
+
+def test_a_run_keeps_the_gaps_that_it_was_trained_on(trace_file: Path) -> None:
+    """Its configuration has no need of the trace to say so."""
+    config = read_config(None, ("workload.load=[0.5]",), {"trace": str(trace_file), "executors": 4})
+    (gap_s,) = config.workload.interarrival_s or ()
+    assert config.workload.load is None
+    assert config.to_json()["workload"]["interarrival_s"] == (gap_s,)
+    assert config_from(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_learning_starts_from_no_other_heuristic() -> None:

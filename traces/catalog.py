@@ -18,7 +18,7 @@ from traces.inflation import with_model
 from traces.model import Trace
 from traces.parquet import read_trace
 from traces.plain import read_csv, read_json
-from traces.synthetic import heavy_trace, layered_trace, short_trace
+from traces.synthetic import chain_trace, heavy_trace, layered_trace, short_trace
 from traces.tpch_model import tpch_like
 
 DATA_FOLDER = Path(__file__).parent / "data"
@@ -34,6 +34,7 @@ _GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
     "random-dag": (layered_trace, "100 random layered DAGs, tasks of fixed duration"),
     "heavy-dag": (heavy_trace, "300 random layered DAGs, a few of which hold most of the work"),
     "short-dag": (short_trace, "200 random layered DAGs of few and short tasks"),
+    "chain-dag": (chain_trace, "100 random chains of stages of few tasks"),
 }
 _READERS: dict[str, Callable[[Path], Trace]] = {
     ".parquet": read_trace,

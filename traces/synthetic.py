@@ -94,6 +94,15 @@ def short_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
     return Trace("short-dag", jobs, {"format": "synthetic", "generator": "short_trace"})
 
 
+def chain_trace(rng: np.random.Generator, num_jobs: int = 100) -> Trace:
+    """Jobs of many stages one after the other, of few tasks each: little to do at once."""
+    shape = LayeredShape(
+        stages=(4, 16), width=(1, 1), parents=(1, 1), tasks=(1, 24), task_ms=(100.0, 4_000.0)
+    )
+    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
+    return Trace("chain-dag", jobs, {"format": "synthetic", "generator": "chain_trace"})
+
+
 def chain(name: str, tasks: Sequence[int], task_ms: float = 1_000.0) -> Job:
     """Stages one after the other, with `tasks[i]` tasks in stage i."""
     stages = (

@@ -25,7 +25,7 @@ EXAMPLES: Mapping[str, str] = {
     "evaluate": "decima evaluate --policies strict_fair,tuned_srw,decima --interarrival 18",
     "tune": "decima tune --policy tuned_srw --trace mine.parquet -o tuned.json",
     "fit-rule": "decima fit-rule --trace mine.parquet --minutes 30 --workers 2 -o rule.json",
-    "train": "decima train --trace mine.parquet --executors 16 --workers 2 --out runs/mine",
+    "train": "decima train --trace mine.parquet --executors 16 --protocol session --out runs/mine",
     "explain": "decima explain --model decima --decision 200",
     "replay": "decima replay event-logs/",
     "report": "decima report results.json --timeline tasks.parquet -o report.html",

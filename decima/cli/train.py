@@ -12,7 +12,7 @@ import click
 
 from decima.cli.console import stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
-from decima.cli.options import REPORT, check_outputs, write_report
+from decima.cli.options import REPORT, check_outputs, notes_of, write_report
 from decima.kernels import POLICIES
 from decima.tuning import read_tuned
 from rl.command import refuse_beside_resume
@@ -103,6 +103,7 @@ def train(
         crews = stack.enter_context(_open_crews(where, out.name))
         if config is not None:  # last: no mistake, here or on the cluster, leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
+            _tell_notes(config)
         result = run_training(
             folder,
             crews=crews,
@@ -129,15 +130,25 @@ def train(
 def _config(
     path: Path | None, changes: tuple[str, ...], workload: dict[str, Any], tuned: Path | None
 ) -> TrainConfig:
-    """What a new run is to do; its traces are there."""
+    """What a new run is to do; its traces and its first model are there."""
     from decima.training.config import read_config, with_rule
+    from decima.training.learner import first_network
 
     config = read_config(path, changes, workload)
     if tuned is not None:
         config = with_rule(config, *read_tuned(tuned))
+    first_network(config, is_resumed=False)
     for trace in {one.trace for one in config.workload.evaluations()}:
         load_trace(trace)
     return config
+
+
+def _tell_notes(config: TrainConfig) -> None:
+    """Where settings hardly fit their trace."""
+    settings = config.workload.evaluations()
+    notes = [note for one in settings for note in notes_of(one, load_trace(one.trace))]
+    for note in dict.fromkeys(notes):
+        stdout().print(note, soft_wrap=True, markup=False)
 
 
 @contextmanager

@@ -63,8 +63,8 @@ def attach(
         guard: how far the policy is trusted.
         lapse_s: Spark's own order rules where our plan keeps slots idle and we are silent longer.
         hold_s: a new stage waits for its first decision at most so long.
-        priors: earlier runs of the same queries, for durations before anything is measured: a
-            trace, or its file.
+        priors: earlier runs of the same queries, for durations before anything is measured, and
+            beside the first tasks: a trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
         dashboard_port: serve a page to look at there, likewise.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from decima.spark.live_job import LiveJob, LiveStage
-from decima.spark.priors import Match, Priors
+from decima.spark.priors import Match, Prior, Priors
 from decima.spark.reports import (
     JobDone,
     Measured,
@@ -32,8 +32,9 @@ LOST_MS = 600_000
 """a job that held no task set for so long has ended, and its event was lost"""
 DEFAULT_TASK_MS = 1_000.0
 """of a task, while nothing at all has been measured"""
-PRIOR_TASKS = 4.0
-"""earlier runs of a stage say as much of its tasks as so many that were measured"""
+PRIOR_TASKS = {Match.NAME: 4.0, Match.SHAPE: 1.0}
+"""earlier runs of a stage say as much of its tasks as so many that were measured, by how the runs
+were found"""
 
 
 class LiveJobs:
@@ -97,12 +98,13 @@ class LiveJobs:
         """Expected duration of the stage's tasks: measured and earlier runs', else the mean of
         the job's, else of all tasks so far.
         """
-        prior_ms = None if stage.prior is None else stage.prior.mean_ms
+        prior = stage.prior
         if stage.measured:
             measured_ms = max(1.0, stage.measured_ms / stage.measured)
-            return measured_ms if prior_ms is None else _between(measured_ms, stage, prior_ms)
-        if prior_ms is not None:
-            return prior_ms
+            is_over = stage.is_done or stage.measured >= stage.num_tasks
+            return measured_ms if is_over else _between(measured_ms, stage.measured, prior)
+        if prior is not None and prior.mean_ms is not None:
+            return prior.mean_ms
         if job.measured:
             return max(1.0, job.measured_ms / job.measured)
         return max(1.0, self._measured_ms / self._measured) if self._measured else DEFAULT_TASK_MS
@@ -334,9 +336,12 @@ class LiveJobs:
         return job
 
 
-def _between(measured_ms: float, stage: LiveStage, prior_ms: float) -> float:
+def _between(measured_ms: float, tasks: int, prior: Prior | None) -> float:
     """Geometric mean of both, by how many tasks each speaks for: the first tasks of a new executor
     may take ten times as long, and those that end first are the short ones.
     """
-    weight = PRIOR_TASKS / (PRIOR_TASKS + stage.measured)
-    return max(1.0, math.exp((1.0 - weight) * math.log(measured_ms) + weight * math.log(prior_ms)))
+    if prior is None or prior.mean_ms is None:
+        return measured_ms
+    weight = PRIOR_TASKS[prior.match] / (PRIOR_TASKS[prior.match] + tasks)
+    log_ms = (1.0 - weight) * math.log(measured_ms) + weight * math.log(prior.mean_ms)
+    return max(1.0, math.exp(log_ms))

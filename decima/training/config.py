@@ -89,6 +89,14 @@ class WorkloadConfig:
         )
         return (*gaps, *batches)
 
+    def with_gaps(self) -> WorkloadConfig:
+        """The same with gaps in place of loads: a run keeps what it was trained on, whatever
+        becomes of the trace.
+        """
+        if self.settings or self.interarrival_s is not None:
+            return self
+        return replace(self, load=None, interarrival_s=self._gaps_s())
+
     def _gaps_s(self) -> tuple[float, ...]:
         """Mean gaps of continuous arrivals."""
         if self.interarrival_s is not None:
@@ -294,16 +302,18 @@ def read_config(
     if workload:
         own = table.setdefault("workload", {})
         _require(isinstance(own, dict), f"{path}: workload is no section")
-        _require(
-            "settings" not in own, f"{path}: workload.settings has traces and clusters of its own"
-        )
         own |= workload
         if "interarrival_s" in workload:
             own.pop("load", None)
             own.setdefault("batch_jobs", [])
     for change in changes:
         change_setting(table, change, ConfigError)
-    return config_from(table)
+    config = config_from(table)
+    _require(
+        not (workload and config.workload.settings),
+        "workload.settings has traces and clusters of its own: no others beside it",
+    )
+    return replace(config, workload=config.workload.with_gaps())
 
 
 def with_rule(config: TrainConfig, policy: str, parameters: Mapping[str, float]) -> TrainConfig:

@@ -92,7 +92,7 @@ class DecimaLearner:
         self._config = config
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(config.seed)
-            self.network = _first_network(config, is_resumed)
+            self.network = first_network(config, is_resumed)
         update = config.update
         self._optimiser = Optimiser(self.network, update.learning_rate, update.max_norm)
         self._entropy = EntropySchedule(
@@ -288,7 +288,7 @@ class DecimaLearner:
         return {name: value.detach() for name, value in network.state_dict().items()}
 
 
-def _first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
+def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
     """New weights, or those of the model to go on from.
 
     Raises:
