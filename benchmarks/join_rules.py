@@ -69,9 +69,7 @@ _GIVE_ALL = {
 }
 """the same for slots, which do not move"""
 
-BY_HAND = (
-    "units 12 and 13 of every world but dear, and what they add to gate_bias (docs/es-rule.md)"
-)
+BY_HAND = "units 12 and 13 of all worlds but dear, and what they add to gate_bias (docs/es-rule.md)"
 """what no fit has found"""
 
 _UNITS: Mapping[str, Mapping[str, float]] = {

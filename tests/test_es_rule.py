@@ -24,7 +24,7 @@ from decima.heuristics.es_rule import (
     surroundings,
 )
 from decima.tuning import read_tuned
-from spark_sim import PASS, Cluster, Protocol, Simulator, Status
+from spark_sim import PASS, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.tables import NONE
 from tests.commands import Command
 from tests.stories import build, job, stage, tell
@@ -295,6 +295,14 @@ def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str)
     assert WORLDS[surroundings(simulator.observation()).world] == world
 
 
+def seen_at(time_ms: float, simulator: Simulator) -> Observation:
+    """What is seen from then on, where jobs take all they can get."""
+    policy = rule(**OPEN)
+    while simulator.time_ms < time_ms:
+        simulator.step(policy.decide(simulator.observation()))
+    return simulator.observation()
+
+
 def test_moves_are_not_dear_beside_a_giant() -> None:
     """Typical are 1.1 s; the two there, after 100 of 1 s, have some 40 or 4 s left on average."""
     for task_ms, world in ((10_000.0, "stream_few"), (1_000.0, "dear")):
@@ -303,10 +311,7 @@ def test_moves_are_not_dear_beside_a_giant() -> None:
         arrival_ms = [*[0.0] * 100, 600_000.0, 601_000.0]
         cluster = Cluster(num_executors=12, moving_delay_ms=1_000.0)
         simulator = build([*small, before, large], cluster, arrival_ms=arrival_ms)
-        policy = rule(**OPEN)
-        while simulator.time_ms < 601_000:
-            simulator.step(policy.decide(simulator.observation()))
-        seen = simulator.observation()
+        seen = seen_at(601_000, simulator)
         assert seen.active.tolist() == [100, 101]
         assert WORLDS[surroundings(seen).world] == world
 
@@ -346,10 +351,7 @@ def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
     arrival_ms = [*[0.0] * 10, 60_000.0, 160_000.0]
     cluster = Cluster(num_executors=2, moving_delay_ms=10.0)
     simulator = build([*small, giant, last], cluster, arrival_ms=arrival_ms)
-    policy = rule(**OPEN)
-    while simulator.time_ms < 160_000:
-        simulator.step(policy.decide(simulator.observation()))
-    seen = simulator.observation()
+    seen = seen_at(160_000, simulator)
     assert seen.active.tolist() == [10, 11]
     assert WORLDS[surroundings(seen).world] == "stream_few"
 

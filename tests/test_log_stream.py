@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from decima.cluster import event_logs
 from decima.cluster.event_logs import as_uri
 from decima.cluster.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
 from traces.errors import TraceError
@@ -95,6 +96,35 @@ def test_logs_that_come_in_any_order_give_the_same_trace() -> None:
     )
     assert [job.name for job in forth.jobs] == [job.name for job in back.jobs]
     assert forth.metadata == back.metadata
+
+
+@pytest.mark.parametrize(
+    ("reason", "ends"), [("AccessControlException: no", False), ("ConnectException: no", True)]
+)
+def test_a_folder_that_is_closed_to_us_is_no_fault_of_its_neighbours(
+    reason: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that cannot be reached is one of all."""
+    protocol = pytest.importorskip("py4j.protocol", reason="pyspark is not installed")
+    monkeypatch.setattr(protocol.Py4JJavaError, "__init__", lambda *_: None)
+
+    class Refusing:
+        def list(self, _uri: str) -> str:
+            raise protocol.Py4JJavaError
+
+    monkeypatch.setattr(event_logs, "first_line", lambda _error: reason)
+    inside = [
+        event_logs._Entry(True, 0, RemotePath("hdfs://a/closed")),
+        event_logs._Entry(False, 7, RemotePath("hdfs://a/log")),
+    ]
+    if ends:
+        with pytest.raises(TraceError, match="ConnectException"):
+            list(event_logs._logs_in(Refusing(), inside))
+        return
+    closed, log = event_logs._logs_in(Refusing(), inside)
+    assert (log.fault, log.num_bytes) == (None, 7)
+    (found,) = logs_in_order([closed], [], HOW)
+    assert "hdfs://a/closed: Spark cannot read it: AccessControl" in found.summary.faults[0]
 
 
 def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:

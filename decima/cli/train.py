@@ -97,13 +97,15 @@ def train(
         refuse_beside_resume("out", "workers", "cluster", "cluster_archive", "page", "minutes")
     said = {key: value for key, value in workload.items() if value not in (None, ())}
     config = None if resume else _config(config_path, changes, said, tuned)
+    notes = [] if config is None else _notes(config)
     with ExitStack() as stack:
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
         crews = stack.enter_context(_open_crews(where, out.name))
         if config is not None:  # last: no mistake, here or on the cluster, leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
-            _tell_notes(config)
+        for note in notes:
+            stdout().print(note, soft_wrap=True, markup=False)
         result = run_training(
             folder,
             crews=crews,
@@ -130,7 +132,7 @@ def train(
 def _config(
     path: Path | None, changes: tuple[str, ...], workload: dict[str, Any], tuned: Path | None
 ) -> TrainConfig:
-    """What a new run is to do; its traces and its first model are there."""
+    """What a new run is to do; its first model is there."""
     from decima.training.config import read_config, with_rule
     from decima.training.learner import first_network
 
@@ -138,17 +140,15 @@ def _config(
     if tuned is not None:
         config = with_rule(config, *read_tuned(tuned))
     first_network(config, is_resumed=False)
-    for trace in {one.trace for one in config.workload.evaluations()}:
-        load_trace(trace)
     return config
 
 
-def _tell_notes(config: TrainConfig) -> None:
-    """Where settings hardly fit their trace."""
+def _notes(config: TrainConfig) -> list[str]:
+    """Where settings hardly fit their traces, which are there."""
     settings = config.workload.evaluations()
-    notes = [note for one in settings for note in notes_of(one, load_trace(one.trace))]
-    for note in dict.fromkeys(notes):
-        stdout().print(note, soft_wrap=True, markup=False)
+    traces = {name: load_trace(name) for name in {one.trace for one in settings}}
+    notes = [note for one in settings for note in notes_of(one, traces[one.trace])]
+    return list(dict.fromkeys(notes))
 
 
 @contextmanager

@@ -29,10 +29,13 @@ from traces.spark_log.reader import HowToRead, trace_of_logs
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _POLL_S = 0.5
-_CANNOT = "Spark cannot read it"
 
 LogProgress = Callable[[int, int], None]
 """called with (logs read, logs in all)"""
+
+
+class _FileSystemError(TraceError):
+    """Of a file system as a whole, such as one that cannot be reached."""
 
 
 class _Entry(NamedTuple):
@@ -116,11 +119,9 @@ def _logs_in(java: Any, entries: Sequence[_Entry]) -> Iterator[RemoteLog]:
             _, inside = _list(java, entry.path.text, entry.path.text)
             if is_rolled_folder(entry.path.name, _names(inside)):
                 yield _rolled(entry, inside, is_named=False)
-        except TraceError as error:
-            # A folder that we may not read is no fault of the logs beside it; a file system that
-            # cannot be reached is one of all.
-            if _CANNOT in str(error) and "AccessControlException" not in str(error):
-                raise
+        except _FileSystemError:
+            raise
+        except TraceError as error:  # no fault of the logs beside it
             yield RemoteLog(entry.path, (), False, 0, str(error))
 
 
@@ -147,7 +148,8 @@ def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
         reason = first_line(error)
         if "FileNotFoundException" in reason:
             raise TraceError(f"{shown}: no such file or folder") from error
-        raise TraceError(f"{shown}: {_CANNOT}: {reason}") from error
+        kind = TraceError if "AccessControlException" in reason else _FileSystemError
+        raise kind(f"{shown}: Spark cannot read it: {reason}") from error
     rows = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     itself, *inside = (_Entry(kind == "d", int(size), RemotePath(at)) for kind, size, at in rows)
     return itself, inside
