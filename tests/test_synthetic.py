@@ -212,3 +212,20 @@ def test_a_query_is_the_same_graph_at_every_size(workload: Trace) -> None:
     assert [s.parents for s in small.stages] == [s.parents for s in large.stages]
     assert small.work_ms < large.work_ms
     assert all(a.num_tasks <= b.num_tasks for a, b in zip(small.stages, large.stages, strict=True))
+
+
+def test_any_shape_can_be_had_by_its_number() -> None:
+    """The same number is the same trace everywhere; others differ in shape and size."""
+    work_ms = [
+        [job.work_ms for job in load_trace(f"any-dag-{number}").jobs] for number in (17, 17, 18)
+    ]
+    assert load_trace("any-dag-17").name == "any-dag-17"
+    assert work_ms[0] == work_ms[1] != work_ms[2]
+    first_ms = [load_trace(f"any-dag-{number}").jobs[0].work_ms for number in range(40)]
+    assert max(first_ms) > 1_000 * min(first_ms)
+
+
+@pytest.mark.parametrize("name", ["any-dag-", "any-dag--1", "any-dag-1.5", "any-dag-x"])
+def test_a_shape_has_a_plain_number(name: str) -> None:
+    with pytest.raises(TraceError, match="no such file"):
+        load_trace(name)

@@ -5,6 +5,7 @@ Built-in are the generated ones in `_GENERATED` and every ``traces/data/NAME.par
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from traces.inflation import with_model
 from traces.model import Trace
 from traces.parquet import read_trace
 from traces.plain import read_csv, read_json
-from traces.synthetic import chain_trace, heavy_trace, layered_trace, short_trace
+from traces.synthetic import any_trace, chain_trace, heavy_trace, layered_trace, short_trace
 from traces.tpch_model import tpch_like
 
 DATA_FOLDER = Path(__file__).parent / "data"
@@ -35,7 +36,10 @@ _GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
     "heavy-dag": (heavy_trace, "300 random layered DAGs, a few of which hold most of the work"),
     "short-dag": (short_trace, "200 random layered DAGs of few and short tasks"),
     "chain-dag": (chain_trace, "100 random chains of stages of few tasks"),
+    "any-dag-0": (any_trace, "60 random layered DAGs of a random shape; any-dag-1, ... are others"),
 }
+_ANY = re.compile(r"any-dag-(\d{1,6})")
+"""a shape for each number"""
 _READERS: dict[str, Callable[[Path], Trace]] = {
     ".parquet": read_trace,
     ".csv": read_csv,
@@ -52,6 +56,11 @@ def list_builtin() -> dict[str, str]:
     return recorded | {name: words for name, (_, words) in _GENERATED.items()}
 
 
+def is_builtin(name: str) -> bool:
+    """Whether a trace of this name comes with the project."""
+    return name in list_builtin() or _ANY.fullmatch(name) is not None
+
+
 def load_trace(name_or_path: str | Path) -> Trace:
     """Load a built-in trace by name, else a file by its suffix, else a folder.
 
@@ -63,7 +72,7 @@ def load_trace(name_or_path: str | Path) -> Trace:
     Raises:
         TraceError: it is neither of these, or the file breaks a rule of its format.
     """
-    if isinstance(name_or_path, str) and name_or_path in list_builtin():
+    if isinstance(name_or_path, str) and is_builtin(name_or_path):
         return _builtin(name_or_path)
     path = Path(name_or_path)
     if path.is_dir():
@@ -81,6 +90,9 @@ def load_trace(name_or_path: str | Path) -> Trace:
 
 
 def _builtin(name: str) -> Trace:
+    if number := _ANY.fullmatch(name):
+        drawn = any_trace(np.random.default_rng([_SEED, int(number[1])]))
+        return replace(drawn, name=name)
     if name in _GENERATED:
         generate, _ = _GENERATED[name]
         return generate(np.random.default_rng(_SEED))

@@ -103,6 +103,29 @@ def chain_trace(rng: np.random.Generator, num_jobs: int = 100) -> Trace:
     return Trace("chain-dag", jobs, {"format": "synthetic", "generator": "chain_trace"})
 
 
+def any_shape(rng: np.random.Generator) -> LayeredShape:
+    """Ranges drawn at random: few stages or many, chains or wide, tasks few or many, of
+    milliseconds or of minutes, alike or not.
+    """
+    stages = int(rng.integers(1, 6))
+    tasks = round(_log_uniform(rng, 3.0, 300.0))
+    task_ms = _log_uniform(rng, 20.0, 10_000.0)
+    return LayeredShape(
+        stages=(stages, stages + int(rng.integers(0, 20))),
+        width=(1, int(rng.choice([1, 2, 3, 5]))),
+        parents=(1, int(rng.integers(1, 4))),
+        tasks=(max(1, round(tasks * float(rng.choice([0.02, 0.1, 0.5])))), tasks),
+        task_ms=(task_ms, task_ms * _log_uniform(rng, 1.5, 30.0)),
+    )
+
+
+def any_trace(rng: np.random.Generator, num_jobs: int = 60) -> Trace:
+    """Layered jobs of one shape, which `any_shape` draws: for what should hold in any world."""
+    shape = any_shape(rng)
+    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
+    return Trace("any-dag", jobs, {"format": "synthetic", "generator": "any_trace"})
+
+
 def chain(name: str, tasks: Sequence[int], task_ms: float = 1_000.0) -> Job:
     """Stages one after the other, with `tasks[i]` tasks in stage i."""
     stages = (
