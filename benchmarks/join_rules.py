@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
-from decima.heuristics.es_rule import DEAR, PARAMETERS, WORLDS
+from decima.heuristics.es_rule import ANY_SIZE, PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from decima.tuning import parameters_json, read_tuned
 from files.reading import read_json
@@ -69,7 +69,7 @@ _GIVE_ALL = {
 }
 """the same for slots, which do not move"""
 
-BY_HAND = "units 12 and 13 of all worlds but dear, and what they add to gate_bias (docs/es-rule.md)"
+BY_HAND = "units 12 and 13 of worlds with a size, and what they add to gate_bias (docs/es-rule.md)"
 """what no fit has found"""
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -77,9 +77,9 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "batch": {**_SHORTEST_FIRST, **_GIVE_ALL_TO_LONG_TASKS},
     "session_stream": _GIVE_ALL,
     "session_batch": _GIVE_ALL,
-    "dear": {},
 }
-"""by kind of world: weights that are set, and what is added to the bias of the gate"""
+"""by kind of world: weights that are set, and what is added to the bias of the gate; the worlds of
+any number of executors were fitted with what these do elsewhere"""
 
 
 def with_units(kind: str, weights: Mapping[str, float]) -> dict[str, float]:
@@ -87,7 +87,7 @@ def with_units(kind: str, weights: Mapping[str, float]) -> dict[str, float]:
     own = [name for name in PARAMETERS if name.endswith(("_12", "_13"))]
     if any(weights[name] != 0.0 for name in own):
         return dict(weights)
-    changes = dict(_UNITS[kind])
+    changes = dict(_UNITS.get(kind, {}))
     gate_bias = weights["gate_bias"] + changes.pop("gate_bias", 0.0)
     return {**weights, **changes, "gate_bias": gate_bias}
 
@@ -111,7 +111,7 @@ def rules(folder: Path) -> Joined:
     """Of `es_rules`."""
     joined = Joined({}, {}, {"by_hand": BY_HAND})
     for world in WORLDS:
-        kind = world if world == DEAR else world.rpartition("_")[0]
+        kind = world if world in ANY_SIZE else world.rpartition("_")[0]
         path = folder / f"{world}.json"
         if not path.exists():
             path = folder / f"{kind}.json"

@@ -128,7 +128,7 @@ def _trace() -> Trace:
         stage("a", 5, 310.7),
         stage("b", 3, 120.3, (0,)),
         stage("c", 7, 95.1, (0,)),
-        stage("d", 1, 401.9, (1, 2)),
+        stage("d", 1, 402.7, (1, 2)),
     )
     chain = (stage("a", 9, 77.7), stage("b", 2, 530.1, (0,)))
     jobs = (Job("diamond", diamond), Job("chain", chain), Job("one", (stage("a", 4, 222.2),)))

@@ -166,11 +166,26 @@ class Oracle:
             0.25 * log_ratio(quiet_ms, mean_ms),
             0.25 * log_ratio(stage.duration_ms * self.size, self.seen.typical_ms),
             2 * self.seen.inflation,
+            0.5 * math.log(1 + self.wait(job, stage)),
         ]
         units = self.weights[:-1].reshape(-1, len(inputs) + 3)
         sums = np.clip(units[:, :-3] @ inputs + units[:, -3], -3.0, 3.0)
         active = sums * (27 + sums**2) / (27 + 9 * sums**2)
         return float(self.weights[-1] + units[:, -2] @ active), float(units[:, -1] @ active)
+
+    def wait(self, job: JobNow, stage: StageNow) -> float:
+        """Of the tasks under way before a stage the longest, in moving delays; up to 100."""
+        every = self.seen.stages[self.seen.stages["job"] == job.row]
+        before = every[
+            (every["runnable"] == 1)
+            & (every["finished"] < every["num_tasks"])
+            & (every["critical_path_ms"] > stage.path_ms)
+        ]
+        if stage.runnable or len(before) == 0 or self.seen.protocol == 1:
+            return 0.0
+        delay_ms = self.seen.moving_delay_ms
+        longest_ms = float(before["mean_ms"].max())
+        return min(100.0, longest_ms / delay_ms) if delay_ms > 0 else 100.0
 
     def scarce(self, fits: list[int]) -> float:
         """The part of the executors that cannot hold a task of a stage."""
@@ -218,7 +233,9 @@ class Oracle:
                 if stage is None or kind is None:
                     continue
                 gate, score = self.judged(job, stage, left)
-                if job.held == 0 or gate > 0:
+                # decima-sim counts executors on offer as held.
+                own = self.seen.jobs[job.row]["local"] if self.seen.protocol == 2 else 0
+                if gate > 0 or (found.given[job.row] == 0 and job.held <= own):
                     more = self.bonus(stage, kind) if self.is_classed else 0.0
                     scored.append((score + more, job, stage, kind, more))
             if not scored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic, PolicyError
 from decima.heuristics.es_rule import (
-    DEAR,
+    ANY_SIZE,
     HIDDEN,
     INPUTS,
     PARAMETERS,
@@ -193,9 +194,43 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
             quiet=0.25 * np.log(0.01),  # both have arrived just now: the least that counts
             blocking=0.25 * np.log(500 * 8 / 8_000),  # the geometric mean of 16 s and 4 s
             inflation=0.0,
+            wait=0.0,  # it can start
         )
     )
     assert describe(seen, 0, around, 0).rank == pytest.approx(2 * 1 / 2 - 1)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "ratio"), [(2_000.0, 3_000 / 2_000), (10.0, 100.0), (0.0, 100.0)]
+)
+def test_a_stage_waits_for_those_before_it(delay_ms: float, ratio: float) -> None:
+    """c waits for a (1 s a task) and b (3 s), both under way; d, of 9 s, is not before it."""
+    jobs = [
+        job(
+            "one",
+            stage("a", 1, 1000),
+            stage("b", 2, 3000),
+            stage("c", 3, 8000, [0, 1]),
+            stage("d", 1, 7000),
+        ),
+        job("two", stage("x", 1, 1000)),
+    ]
+    simulator = build(jobs, Cluster(num_executors=8, moving_delay_ms=delay_ms))
+    policy = rule(**OPEN, runnable_0=1.0, score_0=1.0)
+    seen = simulator.observation()
+    while not seen.stages[2]["open"]:
+        simulator.step(policy.decide(seen))
+        seen = simulator.observation()
+    assert not seen.stages[2]["runnable"]
+
+    found = describe(seen, 2, surroundings(seen), 0)
+
+    assert found.wait == pytest.approx(0.5 * np.log(1 + ratio))
+    assert describe(seen, 4, surroundings(seen), 0).wait == 0.0
+    assert (
+        describe(seen._replace(protocol=1), 2, surroundings(seen._replace(protocol=1)), 0).wait
+        == 0.0
+    )
 
 
 def test_features_know_where_the_executors_come_from() -> None:
@@ -292,7 +327,12 @@ def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str)
     simulator = build(jobs, cluster, arrival_ms=arrival_ms)
     while len(simulator.observation().active) < 2:
         simulator.step(PASS)
-    assert WORLDS[surroundings(simulator.observation()).world] == world
+    assert world_where_work_inflates(simulator.observation()) == world
+
+
+def world_where_work_inflates(seen: Observation) -> str:
+    """As if tasks took 1.6 times as long in a job that holds all executors."""
+    return WORLDS[surroundings(seen._replace(inflation=math.log(1.6))).world]
 
 
 def seen_at(time_ms: float, simulator: Simulator) -> Observation:
@@ -313,7 +353,7 @@ def test_moves_are_not_dear_beside_a_giant() -> None:
         simulator = build([*small, before, large], cluster, arrival_ms=arrival_ms)
         seen = seen_at(601_000, simulator)
         assert seen.active.tolist() == [100, 101]
-        assert WORLDS[surroundings(seen).world] == world
+        assert world_where_work_inflates(seen) == world
 
 
 @pytest.mark.parametrize(
@@ -329,7 +369,29 @@ def test_moves_are_dear_by_hand(moving_ms: float, protocol: Protocol, world: str
     """Jobs of 8 and 4 s are typically of 5.66 s, of which 2 % are 113.1 ms."""
     jobs = [job("a", stage("x", 4, 2000)), job("b", stage("y", 4, 1000))]
     cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=moving_ms)
-    assert WORLDS[surroundings(build(jobs, cluster).observation()).world] == world
+    assert world_where_work_inflates(build(jobs, cluster).observation()) == world
+
+
+@pytest.mark.parametrize(
+    ("longer", "gap_ms", "protocol", "world"),
+    [
+        (1.0, 0.0, Protocol.EXECUTORS, "flat_batch"),
+        (1.0, 60_000.0, Protocol.EXECUTORS, "flat_stream"),
+        (1.099, 0.0, Protocol.DECIMA_SIM, "flat_batch"),
+        (1.101, 0.0, Protocol.EXECUTORS, "batch_few"),
+        (1.101, 60_000.0, Protocol.EXECUTORS, "stream_few"),
+        (1.0, 0.0, Protocol.SESSION, "session_batch_few"),
+    ],
+)
+def test_work_is_flat_by_hand(longer: float, gap_ms: float, protocol: Protocol, world: str) -> None:
+    """Where tasks take up to a tenth longer in a job that holds all executors."""
+    jobs = [job("a", stage("x", 400, 2000)), job("b", stage("y", 400, 1000))]
+    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=100.0)
+    simulator = build(jobs, cluster, arrival_ms=[0.0, gap_ms])
+    while len(simulator.observation().active) < 2:
+        simulator.step(PASS)
+    seen = simulator.observation()._replace(inflation=math.log(longer))
+    assert WORLDS[surroundings(seen).world] == world
 
 
 def test_a_single_job_is_a_stream() -> None:
@@ -338,7 +400,7 @@ def test_a_single_job_is_a_stream() -> None:
         for executors, size in ((1, "few"), (32, "few"), (33, "some"), (80, "some"), (81, "many")):
             cluster = Cluster(num_executors=executors, protocol=protocol)
             seen = build([job("a", stage("x", 100, 2000))], cluster).observation()
-            assert WORLDS[surroundings(seen).world] == f"{kind}_{size}"
+            assert world_where_work_inflates(seen) == f"{kind}_{size}"
 
 
 def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
@@ -353,7 +415,7 @@ def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
     simulator = build([*small, giant, last], cluster, arrival_ms=arrival_ms)
     seen = seen_at(160_000, simulator)
     assert seen.active.tolist() == [10, 11]
-    assert WORLDS[surroundings(seen).world] == "stream_few"
+    assert world_where_work_inflates(seen) == "stream_few"
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -364,7 +426,7 @@ def test_each_world_has_its_own_weights(world: str) -> None:
     opened = {f"{one}_{name}": value for one in WORLDS for name, value in closed.items()}
     opened |= {f"{world}_gate_bias": 1.0}
     for one in WORLDS:
-        kind, _, size = ("stream", "", "few") if one == DEAR else one.rpartition("_")
+        kind, _, size = (one, "", "few") if one in ANY_SIZE else one.rpartition("_")
         protocol = Protocol.SESSION if kind.startswith("session") else Protocol.EXECUTORS
         executors = {"few": 4, "some": 50, "many": 100}[size]
         gap_ms = 0.0 if kind.endswith("batch") else 100_000.0
@@ -372,12 +434,14 @@ def test_each_world_has_its_own_weights(world: str) -> None:
         cluster = Cluster(
             num_executors=executors,
             protocol=protocol,
-            moving_delay_ms=100_000.0 if one == DEAR else 2_000.0,
+            moving_delay_ms=100_000.0 if one == "dear" else 2_000.0,
         )
         simulator = build(jobs, cluster, arrival_ms=[0, gap_ms])
         while len(simulator.observation().active) < 2:
             simulator.step(PASS)
-        action = Heuristic("es_rules", opened).decide(simulator.observation())
+        inflation = 0.0 if one.startswith("flat") else 1.0
+        seen = simulator.observation()._replace(inflation=inflation)
+        action = Heuristic("es_rules", opened).decide(seen)
         assert (action.limit > 1) == (one == world), one
 
 
@@ -411,8 +475,8 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
 
 
 def test_parameters_are_named_unit_by_unit() -> None:
-    """267 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 267
+    """281 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 281
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"
@@ -496,10 +560,10 @@ def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> No
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
-    """A missing weight is refused; so is one that the rule does not have, without a list of 267."""
-    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 267 parameters"):
+    """A missing weight is refused; so is one that the rule does not have, without a list of 281."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 281 parameters"):
         Heuristic("es_rule", {"work_0": 1.0})
-    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 267, from 'work_0' to "):
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 281, from 'work_0' to "):
         Heuristic("es_rule", {"x": 1.0})
 
 

@@ -21,7 +21,9 @@ from decima.heuristics.es_rule import (
     Features,
     Surroundings,
     features_of,
+    is_served,
     judge,
+    wait_ms,
 )
 from decima.heuristics.stages import is_more_critical
 from decima.kernels import kernel
@@ -149,7 +151,8 @@ def _judge_next(
     if left <= 0 or round_.candidate[job] == NONE:
         return 0.0, 0.0
     gate, score = _judge_again(round_, weights, around, job, left)
-    if gate <= 0.0 and _held(round_, job) > 0:
+    is_new = round_.taken[job] == 0 and not is_served(round_.jobs[round_.job_row[job]], around)
+    if gate <= 0.0 and not is_new:
         round_.now[job] = -math.inf
     return gate, score
 
@@ -252,7 +255,8 @@ def _features(round_: Choosing, around: Surroundings, job: int, given: int, left
     """Of one more executor for the candidate, when it has been `given` some of those `left`."""
     number = round_.job_row[job]
     row = round_.jobs[number]
-    stage = round_.stages[round_.open_stage[round_.candidate[job]]]
+    number_of_stage = round_.open_stage[round_.candidate[job]]
+    stage = round_.stages[number_of_stage]
     taken = round_.taken[job] + given
     return features_of(
         Candidate(
@@ -266,6 +270,7 @@ def _features(round_: Choosing, around: Surroundings, job: int, given: int, left
             stage["critical_path_ms"],
             stage["mean_ms"],
             stage["runnable"] == 1,
+            wait_ms(round_.jobs, round_.stages, number_of_stage),
         ),
         around,
     )

@@ -1,6 +1,6 @@
 r"""A small scoring rule whose weights `decima fit-rule` fits: the learned baseline.
 
-Sixteen numbers describe what giving one more executor to a job would mean, and in what kind of
+Seventeen numbers describe what giving one more executor to a job would mean, and in what kind of
 cluster. One hidden layer turns them into a *gate* (may the job take it?) and a *score* (which job
 first?):
 
@@ -12,15 +12,16 @@ A job that holds no executor may always take one, so no job starves. The best sc
 inside the job is the one on the critical path. The winner takes executors one by one while its gate
 stays open and its score above that of the second: one decision, not one for each executor.
 
-All numbers are ratios, so a rule does not depend on the unit of time. The last six tell clusters
-and workloads apart, so that one rule can serve many: a session from executors that move, dear moves
-from cheap ones, few executors from many, a batch from jobs that keep arriving, tasks for whose end
-a typical job would wait long from others, and work that inflates with the executors from work that
-does not.
+All numbers are ratios, so a rule does not depend on the unit of time. Six of the last seven tell
+clusters and workloads apart, so that one rule can serve many: a session from executors that move,
+dear moves from cheap ones, few executors from many, a batch from jobs that keep arriving, tasks for
+whose end a typical job would wait long from others, and work that inflates with the executors from
+work that does not.
 
-The policy `es_rules` is the same with weights of its own for each of thirteen *worlds*: executors
+The policy `es_rules` is the same with weights of its own for each of fifteen *worlds*: executors
 that move or slots of a session, jobs that keep coming or that came together, and few, some or many
-executors; and whatever these are, executors whose moves are dear beside a typical job.
+executors; and on executors that move, however many, work that is flat, which does not inflate, and
+moves that are dear beside a typical job.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ import math
 from typing import NamedTuple
 
 from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.stages import on_critical_path
+from decima.heuristics.stages import Row, on_critical_path
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import LEAST_WORK_MS, NONE
+from spark_sim.tables import LEAST_WORK_MS, NONE, Table
 
 HIDDEN = 14
 """units of the hidden layer"""
@@ -61,6 +62,7 @@ class Features(NamedTuple):
     quiet: float  # 0.25 log of the time since a job last arrived x N / mean remaining work
     blocking: float  # 0.25 log of the stage's mean task duration x N / typical work of a job so far
     inflation: float  # 2 log of how much longer tasks take in a job that holds all executors
+    wait: float  # 0.5 log of 1 + how long until the stage can start / the moving delay
 
 
 class Surroundings(NamedTuple):
@@ -78,6 +80,7 @@ class Surroundings(NamedTuple):
     inflation: float  # the feature of this name
     came_together: bool  # the jobs in the system, as a batch does
     world: int  # index in `WORLDS`
+    holds_offered: bool  # a job holds those on offer that are in it, as in decima-sim
 
 
 class Candidate(NamedTuple):
@@ -93,6 +96,7 @@ class Candidate(NamedTuple):
     critical_path_ms: float
     mean_ms: float
     runnable: bool
+    wait_ms: float  # until it can start, at most
 
 
 INPUTS = len(Features._fields)
@@ -116,16 +120,17 @@ KINDS = ("stream", "batch", "session_stream", "session_batch")
 SIZES = ("few", "some", "many")
 FEW, SOME = 32, 80
 """up to so many executors are few, up to so many are some"""
-DEAR = "dear"
-WORLDS = (*(f"{kind}_{size}" for kind in KINDS for size in SIZES), DEAR)
+ANY_SIZE = ("dear", "flat_stream", "flat_batch")
+"""worlds of any number of executors"""
+WORLDS = (*(f"{kind}_{size}" for kind in KINDS for size in SIZES), *ANY_SIZE)
 WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAMETERS)
 """names of the parameters of `es_rules`: a rule for each world, one after the other"""
 SIZE = len(PARAMETERS)
 """of one rule"""
 
-_DEAR_WORLD = WORLDS.index(DEAR)
-_SESSION = 1
-"""`Protocol.SESSION`, as a plain number for the compiler"""
+_DEAR, _FLAT, _FLAT_BATCH = (WORLDS.index(world) for world in ANY_SIZE)
+_SESSION, _DECIMA_SIM = 1, 2
+"""of `Protocol`, as plain numbers for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
 _TOGETHER = 0.1
 # Jobs came together if ten times as much work arrived from the first to the last of them as the
@@ -135,12 +140,16 @@ _DEAR_FROM = 0.02
 _GIANTS = 10.0
 # Where the mean job in the system has so many times the typical work, moves matter less than
 # whom the giants among them keep waiting.
+_FLAT_UP_TO = 0.1
+# Tasks take so much longer at most where all executors are in one job; those of `tpch` 0.6.
 _USUAL = 4.0
 # A job's work, over the typical one, that counts for this: the mean of `tpch` is three times it.
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
 _MOST = 8.0
 # Tasks that block for longer are limited no further, or a giant job would be starved.
+_LONGEST_WAIT = 100.0
+# In moving delays; of more it is enough to know that the executor is needed elsewhere meanwhile.
 
 
 @kernel
@@ -160,7 +169,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         if stage == NONE:
             continue
         gate, score = judge(parameters, describe(seen, stage, around, 0))
-        if held > 0 and gate <= 0.0:
+        if gate <= 0.0 and is_served(seen.jobs[job], around):
             continue
         if best == NONE or score > best_score:
             second = best_score
@@ -171,6 +180,12 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
     if best == NONE:
         return NONE, 0
     return best, extended(seen, parameters, best, around, second)
+
+
+@kernel
+def is_served(job: Row, around: Surroundings) -> bool:
+    """Whether the job holds executors besides those on offer: if not, it may always take one."""
+    return bool(job["held"] > (job["local"] if around.holds_offered else 0))
 
 
 @kernel
@@ -240,9 +255,30 @@ def describe(seen: Observation, stage: int, around: Surroundings, given: int) ->
             row["critical_path_ms"],
             row["mean_ms"],
             row["runnable"] == 1,
+            wait_ms(seen.jobs, seen.stages, stage),
         ),
         around,
     )
+
+
+@kernel
+def wait_ms(jobs: Table, stages: Table, stage: int) -> float:
+    """How long a stage waits for what runs before it in its job: a mean task; 0 if it can start.
+
+    Tasks under way may be nearly over, and of a chain of stages only the first has begun: an order
+    of magnitude, which needs no look at the edges.
+    """
+    longest_ms = 0.0
+    if stages[stage]["runnable"] == 1:
+        return longest_ms
+    row = jobs[stages[stage]["job"]]
+    for other in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        before = stages[other]
+        if before["runnable"] == 0 or before["finished"] == before["num_tasks"]:
+            continue
+        if before["critical_path_ms"] > stages[stage]["critical_path_ms"]:
+            longest_ms = max(longest_ms, before["mean_ms"])
+    return longest_ms
 
 
 @kernel
@@ -268,7 +304,17 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
         0.25
         * math.log(max(_LEAST, min(_MOST, at.mean_ms * around.num_executors / around.typical_ms))),
         around.inflation,
+        _wait(at.wait_ms, around),
     )
+
+
+@kernel
+def _wait(wait_ms: float, around: Surroundings) -> float:
+    """What executors lose that are promised to a stage, beside what moving them in time saves."""
+    if wait_ms <= 0.0 or around.session == 1.0:
+        return 0.0
+    delay_ms = max(around.moving_delay_ms, wait_ms / _LONGEST_WAIT)
+    return 0.5 * math.log(1.0 + wait_ms / delay_ms)
 
 
 @kernel
@@ -290,6 +336,7 @@ def surroundings(seen: Observation) -> Surroundings:
         2.0 * seen.inflation,
         came_together,
         _world(seen, mean_ms, came_together),
+        seen.protocol == _DECIMA_SIM,
     )
 
 
@@ -309,10 +356,13 @@ def _came_together(seen: Observation, mean_ms: float) -> bool:
 
 @kernel
 def _world(seen: Observation, mean_ms: float, came_together: bool) -> int:
-    """On what and how much the jobs run, as a batch or not; or that moves are dear."""
+    """On what and how much the jobs run, as a batch or not; or that moves are dear, work flat."""
     typical_ms = max(seen.typical_ms, LEAST_WORK_MS)
-    if seen.moving_delay_ms > _DEAR_FROM * typical_ms and mean_ms <= _GIANTS * typical_ms:
-        return _DEAR_WORLD
+    if mean_ms <= _GIANTS * typical_ms:
+        if seen.moving_delay_ms > _DEAR_FROM * typical_ms:
+            return _DEAR
+        if seen.protocol != _SESSION and math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO:
+            return _FLAT_BATCH if came_together else _FLAT
     kind = (2 if seen.protocol == _SESSION else 0) + (1 if came_together else 0)
     size = 0 if seen.num_executors <= FEW else 1 if seen.num_executors <= SOME else 2
     return 3 * kind + size

@@ -76,6 +76,7 @@ final class RuleView {
     features[13] = quiet;
     features[14] = 0.25 * Math.log(Math.max(LEAST, Math.min(MOST, blockingMs)));
     features[15] = 2.0 * tables.inflation;
+    features[16] = 0.0; // nobody is promised to a stage to come
   }
 
   private int jobsWithLess(double remainingMs) {

@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The scoring rule (docs/es-rule.md; decima/heuristics/es_rule.py): sixteen numbers describe what one
+ * The scoring rule (docs/es-rule.md; decima/heuristics/es_rule.py): seventeen numbers describe what one
  * more slot for a job would mean, and one hidden layer makes a gate (may the job take it?) and a score
  * (which job first?) of them. The best score takes slots while its gate stays open and its score above
  * the second; a job that holds none may always take one.
@@ -12,10 +12,12 @@ import java.util.List;
 final class ScoringRule implements Policy {
   private static final String[] FEATURES = {
     "work", "rank", "share", "cluster", "local", "source", "tasks", "jobs", "width", "runnable",
-    "session", "moving", "executors", "quiet", "blocking", "inflation"
+    "session", "moving", "executors", "quiet", "blocking", "inflation", "wait"
   };
   private static final String[] KINDS = {"stream", "batch", "session_stream", "session_batch"};
   private static final String[] SIZES = {"few", "some", "many"};
+  /** never met here: slots of a session do not move */
+  private static final String[] ANY_SIZE = {"dear", "flat_stream", "flat_batch"};
   private static final int HIDDEN = 14;
   private static final int INPUTS = FEATURES.length;
   /** numbers of a hidden unit: its weights, its bias, its part in the gate and in the score */
@@ -57,8 +59,10 @@ final class ScoringRule implements Policy {
         }
       }
     }
-    for (String parameter : parameters()) {
-      found.add("dear_" + parameter); // never met here: slots of a session do not move
+    for (String world : ANY_SIZE) {
+      for (String parameter : parameters()) {
+        found.add(world + "_" + parameter);
+      }
     }
     return found;
   }
