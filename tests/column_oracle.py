@@ -181,7 +181,7 @@ class Oracle:
             & (every["finished"] < every["num_tasks"])
             & (every["critical_path_ms"] > stage.path_ms)
         ]
-        if stage.runnable or len(before) == 0 or self.seen.protocol == 1:
+        if stage.runnable or len(before) == 0 or self.seen.protocol != 0:
             return 0.0
         delay_ms = self.seen.moving_delay_ms
         longest_ms = float(before["mean_ms"].max())

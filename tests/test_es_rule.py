@@ -227,6 +227,9 @@ def test_a_stage_waits_for_those_before_it(delay_ms: float, ratio: float) -> Non
 
     assert found.wait == pytest.approx(0.5 * np.log(1 + ratio))
     assert describe(seen, 4, surroundings(seen), 0).wait == 0.0
+    for other in (Protocol.SESSION, Protocol.DECIMA_SIM):
+        elsewhere = seen._replace(protocol=other)
+        assert describe(elsewhere, 2, surroundings(elsewhere), 0).wait == 0.0
     assert (
         describe(seen._replace(protocol=1), 2, surroundings(seen._replace(protocol=1)), 0).wait
         == 0.0
@@ -377,7 +380,8 @@ def test_moves_are_dear_by_hand(moving_ms: float, protocol: Protocol, world: str
     [
         (1.0, 0.0, Protocol.EXECUTORS, "flat_batch"),
         (1.0, 60_000.0, Protocol.EXECUTORS, "flat_stream"),
-        (1.099, 0.0, Protocol.DECIMA_SIM, "flat_batch"),
+        (1.099, 0.0, Protocol.EXECUTORS, "flat_batch"),
+        (1.0, 0.0, Protocol.DECIMA_SIM, "batch_few"),
         (1.101, 0.0, Protocol.EXECUTORS, "batch_few"),
         (1.101, 60_000.0, Protocol.EXECUTORS, "stream_few"),
         (1.0, 0.0, Protocol.SESSION, "session_batch_few"),

@@ -129,7 +129,7 @@ SIZE = len(PARAMETERS)
 """of one rule"""
 
 _DEAR, _FLAT, _FLAT_BATCH = (WORLDS.index(world) for world in ANY_SIZE)
-_SESSION, _DECIMA_SIM = 1, 2
+_EXECUTORS, _SESSION, _DECIMA_SIM = range(3)
 """of `Protocol`, as plain numbers for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
 _TOGETHER = 0.1
@@ -310,8 +310,11 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
 
 @kernel
 def _wait(wait_ms: float, around: Surroundings) -> float:
-    """What executors lose that are promised to a stage, beside what moving them in time saves."""
-    if wait_ms <= 0.0 or around.session == 1.0:
+    """What executors lose that are promised to a stage, beside what moving them in time saves.
+
+    0 where they could not be had later: decima-sim does not offer idle ones when a stage ends.
+    """
+    if wait_ms <= 0.0 or around.session == 1.0 or around.holds_offered:
         return 0.0
     delay_ms = max(around.moving_delay_ms, wait_ms / _LONGEST_WAIT)
     return 0.5 * math.log(1.0 + wait_ms / delay_ms)
@@ -361,7 +364,7 @@ def _world(seen: Observation, mean_ms: float, came_together: bool) -> int:
     if mean_ms <= _GIANTS * typical_ms:
         if seen.moving_delay_ms > _DEAR_FROM * typical_ms:
             return _DEAR
-        if seen.protocol != _SESSION and math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO:
+        if seen.protocol == _EXECUTORS and math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO:
             return _FLAT_BATCH if came_together else _FLAT
     kind = (2 if seen.protocol == _SESSION else 0) + (1 if came_together else 0)
     size = 0 if seen.num_executors <= FEW else 1 if seen.num_executors <= SOME else 2
