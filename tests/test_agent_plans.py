@@ -204,18 +204,26 @@ def keys_of(count: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.uin
     return np.random.default_rng(seed).integers(1, 2**64, count, np.uint64)
 
 
+def to_the_end(order: Sequence[int]) -> tuple[int, ...]:
+    """What of an order says something."""
+    return tuple(order[: list(order).index(3) + 1])
+
+
 def test_draws_follow_the_probabilities() -> None:
-    """Orders and limits, and both together: chi-square of 20,000 draws, far from refusal."""
+    """Orders up to the end and limits, and both together: chi-square of 20,000 draws, far from
+    refusal.
+    """
     drawn = plans.draw(SCORES, LEGAL, np.ones(DRAWS, np.int64), keys_of(DRAWS))
     orders = drawn.order.reshape(DRAWS, 4)
     limits = drawn.limit.reshape(DRAWS, 3)
     assert (limits[:, 1] == -1).all()
     found = Counter(
-        (tuple(order), int(first), int(third) - 3)
+        (to_the_end(order), int(first), int(third) - 3)
         for order, (first, _, third) in zip(orders.tolist(), limits.tolist(), strict=True)
     )
     square = 0.0
-    cells = list(itertools.product(every_order(), range(3), range(2)))
+    orders_to_the_end = sorted({to_the_end(order) for order in every_order()})
+    cells = list(itertools.product(orders_to_the_end, range(3), range(2)))
     for order, first, third in cells:
         expected = DRAWS * order_probability(order) * limit_probability({0: first, 2: third})
         square += (found[order, first, third] - expected) ** 2 / expected
@@ -227,12 +235,21 @@ def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
     """Each job with its largest limit's logit; no key draws."""
     found = plans.draw(SCORES, LEGAL, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
-    assert found.order.tolist() == sorted(range(4), key=lambda entry: -logits[entry])
-    expected = [int(LIMITS[0].argmax()), -1, 3 + int(LIMITS[2].argmax())]
-    assert found.limit.tolist() == expected
-    best = plans.taken(SCORES, GRAPH, found).log_prob
-    others = plans.draw(SCORES, LEGAL, np.ones(200, np.int64), keys_of(200))
-    assert (plans.taken(SCORES, GRAPH, others).log_prob <= best + 1e-6).all()
+    expected = sorted(range(4), key=lambda entry: -logits[entry])
+    assert to_the_end(found.order.tolist()) == to_the_end(expected)
+    assert sorted(found.order.tolist()) == [0, 1, 2, 3]
+    limits = [int(LIMITS[0].argmax()), -1, 3 + int(LIMITS[2].argmax())]
+    assert found.limit.tolist() == limits
+
+
+def test_no_whole_plan_is_likelier() -> None:
+    """Where the end comes last."""
+    scores = SCORES._replace(end=SCORES.end - 20.0)
+    found = plans.draw(scores, LEGAL, np.array([1]), None)
+    assert found.order[-1] == 3
+    best = plans.taken(scores, GRAPH, found).log_prob
+    others = plans.draw(scores, LEGAL, np.ones(200, np.int64), keys_of(200))
+    assert (plans.taken(scores, GRAPH, others).log_prob <= best + 1e-6).all()
 
 
 def test_what_a_lane_draws_depends_on_its_key_alone() -> None:

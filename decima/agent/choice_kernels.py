@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.agent.sort_kernels import sort_descending
+from decima.agent.sort_kernels import sort_entries
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.kernels.choices import Preferences
 from spark_sim.kernels.durations import task_hash
@@ -39,7 +39,7 @@ class Drawn(NamedTuple):
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
     kind: Int64  # (K,) of each entry before the end, among the decision's classes; -1: any
-    order: Int64  # (K,) the entries of each plan, highest first; of equal ones the first first
+    order: Int64  # (K,) the entries of each plan, highest first, and behind the end as they come
     scratch: Int64  # (K,)
 
 
@@ -69,7 +69,7 @@ def draw(logits: Logits, out: Drawn) -> None:
             logit = logits.end[decision] if entry == count else logits.stage[first + entry]
             out.height[base + entry] = logit + _gumbel(out.key[plan], entry)
         end = base + count + 1
-        sort_descending(out.height[base:end], out.order[base:end], out.scratch[base:end])
+        _order(out.height[base:end], out.order[base:end], out.scratch[base:end])
         first_job = logits.job_ptr[decision]
         first_limit = logits.limit_ptr[first_job]
         last_job = logits.job_ptr[decision + 1]
@@ -86,6 +86,26 @@ def draw(logits: Logits, out: Drawn) -> None:
             )
             out.kind[base + entry] = best - first_kind if best >= 0 else -1
         out.kind[base + count] = -1
+
+
+@inlined_kernel
+def _order(height: Float64, order: Int64, scratch: Int64) -> None:
+    """The entries of a plan, of equal ones the first first. The last of them is the end: nobody
+    looks at those behind it, which are most where many jobs wait.
+    """
+    end = len(order) - 1
+    ahead = 0
+    for entry in range(end):
+        if height[entry] >= height[end]:
+            order[ahead] = entry
+            ahead += 1
+    order[ahead] = end
+    place = ahead + 1
+    for entry in range(end):
+        if height[entry] < height[end]:
+            order[place] = entry
+            place += 1
+    sort_entries(height, order[:ahead], scratch[:ahead])
 
 
 @inlined_kernel

@@ -40,7 +40,8 @@ class Plans(NamedTuple):
 
     decision: Int64  # (Q,)
     ptr: Int64  # (Q + 1,)
-    order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end
+    order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end,
+    # behind which nobody looks and nothing is sorted
     used: Int64  # (Q,) entries that were looked at
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none

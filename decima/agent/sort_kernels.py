@@ -8,14 +8,20 @@ from traces.numbers import Float64, Int64
 
 @inlined_kernel
 def sort_descending(height: Float64, order: Int64, scratch: Int64) -> None:
-    """Fill `order` (n,) with 0 .. n - 1, the highest first; of equal ones the first first.
+    """Fill `order` (n,) with 0 .. n - 1, the highest first; of equal ones the first first."""
+    for place in range(len(order)):
+        order[place] = place
+    sort_entries(height, order, scratch)
+
+
+@inlined_kernel
+def sort_entries(height: Float64, order: Int64, scratch: Int64) -> None:
+    """Bring entries into order, the highest first; of equal ones the one that came first.
 
     A merge sort from below. It passes over what is in order: of entries that come nearly sorted
     little is left to do.
     """
     count = len(order)
-    for place in range(count):
-        order[place] = place
     width = 1
     while width < count:
         for first in range(0, count - width, 2 * width):

@@ -20,7 +20,7 @@ from decima.explain.moments import Moment
 from spark_sim import PASS, Observation
 from spark_sim.cluster import MB_PER_GB
 from spark_sim.tables import ANY
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def explain_decision(
     if chances and with_reasons:
         function = DecisionFunction(network, graph)
         attributed = attribute(function, moment.cluster_mean, choice)
-    place = np.argsort(moment.order) + 1
+    place = _places(moment.order, np.array(choices))
     stages = [
         _stage(workload, observation, int(row), chances[index], int(place[index]))
         for index, row in enumerate(legal.open_stage)
@@ -182,6 +182,17 @@ def explain_decision(
         baseline=attributed.baseline,
         attributions=attributed.parts,
     )
+
+
+def _places(order: Int64, chances: Float64) -> Int64:
+    """(O + 1,) where each entry of a plan comes, from 1; those behind the end, which nobody has
+    sorted, by their chances.
+    """
+    behind = int(np.flatnonzero(order == len(order) - 1)[0]) + 1
+    rest = np.sort(order[behind:])
+    rest = rest[np.argsort(-chances[rest], kind="stable")]
+    places: Int64 = np.argsort(np.concatenate([order[:behind], rest])) + 1
+    return places
 
 
 def _stage(

@@ -41,7 +41,9 @@ class Moment:
     given: int
     """executors that this gives away"""
     order: Int64
-    """(O + 1,) the plan: stages by their index among those that may be chosen, O: the end"""
+    """(O + 1,) the plan: stages by their index among those that may be chosen, O: the end; those
+    behind it in no order
+    """
     cluster_mean: Float64
     """(len(CLUSTER),) mean columns of the cluster over this plan and all before it"""
 
