@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, linear
+from torch.nn.functional import leaky_relu_, linear
 
 from gnn.encoder import NEGATIVE_SLOPE
 
@@ -51,9 +51,9 @@ class Head(nn.Module):
         # there are few rows.
         total, *others = itertools.starmap(_mapped, zip(_layers(self.parts), tables, strict=True))
         for other in others:
-            total = total + other
+            total += other
         for layer in (*_layers(self.body), self.last):
-            total = linear(leaky_relu(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
+            total = linear(leaky_relu_(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
         return total.squeeze(1)
 
 
