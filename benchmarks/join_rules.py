@@ -1,13 +1,15 @@
-"""Join files of `decima fit-rule`, one for a world each, to the weights that ship.
+"""Put files of `decima fit-rule`, one for a world each, into the weights that ship.
 
-    world=session_stream_few
-    decima fit-rule --settings docs/examples/worlds/$world.toml --start $world --sigma 0.1 \
-        --sequences 1 --validation 8 --minutes 20 -o fits/$world.json
-    python -m benchmarks.join_rules fits -o decima/data/es_rules.json
+    world=giants_stream
+    decima fit-rule --settings docs/examples/worlds/$world.toml --world $world --sigma 0.1 \
+        --sequences 1 --validation 8 --minutes 30 -o fits/$world.json
+    python -m benchmarks.join_rules fits -o decima/data/es_rules.json \
+        --model decima/data/decima.safetensors
 
 A world such as session_stream_few without a file of its own gets the weights in
-session_stream.json, for any number of slots, and if that is not there either, those of `es_rule`.
-The output says to which settings and for how long each was fitted.
+session_stream.json, for any number of slots, and if that is not there either, keeps those it has.
+The output says to which settings and for how long each was fitted. `--model` brings the copy of the
+rules in a model up to date; its heads stay those that were trained beside an earlier one.
 
     world=classes_batch  # or classes_stream
     decima fit-rule --settings docs/examples/worlds/$world.toml --start $world --sigma 0.06 \
@@ -29,12 +31,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
+import torch
+
+import decima
+from decima.agent.model import MAX_BYTES, save_model
+from decima.agent.network import NetworkConfig
+from decima.evaluation.config import ConfigError
+from decima.heuristics.es_classes import ALL_PARAMETERS, CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import ANY_SIZE, PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from decima.tuning import parameters_json, read_tuned
 from files.reading import read_json
+from files.settings import build
 from files.writing import write_json
+from rl.checkpoint import load_tensors
 
 _SHORTEST_FIRST = {"rank_13": -2.0, "inflation_13": -12.0, "score_13": 10.0}
 """where nothing inflates, jobs with less work left come first; else the unit is the same for all"""
@@ -69,6 +79,7 @@ _GIVE_ALL = {
 }
 """the same for slots, which do not move"""
 
+SHIPPED = Path(decima.__file__).parent / "data" / "es_rules.json"
 BY_HAND = "units 12 and 13 of worlds with a size, and what they add to gate_bias (docs/es-rule.md)"
 """what no fit has found"""
 
@@ -107,18 +118,29 @@ def training_of(path: Path) -> dict[str, object]:
     return {**content["training"], "settings": content["config"]["settings"]}
 
 
+def fitted_weights(path: Path, world: str) -> Mapping[str, float]:
+    """Of a world, from a file of `es_rule` or of `es_rules`."""
+    policy, found = read_tuned(path)
+    return found if policy == "es_rule" else of_world(found, world)
+
+
+def of_world(weights: Mapping[str, float], world: str) -> Mapping[str, float]:
+    """Those of a world among those of `es_rules`, by the names of `es_rule`."""
+    return {name: weights[f"{world}_{name}"] for name in PARAMETERS}
+
+
 def rules(folder: Path) -> Joined:
     """Of `es_rules`."""
-    joined = Joined({}, {}, {"by_hand": BY_HAND})
+    shipped = read_json(SHIPPED)
+    joined = Joined(dict(shipped["parameters"]), dict(shipped["training"]), {"by_hand": BY_HAND})
     for world in WORLDS:
         kind = world if world in ANY_SIZE else world.rpartition("_")[0]
         path = folder / f"{world}.json"
         if not path.exists():
             path = folder / f"{kind}.json"
-        fitted = read_tuned(path)[1] if path.exists() else HEURISTICS["es_rule"].defaults
-        weights = with_units(kind, fitted)
-        joined.parameters.update({f"{world}_{name}": value for name, value in weights.items()})
         if path.exists():
+            weights = with_units(kind, fitted_weights(path, world))
+            joined.parameters.update({f"{world}_{name}": value for name, value in weights.items()})
             joined.training[world] = training_of(path)
     return joined
 
@@ -146,6 +168,18 @@ def _class_numbers() -> dict[str, float]:
     return {name: HEURISTICS["es_classes"].defaults[name] for name in CLASS_PARAMETERS}
 
 
+def bring_up_to_date(path: Path, weights: Mapping[str, float]) -> None:
+    """Rewrite a model with these weights of `es_rules` as the rule that it begins at.
+
+    The one in the file may have other worlds, so it is no model that could be loaded.
+    """
+    tensors, header = load_tensors(path, MAX_BYTES)
+    every = {**HEURISTICS["es_classes"].defaults, **weights}
+    rule = [every[name] for name in ALL_PARAMETERS]
+    tensors["rule"] = torch.tensor(rule, dtype=torch.float64)
+    save_model(path, build(NetworkConfig, header["network"], ConfigError), tensors, header["card"])
+
+
 JOINED: Mapping[str, Callable[[Path], Joined]] = {
     "es_rules": rules,
     "es_classes": classes,
@@ -160,10 +194,15 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--policy", choices=JOINED, default="es_rules")
+    parser.add_argument("--model", type=Path, help="a model that begins at `es_rules`")
     arguments = parser.parse_args()
+    if arguments.model is not None and arguments.policy != "es_rules":
+        parser.error(f"--model takes the weights of es_rules, not those of {arguments.policy}")
     joined = JOINED[arguments.policy](arguments.folder)
     content = parameters_json(arguments.policy, joined.parameters)
     write_json(arguments.output, {**content, "training": joined.training, **joined.rest}, indent=1)
+    if arguments.model is not None:
+        bring_up_to_date(arguments.model, joined.parameters)
 
 
 if __name__ == "__main__":

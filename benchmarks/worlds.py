@@ -1,13 +1,14 @@
 """Random worlds: shapes, sizes, loads and moving delays drawn anew, to find where a policy fails.
 
     python -m benchmarks.worlds --count 200 --policies tuned_srw,es_rule,es_rules,decima
+    python -m benchmarks.worlds --count 100 --family any-heavy
     python -m benchmarks.worlds --count 100 --protocol session
 
-A world is a trace `any-dag-N`, with N from 1000 on, which no fit has seen; 8 to 300 executors, log-
-uniformly; a load of 0.4 to 1.1, or a batch of 8 to 40; and a moving delay of 0.1 to 5 s. Printed
-are the difference of a policy's average JCT to strict fair's, mean over worlds with twice its
-standard error, in how many it is over 1 % above strict fair and above the better of strict fair
-and `tuned_srw`, and the worlds where it is furthest above these.
+A world is a trace `any-dag-N`, or `any-heavy-N`, with N from 1000 on, which no fit has seen; 8 to
+300 executors, log-uniformly; a load of 0.4 to 1.1, or a batch of 8 to 40; and a moving delay of 0.1
+to 5 s. Printed are the difference of a policy's average JCT to strict fair's, mean over worlds with
+twice its standard error, in how many it is over 1 % above strict fair and above the better of
+strict fair and `tuned_srw`, and the worlds where it is furthest above these.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from rl.statistics import difference_percent
 
 FIRST_TRACE = 1000
 SEQUENCES = 6
-_BASELINES = ("strict_fair", "tuned_srw")
+FAIR = "strict_fair"
+_BASELINES = (FAIR, "tuned_srw")
 _MARGIN_PERCENT = 1.0
 _SHOWN = 5
 
@@ -40,10 +42,12 @@ class World(NamedTuple):
         return self.percent[policy] - min(0.0, self.percent["tuned_srw"])
 
 
-def settings_of(number: int, protocol: str, policies: tuple[str, ...]) -> EvaluationConfig:
-    """World `number`: a pure function of it."""
+def settings_of(
+    number: int, family: str, protocol: str, policies: tuple[str, ...]
+) -> EvaluationConfig:
+    """World `number`: a pure function of it and the family."""
     rng = np.random.default_rng([FIRST_TRACE, number])
-    trace = f"any-dag-{FIRST_TRACE + number}"
+    trace = f"{family}-{FIRST_TRACE + number}"
     executors = round(float(np.exp(rng.uniform(np.log(8), np.log(300)))))
     load = float(rng.choice([0.4, 0.6, 0.8, 0.95, 1.1, 0.0]))
     delay_s = float(rng.choice([0.1, 0.5, 1.0, 2.0, 2.0, 2.0, 5.0]))
@@ -62,12 +66,13 @@ def settings_of(number: int, protocol: str, policies: tuple[str, ...]) -> Evalua
     )
 
 
-def play(number: int, protocol: str, policies: tuple[str, ...]) -> World:
+def play(config: EvaluationConfig) -> World:
     """Every policy in one world."""
-    config = settings_of(number, protocol, policies)
     found = evaluate(config).policies
-    fair = found["strict_fair"].avg_jct_s
-    percent = {name: difference_percent(found[name].avg_jct_s, fair).mean for name in policies[1:]}
+    fair = found[FAIR].avg_jct_s
+    percent = {
+        name: difference_percent(found[name].avg_jct_s, fair).mean for name in found if name != FAIR
+    }
     arrivals = "batch" if config.arrivals == "batch" else f"gap {config.interarrival_s:.3g} s"
     name = f"{config.trace}, {config.executors} executors, {arrivals}, {config.moving_delay_s} s"
     return World(name, percent)
@@ -97,12 +102,16 @@ def summary(worlds: list[World], policy: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--policies", default="es_rule,es_rules")
+    parser.add_argument("--family", choices=("any-dag", "any-heavy"), default="any-dag")
     parser.add_argument("--protocol", default="executors")
     parser.add_argument("--count", type=int, default=100)
     arguments = parser.parse_args()
     asked = (name for name in arguments.policies.split(",") if name not in _BASELINES)
     policies = (*_BASELINES, *asked)
-    worlds = [play(number, arguments.protocol, policies) for number in range(arguments.count)]
+    worlds = [
+        play(settings_of(number, arguments.family, arguments.protocol, policies))
+        for number in range(arguments.count)
+    ]
     for policy in policies[1:]:
         print(summary(worlds, policy))
 

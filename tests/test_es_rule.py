@@ -398,6 +398,30 @@ def test_work_is_flat_by_hand(longer: float, gap_ms: float, protocol: Protocol, 
     assert WORLDS[surroundings(seen).world] == world
 
 
+@pytest.mark.parametrize(
+    ("typical_ms", "moving_ms", "protocol", "world"),
+    [
+        (60_001.0, 100.0, Protocol.EXECUTORS, "flat_{}"),
+        (59_999.0, 100.0, Protocol.EXECUTORS, "giants_{}"),
+        (59_999.0, 60_000.0, Protocol.EXECUTORS, "giants_{}"),  # whatever a move takes
+        (59_999.0, 100.0, Protocol.DECIMA_SIM, "{}_few"),
+        (59_999.0, 100.0, Protocol.SESSION, "session_{}_few"),
+    ],
+)
+def test_giants_by_hand(
+    typical_ms: float, moving_ms: float, protocol: Protocol, world: str
+) -> None:
+    """Two jobs of 800 and 400 s have ten times 60 s on average."""
+    jobs = [job("a", stage("x", 400, 2000)), job("b", stage("y", 400, 1000))]
+    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=moving_ms)
+    for kind, gap_ms in (("batch", 0.0), ("stream", 600_000.0)):
+        simulator = build(jobs, cluster, arrival_ms=[0.0, gap_ms])
+        while len(simulator.observation().active) < 2:
+            simulator.step(PASS)
+        seen = simulator.observation()._replace(typical_ms=typical_ms)
+        assert WORLDS[surroundings(seen).world] == world.format(kind)
+
+
 def test_a_single_job_is_a_stream() -> None:
     """Whoever is alone came together with nobody."""
     for protocol, kind in ((Protocol.EXECUTORS, "stream"), (Protocol.SESSION, "session_stream")):
@@ -443,8 +467,12 @@ def test_each_world_has_its_own_weights(world: str) -> None:
         simulator = build(jobs, cluster, arrival_ms=[0, gap_ms])
         while len(simulator.observation().active) < 2:
             simulator.step(PASS)
-        inflation = 0.0 if one.startswith("flat") else 1.0
-        seen = simulator.observation()._replace(inflation=inflation)
+        seen = simulator.observation()
+        is_flat = one.startswith(("flat", "giants"))
+        seen = seen._replace(
+            inflation=0.0 if is_flat else 1.0,
+            typical_ms=seen.typical_ms / 100 if one.startswith("giants") else seen.typical_ms,
+        )
         action = Heuristic("es_rules", opened).decide(seen)
         assert (action.limit > 1) == (one == world), one
 

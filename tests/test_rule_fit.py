@@ -16,6 +16,7 @@ import pytest
 
 from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload, prepare
+from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Heuristic
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
@@ -94,6 +95,30 @@ def test_with_classes_the_rule_of_their_worlds_is_fitted(config: RuleFitConfig) 
                 ends_s.append(measure(simulator.state).makespan_s)
             ratios.append(ends_s[0] / ends_s[1])
     assert fit.shipped_score == pytest.approx(float(np.exp(np.log(ratios).mean())))
+
+
+def test_one_world_is_fitted_among_the_others(config: RuleFitConfig) -> None:
+    """Candidates are played with the shipped weights wherever its own do not hold."""
+    shipped = HEURISTICS["es_rules"].defaults
+    logs = []
+    for world in ("dear", "session_batch_few"):
+        more = replace(config, world=world, start=world)
+        candidate = more.parameters(start(world) + 1.0)
+        changed = {name for name, value in candidate.items() if value != shipped[name]}
+        assert more.policy == "es_rules"
+        assert changed == {f"{world}_{name}" for name in PARAMETERS}
+        logs.append(CandidateScorer(more, HERE).logs([candidate, shipped], range(2), "once"))
+    assert (logs[0][0] != logs[0][1]).any()
+    assert (logs[1][0] == logs[1][1]).all()  # a world that is never met here
+    assert fitted(more, 1).to_json()["policy"] == "es_rules"
+
+
+def test_a_world_is_there_and_of_executors_that_are_alike(config: RuleFitConfig) -> None:
+    setting = replace(config.settings[0], classes="1x4,4x4", demands="drawn")
+    with pytest.raises(ConfigError, match="world flat_batch is one of executors that are all"):
+        replace(config, settings=(setting,), world="flat_batch")
+    with pytest.raises(ConfigError, match="world 'flat': there are stream_few, stream_some,"):
+        replace(config, world="flat")
 
 
 def test_settings_with_classes_and_without_are_refused(config: RuleFitConfig) -> None:
@@ -260,6 +285,7 @@ def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
         (("--sigma", 0), "sigma must lie in"),
         (("--sigma", "nan"), "sigma must lie in"),
         (("--start", "zero"), "is not one of 'tuned_srw', 'shipped', 'stream_few'"),
+        (("--world", "flat"), "is not one of 'stream_few'"),
         (("--validation", 0), "validation must lie in 1..100,000, got 0"),
         (("--generations", 0), "generations must be 1 or more, got 0"),
         (("--minutes", -1), "minutes must be positive"),
@@ -293,7 +319,12 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
     assert result.exit_code == 0, result.output
     content = json.loads(out.read_text())["config"]
     assert [one["protocol"] for one in content["settings"]] == ["executors", "session"]
-    assert content["start"] == "shipped"
+    assert (content["start"], content["world"]) == ("shipped", None)
+    world = ("--world", "flat_batch", "-o", tmp_path / "world.json")
+    result = run(*options, *world, command="fit-rule")
+    assert result.exit_code == 0, result.output
+    content = json.loads((tmp_path / "world.json").read_text())
+    assert (content["policy"], content["config"]["start"]) == ("es_rules", "flat_batch")
 
 
 @pytest.mark.parametrize(

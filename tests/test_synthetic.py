@@ -220,12 +220,30 @@ def test_any_shape_can_be_had_by_its_number() -> None:
         [job.work_ms for job in load_trace(f"any-dag-{number}").jobs] for number in (17, 17, 18)
     ]
     assert load_trace("any-dag-17").name == "any-dag-17"
+    assert load_trace("any-heavy-17").name == "any-heavy-17"
     assert work_ms[0] == work_ms[1] != work_ms[2]
     first_ms = [load_trace(f"any-dag-{number}").jobs[0].work_ms for number in range(40)]
     assert max(first_ms) > 1_000 * min(first_ms)
 
 
-@pytest.mark.parametrize("name", ["any-dag-", "any-dag--1", "any-dag-1.5", "any-dag-x"])
+def tenth(trace: str) -> float:
+    """Share of the work that is in the largest tenth of the jobs."""
+    work_ms = sorted((job.work_ms for job in load_trace(trace).jobs), reverse=True)
+    return sum(work_ms[: len(work_ms) // 10]) / sum(work_ms)
+
+
+def test_few_jobs_of_a_heavy_shape_hold_most_of_the_work() -> None:
+    """A tenth of the jobs holds over half of it, in most of twenty shapes; of plain ones never."""
+    heavy, plain = (
+        [tenth(f"{family}-{n}") for n in range(20)] for family in ("any-heavy", "any-dag")
+    )
+    assert sum(share > 0.5 for share in heavy) >= 15
+    assert max(plain) < 0.5
+
+
+@pytest.mark.parametrize(
+    "name", ["any-heavy-x", "any-heavy-", "any-dag-", "any-dag--1", "any-dag-1.5", "any-dag-x"]
+)
 def test_a_shape_has_a_plain_number(name: str) -> None:
     with pytest.raises(TraceError, match="no such file"):
         load_trace(name)

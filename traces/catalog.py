@@ -19,7 +19,14 @@ from traces.inflation import with_model
 from traces.model import Trace
 from traces.parquet import read_trace
 from traces.plain import read_csv, read_json
-from traces.synthetic import any_trace, chain_trace, heavy_trace, layered_trace, short_trace
+from traces.synthetic import (
+    any_heavy_trace,
+    any_trace,
+    chain_trace,
+    heavy_trace,
+    layered_trace,
+    short_trace,
+)
 from traces.tpch_model import tpch_like
 
 DATA_FOLDER = Path(__file__).parent / "data"
@@ -37,8 +44,9 @@ _GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
     "short-dag": (short_trace, "200 random layered DAGs of few and short tasks"),
     "chain-dag": (chain_trace, "100 random chains of stages of few tasks"),
     "any-dag-0": (any_trace, "60 random layered DAGs of a random shape; any-dag-1, ... are others"),
+    "any-heavy-0": (any_heavy_trace, "200 like these, a few of which hold most of the work"),
 }
-_ANY = re.compile(r"any-dag-(\d{1,6})")
+_ANY = re.compile(r"(any-dag|any-heavy)-(\d{1,6})")
 """a shape for each number"""
 _READERS: dict[str, Callable[[Path], Trace]] = {
     ".parquet": read_trace,
@@ -90,9 +98,9 @@ def load_trace(name_or_path: str | Path) -> Trace:
 
 
 def _builtin(name: str) -> Trace:
-    if number := _ANY.fullmatch(name):
-        drawn = any_trace(np.random.default_rng([_SEED, int(number[1])]))
-        return replace(drawn, name=name)
+    if found := _ANY.fullmatch(name):
+        generate, _ = _GENERATED[f"{found[1]}-0"]
+        return replace(generate(np.random.default_rng([_SEED, int(found[2])])), name=name)
     if name in _GENERATED:
         generate, _ = _GENERATED[name]
         return generate(np.random.default_rng(_SEED))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def heavy_trace(rng: np.random.Generator, num_jobs: int = 300) -> Trace:
     """
     jobs = []
     for index in range(num_jobs):
-        scale = math.exp(_HEAVY_SIGMA * float(np.clip(rng.normal(), -3.0, 3.0)))
+        scale = _heavy_scale(rng, _HEAVY_SIGMA)
         longer = scale**0.5
         tasks = (1, max(1, round(min(20 * scale**0.6, _MOST_TASKS))))
         shape = LayeredShape(tasks=tasks, task_ms=(200.0 * longer, 5_000.0 * longer))
@@ -124,6 +124,33 @@ def any_trace(rng: np.random.Generator, num_jobs: int = 60) -> Trace:
     shape = any_shape(rng)
     jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
     return Trace("any-dag", jobs, {"format": "synthetic", "generator": "any_trace"})
+
+
+def any_heavy_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
+    """Jobs of one shape that `any_shape` draws, and of heavy-tailed sizes: giants have more tasks,
+    longer ones, or both.
+    """
+    shape = any_shape(rng)
+    sigma = float(rng.uniform(1.5, 4.0))
+    in_tasks = float(rng.uniform(0.1, 0.9))
+    jobs = []
+    for index in range(num_jobs):
+        scale = _heavy_scale(rng, sigma)
+        own = _scaled(shape, scale**in_tasks, scale ** (1.0 - in_tasks))
+        jobs.append(layered_job(f"job{index}", rng, own))
+    return Trace("any-heavy", tuple(jobs), {"format": "synthetic", "generator": "any_heavy_trace"})
+
+
+def _heavy_scale(rng: np.random.Generator, sigma: float) -> float:
+    """Log-normal, cut off at three deviations of its logarithm."""
+    return math.exp(sigma * float(np.clip(rng.normal(), -3.0, 3.0)))
+
+
+def _scaled(shape: LayeredShape, tasks: float, task_ms: float) -> LayeredShape:
+    """The same with so many times the tasks, so many times as long; not beyond `_MOST_TASKS`."""
+    low, high = (min(max(1, round(tasks * end)), _MOST_TASKS) for end in shape.tasks)
+    shortest_ms, longest_ms = (task_ms * end for end in shape.task_ms)
+    return replace(shape, tasks=(low, high), task_ms=(shortest_ms, longest_ms))
 
 
 def chain(name: str, tasks: Sequence[int], task_ms: float = 1_000.0) -> Job:

@@ -12,8 +12,8 @@ from decima.policies import HEURISTICS, Parameters
 from decima.tuning import FIRST_TRAINING_SEQUENCE
 from traces.numbers import Float64
 
-ALONE, WITH_CLASSES = "es_rule", "es_classes"
-"""what is fitted: for executors that are all alike, for several classes of them"""
+ALONE, WITH_CLASSES, BY_WORLD = "es_rule", "es_classes", "es_rules"
+"""what is fitted: for executors that are all alike, for several classes of them, for one world"""
 REFERENCE = "strict_fair"
 """scores are average JCTs or makespans divided by that of this heuristic on the same sequence"""
 
@@ -46,6 +46,9 @@ class RuleFitConfig:
     """of each setting, drawn for each generation"""
     start: str = "tuned_srw"
     """one of `STARTS`: the weights that the search begins with"""
+    world: str | None = None
+    """one of `WORLDS`: its weights in `es_rules` are fitted, those of the others are as they ship
+    """
     only: tuple[str, ...] = ()
     """parts of the rule that the search may change, of `PARTS`; none named: all"""
     population: int = 24
@@ -70,6 +73,8 @@ class RuleFitConfig:
             raise ConfigError("some settings have classes of executors and some have none")
         if self.start not in STARTS:
             raise ConfigError(f"start {self.start!r}: there are {', '.join(STARTS)}")
+        if self.world is not None:
+            self._check_world(self.world)
         for part in self.only:
             if part not in PARTS:
                 raise ConfigError(f"only {part!r:.60}: there are {', '.join(PARTS)}")
@@ -81,18 +86,29 @@ class RuleFitConfig:
             if not 1 <= getattr(self, label) <= 100_000:
                 raise ConfigError(f"{label} must lie in 1..100,000, got {getattr(self, label)}")
 
+    def _check_world(self, world: str) -> None:
+        if world not in WORLDS:
+            raise ConfigError(f"world {world!r}: there are {', '.join(WORLDS)}")
+        if self.settings[0].classes:
+            raise ConfigError(f"world {world} is one of executors that are all alike, not classes")
+
     @property
     def policy(self) -> str:
         """What is fitted."""
+        if self.world is not None:
+            return BY_WORLD
         return WITH_CLASSES if self.settings[0].classes else ALONE
 
     def parameters(self, weights: Float64) -> Parameters:
-        """Those of `policy`, with the one rule of these weights wherever it has several classes."""
+        """Those of `policy`: the one rule of these weights wherever it has several classes, or in
+        `world`.
+        """
         own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
         if self.policy == ALONE:
             return own
-        worlds = {f"{world}_{name}": own[name] for world in CLASS_WORLDS for name in PARAMETERS}
-        return {**HEURISTICS[WITH_CLASSES].defaults, **worlds}
+        fitted = CLASS_WORLDS if self.world is None else (self.world,)
+        worlds = {f"{world}_{name}": own[name] for world in fitted for name in PARAMETERS}
+        return {**HEURISTICS[self.policy].defaults, **worlds}
 
     def workloads(self) -> tuple[EvaluationConfig, ...]:
         """The settings, each for the rule and its reference.
