@@ -2,7 +2,7 @@
 
     python -m benchmarks.hindsight [--trace tpch] [--sequences 10] [--generations 60] [--classes]
 
-For each sequence an evolution strategy fits the 281 weights of `es_rule` to that very sequence, the
+For each sequence an evolution strategy fits the 295 weights of `es_rule` to that very sequence, the
 same arrivals and task durations each time, from the shipped weights. The result has learned the
 sequence by heart and is worth nothing elsewhere; its gain over the rule that has not says how much
 there is to be had for weights that must serve sequences they do not know. It is an indication, not

@@ -20,7 +20,7 @@ rules in a model up to date; its heads stay those that were trained beside an ea
 
 Units 12 and 13 of `es_rules` are set here where a fit has left them at zero. They hold what fits to
 `tpch` cannot show, since its work inflates and its tasks are short; there they change next to
-nothing. docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12`
+nothing. So is unit 9 of giants_stream, which holds what fits had not found in 25 minutes. docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12`
 goes on from them.
 """
 
@@ -79,8 +79,21 @@ _GIVE_ALL = {
 }
 """the same for slots, which do not move"""
 
+_LEAVE_SOME_FREE = {
+    "free_9": -30.0,
+    "blocking_9": 30.0,
+    "bias_9": -14.0,
+    "gate_9": -3.0,
+    "gate_bias": -3.0,
+}
+"""for tasks that block as long as `blocking` can tell no job gets the last tenth of the executors,
+whoever holds the others; in place of a unit that fits had left next to nothing"""
+
 SHIPPED = Path(decima.__file__).parent / "data" / "es_rules.json"
-BY_HAND = "units 12 and 13 of worlds with a size, and what they add to gate_bias (docs/es-rule.md)"
+BY_HAND = (
+    "units 12 and 13 of worlds with a size, unit 9 of giants_stream, and what they add to "
+    "gate_bias (docs/es-rule.md)"
+)
 """what no fit has found"""
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -94,12 +107,24 @@ any number of executors were fitted with what these do elsewhere"""
 
 
 def with_units(kind: str, weights: Mapping[str, float]) -> dict[str, float]:
-    """The weights with units 12 and 13, unless a fit has changed these."""
+    """The weights with the units that are set by hand, unless a fit has changed these."""
+    if kind == "giants_stream":
+        return _leaving_some_free(weights)
     own = [name for name in PARAMETERS if name.endswith(("_12", "_13"))]
     if any(weights[name] != 0.0 for name in own):
         return dict(weights)
     changes = dict(_UNITS.get(kind, {}))
     gate_bias = weights["gate_bias"] + changes.pop("gate_bias", 0.0)
+    return {**weights, **changes, "gate_bias": gate_bias}
+
+
+def _leaving_some_free(weights: Mapping[str, float]) -> dict[str, float]:
+    """Those for giants that keep coming: unit 9, if no fit has used `free` in it."""
+    if weights["free_9"] != 0.0:
+        return dict(weights)
+    old = [name for name in PARAMETERS if name.endswith("_9")]
+    changes = {**dict.fromkeys(old, 0.0), **_LEAVE_SOME_FREE}
+    gate_bias = weights["gate_bias"] + changes.pop("gate_bias")
     return {**weights, **changes, "gate_bias": gate_bias}
 
 

@@ -167,6 +167,7 @@ class Oracle:
             0.25 * log_ratio(stage.duration_ms * self.size, self.seen.typical_ms),
             2 * self.seen.inflation,
             0.5 * math.log(1 + self.wait(job, stage)),
+            (left - more - 1) / self.size,
         ]
         units = self.weights[:-1].reshape(-1, len(inputs) + 3)
         sums = np.clip(units[:, :-3] @ inputs + units[:, -3], -3.0, 3.0)

@@ -195,6 +195,7 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
             blocking=0.25 * np.log(500 * 8 / 8_000),  # the geometric mean of 16 s and 4 s
             inflation=0.0,
             wait=0.0,  # it can start
+            free=6 / 8,  # one was given, this is the second
         )
     )
     assert describe(seen, 0, around, 0).rank == pytest.approx(2 * 1 / 2 - 1)
@@ -507,8 +508,8 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
 
 
 def test_parameters_are_named_unit_by_unit() -> None:
-    """281 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 281
+    """295 names, all different; the layout that files and compiled code share."""
+    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 295
     assert PARAMETERS[:2] == ("work_0", "rank_0")
     assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
     assert PARAMETERS[-1] == "gate_bias"
@@ -597,10 +598,10 @@ def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> No
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:
-    """A missing weight is refused; so is one that the rule does not have, without a list of 281."""
-    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 281 parameters"):
+    """A missing weight is refused; so is one that the rule does not have, without a list of 295."""
+    with pytest.raises(PolicyError, match=r"parameter 'rank_0' is missing; its 295 parameters"):
         Heuristic("es_rule", {"work_0": 1.0})
-    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 281, from 'work_0' to "):
+    with pytest.raises(PolicyError, match=r"no parameter 'x' \(it has 295, from 'work_0' to "):
         Heuristic("es_rule", {"x": 1.0})
 
 

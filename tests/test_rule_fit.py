@@ -208,9 +208,9 @@ def test_a_search_finds_a_hidden_point() -> None:
 
 
 def test_a_search_leaves_other_parts_alone() -> None:
-    """Of 281 weights it may change those of one feature, 14 units, and the bias of the gate."""
+    """Of 295 weights it may change those of one feature, 14 units, and the bias of the gate."""
     begin = start("tuned_srw")
-    assert free_weights(("unit_12",)).sum() == 20
+    assert free_weights(("unit_12",)).sum() == 21
     free = free_weights(("blocking", "gate_bias"))
     assert free.sum() == 15
     search = Search(begin, 0.3, 8, 0, free)
@@ -239,7 +239,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]
     policy, parameters = read_tuned(out)
     assert policy == "es_rule"
-    assert len(parameters) == 281
+    assert len(parameters) == 295
     assert run("--policies", "strict_fair,es_rule", "--tuned", out).exit_code == 0
     state = tmp_path / "rule.state.json"
     refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")

@@ -1,6 +1,6 @@
 r"""A small scoring rule whose weights `decima fit-rule` fits: the learned baseline.
 
-Seventeen numbers describe what giving one more executor to a job would mean, and in what kind of
+Eighteen numbers describe what giving one more executor to a job would mean, and in what kind of
 cluster. One hidden layer turns them into a *gate* (may the job take it?) and a *score* (which job
 first?):
 
@@ -12,7 +12,7 @@ A job that holds no executor may always take one, so no job starves. The best sc
 inside the job is the one on the critical path. The winner takes executors one by one while its gate
 stays open and its score above that of the second: one decision, not one for each executor.
 
-All numbers are ratios, so a rule does not depend on the unit of time. Six of the last seven tell
+All numbers are ratios, so a rule does not depend on the unit of time. Six of the last eight tell
 clusters and workloads apart, so that one rule can serve many: a session from executors that move,
 dear moves from cheap ones, few executors from many, a batch from jobs that keep arriving, tasks for
 whose end a typical job would wait long from others, and work that inflates with the executors from
@@ -63,6 +63,7 @@ class Features(NamedTuple):
     blocking: float  # 0.25 log of the stage's mean task duration x N / typical work of a job so far
     inflation: float  # 2 log of how much longer tasks take in a job that holds all executors
     wait: float  # 0.5 log of 1 + how long until the stage can start / the moving delay
+    free: float  # executors that are left on offer after this one / N
 
 
 class Surroundings(NamedTuple):
@@ -321,6 +322,7 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
         * math.log(max(_LEAST, min(_MOST, at.mean_ms * around.num_executors / around.typical_ms))),
         around.inflation,
         _wait(at.wait_ms, around),
+        (at.on_offer - 1) / around.num_executors,
     )
 
 

@@ -2,7 +2,7 @@
 
 CMA-ES (covariance matrix adaptation evolution strategy; Hansen and Ostermeier 2001) samples
 candidates around a mean, and moves and stretches that distribution towards the best of them; here
-along the axes alone (Ros and Hansen 2008), since 281 weights are too many for their covariances.
+along the axes alone (Ros and Hansen 2008), since 295 weights are too many for their covariances.
 """
 
 from __future__ import annotations

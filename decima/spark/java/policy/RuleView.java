@@ -77,6 +77,7 @@ final class RuleView {
     features[14] = 0.25 * Math.log(Math.max(LEAST, Math.min(MOST, blockingMs)));
     features[15] = 2.0 * tables.inflation;
     features[16] = 0.0; // nobody is promised to a stage to come
+    features[17] = (double) (seen.onOffer - given - 1) / tables.slots;
   }
 
   private int jobsWithLess(double remainingMs) {
