@@ -20,8 +20,9 @@ rules in a model up to date; its heads stay those that were trained beside an ea
 
 Units 12 and 13 of `es_rules` are set here where a fit has left them at zero. They hold what fits to
 `tpch` cannot show, since its work inflates and its tasks are short; there they change next to
-nothing. So is unit 9 of giants_stream, which holds what fits had not found in 25 minutes. docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12`
-goes on from them.
+nothing. So is unit 9 of giants_stream, which holds what fits had not found in 25 minutes.
+docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12` goes on
+from them.
 """
 
 from __future__ import annotations

@@ -447,6 +447,24 @@ def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
     assert world_where_work_inflates(seen) == "stream_few"
 
 
+def test_two_giants_leave_executors_to_whoever_comes_next() -> None:
+    """Both could use all fifty for hours; what the first leaves free the second does not take."""
+    small = [job(str(n), stage("x", 1, 1000)) for n in range(20)]
+    giants = [job(name, stage("x", 500, 100_000)) for name in "ab"]
+    arrival_ms = [*[0.0] * 20, 60_000.0, 70_000.0, 300_000.0]
+    cluster = Cluster(num_executors=50, moving_delay_ms=10.0)
+    last = job("last", stage("x", 2, 1000))
+    simulator = build([*small, *giants, last], cluster, arrival_ms=arrival_ms)
+    shipped = Heuristic("es_rules")
+    while simulator.time_ms < 300_000:
+        simulator.step(shipped.decide(simulator.observation()))
+    seen = simulator.observation()
+    assert WORLDS[surroundings(seen).world] == "giants_stream"
+    assert seen.jobs["held"][20] > 0
+    assert seen.jobs["held"][21] > 0
+    assert 2 <= seen.on_offer <= 10
+
+
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_world_has_its_own_weights(world: str) -> None:
     """With a gate that is open in one world alone, jobs get more than one executor there alone."""
