@@ -41,26 +41,24 @@ class Head(nn.Module):
         nn.init.zeros_(self.last.bias)
 
     def forward(self, *tables: tuple[Tensor, Tensor | None]) -> Tensor:
-        """(rows,) one score for each row.
+        """(rows,) one score for each row of the first table.
 
         Args:
-            tables: (values, index) pairs: row r of the result uses values[index[r]], or values[r]
-                where the index is None.
+            tables: (values, index) pairs from fine to coarse: row r goes with row index[r] of the
+                next table. The last has no index: None.
         """
         # Layers serve for their weights: a call of a module costs more than its arithmetic where
         # there are few rows.
-        total, *others = itertools.starmap(_mapped, zip(_layers(self.parts), tables, strict=True))
-        for other in others:
-            total += other
+        pairs = [*zip(_layers(self.parts), tables, strict=True)]
+        part, (values, _) = pairs[-1]
+        total = linear(values, part.weight, part.bias)
+        for part, (values, index) in pairs[-2::-1]:
+            if index is None:
+                raise ValueError("only the last table of a head goes without an index")
+            total = linear(values, part.weight, part.bias).add_(total.index_select(0, index))
         for layer in (*_layers(self.body), self.last):
             total = linear(leaky_relu_(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
         return total.squeeze(1)
-
-
-def _mapped(part: nn.Linear, table: tuple[Tensor, Tensor | None]) -> Tensor:
-    values, index = table
-    mapped = linear(values, part.weight, part.bias)
-    return mapped if index is None else mapped.index_select(0, index)
 
 
 def _layers(modules: nn.ModuleList) -> Iterable[nn.Linear]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -21,6 +23,7 @@ from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,
     SCALES,
+    batch_run,
     each_protocol,
     each_variant,
     played,
@@ -93,6 +96,26 @@ def test_many_choices_or_nodes_are_scored_by_torch(
     assert not many.scores.stage.requires_grad
     assert not torch.equal(few.scores.stage, many.scores.stage), "rounded otherwise"
     assert_as_in_full(network, many)
+
+
+@pytest.mark.parametrize("few_rows", [400, -1])
+def test_a_limit_without_another_has_no_score(
+    few_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in compiled code nor in torch; its plan is as likely as ever."""
+    monkeypatch.setattr("decima.agent.scores.FEW_ROWS", few_rows)
+    policy = LearnedPolicy(random_network(6), ARRAYS)
+    alone = with_others = 0
+    few_slots = replace(CLUSTERS["session"], num_executors=2)
+    for seen, _ in played(policy, simulator_of(batch_run(1, jobs=12), few_slots)):
+        job = seen.graph.job_of_limit
+        is_alone = torch.bincount(job)[job] == 1
+        assert bool((seen.scores.limit[is_alone] == 0).all())
+        assert bool((seen.scores.limit[~is_alone] != 0).all())
+        alone += int(is_alone.sum())
+        with_others += int((~is_alone).sum())
+    assert alone > 400
+    assert with_others > 400
 
 
 def test_embeddings_count() -> None:

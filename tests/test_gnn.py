@@ -309,15 +309,15 @@ def test_wrong_shapes_are_named(x: Tensor, message: str) -> None:
 @pytest.mark.parametrize("hidden", [(8,), (16, 8), (12, 10, 8)])
 @pytest.mark.parametrize("rows", [0, 1, 30])
 def test_a_head_is_a_perceptron_of_joined_rows(hidden: tuple[int, ...], rows: int) -> None:
-    """Three tables: row for row, by an index with repeats, and one row for all."""
+    """Three tables: each row of the first has one of the second, each of those the same third."""
     torch.manual_seed(rows)
     head = Head((3, 5, 2), hidden).double()
     torch.nn.init.normal_(head.last.weight)
     index = torch.randint(4, (rows,))
     tables = (
-        (torch.randn(rows, 3).double(), None),
-        (torch.randn(4, 5).double(), index),
-        (torch.randn(1, 2).double(), torch.zeros(rows, dtype=torch.int64)),
+        (torch.randn(rows, 3).double(), index),
+        (torch.randn(4, 5).double(), torch.zeros(4, dtype=torch.int64)),
+        (torch.randn(1, 2).double(), None),
     )
     joined = torch.cat([tables[0][0], tables[1][0][index], tables[2][0].expand(rows, 2)], dim=1)
     layer = torch.cat([part.get_parameter("weight") for part in head.parts], dim=1)

@@ -61,6 +61,18 @@ class Graph(NamedTuple):
         """(O,) int64"""
         return self.decision_of_job.index_select(0, self.job_of_stage)
 
+    @property
+    def limits_to_choose(self) -> Tensor:
+        """Rows of the limits whose jobs have others as well: of one alone no score matters, and
+        where a single executor is on offer every job has one.
+        """
+        job = self.job_of_limit
+        has_next = job[1:] == job[:-1]
+        has_other = torch.zeros_like(job, dtype=torch.bool)
+        has_other[:-1] |= has_next
+        has_other[1:] |= has_next
+        return has_other.nonzero().squeeze(1)
+
 
 class Rule(NamedTuple):
     """How the rule prefers the choices: larger is better, and 1 apart is one place in its order."""

@@ -118,9 +118,7 @@ class PolicyNetwork(nn.Module):
         decision = graph.decision_of_stage
         stages = torch.cat((seen.e, graph.stage_x), dim=1)
         stage = self.stage_head(
-            (stages, None),
-            (jobs, graph.job_of_stage),
-            (clusters, decision),
+            (stages, graph.job_of_stage), (jobs, graph.decision_of_job), (clusters, None)
         )
         end = self.end_head((clusters, None))
         # The column is log(1 + R) / 4, and 0 for a network that knows of no rule.
@@ -150,12 +148,19 @@ class PolicyNetwork(nn.Module):
     def _limits(self, graph: Graph, jobs: Tensor, clusters: Tensor, factor: Tensor) -> Tensor:
         if not self.config.limit_head:
             return _SURE * graph.limit_x[:, columns.LIMIT.index("limit")]
-        decision = graph.decision_of_job.index_select(0, graph.job_of_limit)
-        found: Tensor = self.limit_head(
-            (graph.limit_x, None), (jobs, graph.job_of_limit), (clusters, decision)
+        found = torch.zeros_like(graph.rule.limit)
+        rows = graph.limits_to_choose
+        if len(rows) == 0:
+            return found
+        job = graph.job_of_limit.index_select(0, rows)
+        scores: Tensor = self.limit_head(
+            (graph.limit_x.index_select(0, rows), job),
+            (jobs, graph.decision_of_job),
+            (clusters, None),
         )
-        ruled = self.sharpness[1] * graph.rule.limit
-        return (found + ruled) * factor.index_select(0, decision)
+        ruled = self.sharpness[1] * graph.rule.limit.index_select(0, rows)
+        decision = graph.decision_of_job.index_select(0, job)
+        return found.index_copy(0, rows, (scores + ruled) * factor.index_select(0, decision))
 
     def _classes(
         self, graph: Graph, tables: tuple[Tensor, Tensor, Tensor], factor: Tensor
@@ -166,7 +171,10 @@ class PolicyNetwork(nn.Module):
         job = graph.job_of_stage.index_select(0, graph.stage_of_class)
         decision = graph.decision_of_job.index_select(0, job)
         found: Tensor = self.class_head(
-            (graph.class_x, None), (stages, graph.stage_of_class), (jobs, job), (clusters, decision)
+            (graph.class_x, graph.stage_of_class),
+            (stages, graph.job_of_stage),
+            (jobs, graph.decision_of_job),
+            (clusters, None),
         )
         ruled = self.sharpness[2] * graph.rule.kind
         return (found + ruled) * factor.index_select(0, decision)

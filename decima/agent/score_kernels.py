@@ -163,6 +163,9 @@ def _score_limits(
     turn_all(head.body)
     hidden = head.parts[0].out
     for row in range(len(out.limit)):
+        if not _has_other(known.job_of_limit, row):
+            out.limit[row] = 0.0
+            continue
         job = known.job_of_limit[row]
         decision = known.decision_of_job[job]
         _begin(head.parts[0], known.limit_x[row], hidden)
@@ -170,6 +173,14 @@ def _score_limits(
         add(out.clusters[1, decision], hidden)
         found = _finish(head.body, hidden, slope)
         out.limit[row] = (found + sharpness * known.rule_limit[row]) * out.factor[decision]
+
+
+@inlined_kernel
+def _has_other(job: Int64, row: int) -> bool:
+    """Whether the limit of the row is one of `Graph.limits_to_choose`."""
+    return (row > 0 and job[row - 1] == job[row]) or (
+        row + 1 < len(job) and job[row + 1] == job[row]
+    )
 
 
 @inlined_kernel

@@ -35,7 +35,7 @@ class Scores(NamedTuple):
 
     stage: Tensor  # (O,) q_v
     end: Tensor  # (B,) of leaving idle what is left
-    limit: Tensor  # (M,) w_i(l), among the limits of one job
+    limit: Tensor  # (M,) w_i(l), among the limits of one job; 0 of one that has no other
     kind: Tensor  # (K,) u_v(c), among the classes of one stage
     value: Tensor  # (B,)
 
