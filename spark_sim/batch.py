@@ -32,9 +32,10 @@ class ObservationBatch(NamedTuple):
     num_executors: Int32  # (B,)
     on_offer: Int32  # (B,) executors to give away now; 0 where no decision is due
     source_job: Int32  # (B,) row of the job whose stage freed them; NONE: no single one in sight
-    protocol: Int32  # (B,) as in `Observation`, and so the next four
+    protocol: Int32  # (B,) as in `Observation`, and so the next five
     moving_delay_ms: NDArray[np.float64]  # (B,)
     last_arrival_ms: NDArray[np.float64]  # (B,)
+    mean_gap_ms: NDArray[np.float64]  # (B,)
     typical_ms: NDArray[np.float64]  # (B,)
     inflation: NDArray[np.float64]  # (B,)
     alive: NDArray[np.bool_]  # (B,) a decision is due
@@ -156,6 +157,7 @@ def _room(shape: tuple[int, int], jobs: int, stages: int) -> ObservationBatch:
         protocol=np.zeros(size, np.int32),
         moving_delay_ms=np.zeros(size, np.float64),
         last_arrival_ms=np.zeros(size, np.float64),
+        mean_gap_ms=np.zeros(size, np.float64),
         typical_ms=np.zeros(size, np.float64),
         inflation=np.zeros(size, np.float64),
         alive=np.zeros(size, np.bool_),

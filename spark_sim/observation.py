@@ -41,6 +41,7 @@ class Observation(NamedTuple):
     protocol: int  # who is offered when, a `spark_sim.Protocol`
     moving_delay_ms: float  # to start an executor in another job; 0 in a session
     last_arrival_ms: float  # when a job last arrived
+    mean_gap_ms: float  # between the jobs that have arrived; infinity before the second
     typical_ms: float  # work of a job, geometric mean over all that have arrived
     inflation: float  # log of how much longer tasks take in a job that holds all executors
     round_number: int  # scheduling events so far that led to a decision; one may take several
@@ -89,6 +90,7 @@ def observe(state: State) -> Observation:
         protocol=int(clock["protocol"]),
         moving_delay_ms=float(clock["moving_delay_ms"]),
         last_arrival_ms=float(clock["last_arrival_ms"]),
+        mean_gap_ms=float(clock["mean_gap_ms"]),
         typical_ms=float(clock["typical_ms"]),
         inflation=float(clock["inflation"]),
         round_number=int(clock["rounds"]),

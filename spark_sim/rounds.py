@@ -36,6 +36,8 @@ def session_tables(trace: TraceArrays, slots: int, arrival_ms: Float64) -> State
     state.active[:] = jobs
     state.clock["num_active"] = state.clock["next_arrival"] = len(jobs)
     state.clock["last_arrival_ms"] = arrival_ms[-1]
+    gaps = len(jobs) - 1
+    state.clock["mean_gap_ms"] = (arrival_ms[-1] - arrival_ms[0]) / gaps if gaps else np.inf
     state.clock["typical_ms"] = typical_work_ms(state.jobs["work_ms"])
     state.clock["unattached"] = 0  # closing a round must not start anything here
     return state

@@ -164,6 +164,7 @@ CLOCK = np.dtype(
         ("num_active", "i8"),
         ("next_arrival", "i8"),  # row of the next job to arrive
         ("last_arrival_ms", "f8"),  # when a job last arrived
+        ("mean_gap_ms", "f8"),  # between the jobs that have arrived; infinity before the second
         ("arrived_log", "f8"),  # sum over the jobs that have arrived of log(work_ms)
         ("typical_ms", "f8"),  # work of a job: its geometric mean over those
         ("inflation", "f8"),  # see `spark_sim.setup.inflation_of`

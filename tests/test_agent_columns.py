@@ -313,6 +313,7 @@ def test_a_slower_clock_changes_no_column() -> None:
         time_ms=2 * seen.time_ms,
         moving_delay_ms=2 * seen.moving_delay_ms,
         last_arrival_ms=2 * seen.last_arrival_ms,
+        mean_gap_ms=2 * seen.mean_gap_ms,
         typical_ms=2 * seen.typical_ms,
         jobs=jobs,
         stages=stages,

@@ -45,6 +45,7 @@ def tables_of(seen: Observation) -> tuple[dict[str, Any], dict[int, int]]:
     told: dict[str, Any] = {
         "time_ms": float(seen.time_ms),
         "last_arrival_ms": float(seen.last_arrival_ms),
+        "mean_gap_ms": min(float(seen.mean_gap_ms), 1e15),  # JSON has no infinity
         "typical_ms": float(seen.typical_ms),
         "inflation": float(seen.inflation),
         "slots": int(seen.num_executors),
@@ -233,8 +234,9 @@ def test_every_plan_is_that_of_an_attached_driver(classes: Classes, policy: str)
 def test_caps_are_kept_in_rounds_and_what_they_leave_goes_to_others(classes: Classes) -> None:
     """Two jobs of a user with six slots for both, one with four for itself, and a free one."""
     tables = {
-        "time_ms": 0, "last_arrival_ms": 0, "typical_ms": 1e5, "inflation": 0.1, "slots": 20,
-        "first_stage": [0, 1, 2, 3, 4], "arrival_ms": [0, 1, 2, 3], "remaining_ms": [4e5] * 4,
+        "time_ms": 0, "last_arrival_ms": 0, "mean_gap_ms": 1, "typical_ms": 1e5,
+        "inflation": 0.1, "slots": 20, "first_stage": [0, 1, 2, 3, 4],
+        "arrival_ms": [0, 1, 2, 3], "remaining_ms": [4e5] * 4,
         "num_tasks": [40] * 4, "launched": [0] * 4, "finished": [0] * 4, "runnable": [1] * 4,
         "mean_ms": [1e4] * 4, "critical_path_ms": [1e4] * 4,
     }  # fmt: skip

@@ -241,6 +241,7 @@ def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Colum
             scene.protocol[decision],
             scene.moving_delay_ms[decision],
             scene.last_arrival_ms[decision],
+            scene.mean_gap_ms[decision],
             scene.typical_ms[decision],
             scene.inflation[decision],
             0,

@@ -29,9 +29,10 @@ class Scene(NamedTuple):
     num_executors: NDArray[np.int32]  # (B,)
     on_offer: NDArray[np.int32]  # (B,)
     source: NDArray[np.int32]  # (B,) row of `jobs`, NONE if no single one
-    protocol: NDArray[np.int32]  # (B,) as in `Observation`, and so the next four
+    protocol: NDArray[np.int32]  # (B,) as in `Observation`, and so the next five
     moving_delay_ms: NDArray[np.float64]  # (B,)
     last_arrival_ms: NDArray[np.float64]  # (B,)
+    mean_gap_ms: NDArray[np.float64]  # (B,)
     typical_ms: NDArray[np.float64]  # (B,)
     inflation: NDArray[np.float64]  # (B,)
     memory_job: Int64  # (J,)
@@ -54,6 +55,7 @@ def scene_of(seen: Observation) -> Scene:
         protocol=np.array([seen.protocol], np.int32),
         moving_delay_ms=np.array([seen.moving_delay_ms]),
         last_arrival_ms=np.array([seen.last_arrival_ms]),
+        mean_gap_ms=np.array([seen.mean_gap_ms]),
         typical_ms=np.array([seen.typical_ms]),
         inflation=np.array([seen.inflation]),
         memory_job=rows,
@@ -78,6 +80,7 @@ def scene_of_batch(seen: ObservationBatch, jobs_each: int, stages_each: int) -> 
         protocol=seen.protocol,
         moving_delay_ms=seen.moving_delay_ms,
         last_arrival_ms=seen.last_arrival_ms,
+        mean_gap_ms=seen.mean_gap_ms,
         typical_ms=seen.typical_ms,
         inflation=seen.inflation,
         memory_job=simulation * jobs_each + seen.job_row,

@@ -18,10 +18,11 @@ dear moves from cheap ones, few executors from many, a batch from jobs that keep
 whose end a typical job would wait long from others, and work that inflates with the executors from
 work that does not.
 
-The policy `es_rules` is the same with weights of its own for each of seventeen *worlds*: executors
+The policy `es_rules` is the same with weights of its own for each of nineteen *worlds*: executors
 that move or slots of a session, jobs that keep coming or that came together, and few, some or many
-executors; and on executors that move, however many, work that is flat, which does not inflate, with
-giants among the jobs or without, and moves that are dear beside a typical job.
+executors; and, however many, slots of a session whose work is flat, which does not inflate, and
+executors that move where it is flat, with giants among the jobs or without, or where moves are dear
+beside a typical job.
 """
 
 from __future__ import annotations
@@ -121,7 +122,15 @@ KINDS = ("stream", "batch", "session_stream", "session_batch")
 SIZES = ("few", "some", "many")
 FEW, SOME = 32, 80
 """up to so many executors are few, up to so many are some"""
-ANY_SIZE = ("dear", "flat_stream", "flat_batch", "giants_stream", "giants_batch")
+ANY_SIZE = (
+    "dear",
+    "flat_stream",
+    "flat_batch",
+    "giants_stream",
+    "giants_batch",
+    "session_flat_stream",
+    "session_flat_batch",
+)
 """worlds of any number of executors"""
 WORLDS = (*(f"{kind}_{size}" for kind in KINDS for size in SIZES), *ANY_SIZE)
 WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAMETERS)
@@ -129,7 +138,9 @@ WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAM
 SIZE = len(PARAMETERS)
 """of one rule"""
 
-_DEAR, _FLAT, _FLAT_BATCH, _GIANTS, _GIANTS_BATCH = (WORLDS.index(world) for world in ANY_SIZE)
+_DEAR, _FLAT, _FLAT_BATCH, _GIANTS, _GIANTS_BATCH, _SESSION_FLAT, _SESSION_FLAT_BATCH = (
+    WORLDS.index(world) for world in ANY_SIZE
+)
 _EXECUTORS, _SESSION, _DECIMA_SIM = range(3)
 """of `Protocol`, as plain numbers for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
@@ -141,7 +152,7 @@ _DEAR_FROM = 0.02
 _WITH_GIANTS = 10.0
 # Where the mean job in the system has so many times the typical work, moves matter less than
 # whom the giants among them keep waiting.
-_FLAT_UP_TO = 0.1
+_FLAT_UP_TO = 0.02
 # Tasks take so much longer at most where all executors are in one job; those of `tpch` 0.6.
 _USUAL = 4.0
 # A job's work, over the typical one, that counts for this: the mean of `tpch` is three times it.
@@ -369,10 +380,13 @@ def _came_together(seen: Observation, mean_ms: float) -> bool:
         first_ms = min(first_ms, seen.jobs[job]["arrival_ms"])
         last_ms = max(last_ms, seen.jobs[job]["arrival_ms"])
     gaps = len(seen.active) - 1
+    usual_ms = _USUAL * max(seen.typical_ms, LEAST_WORK_MS)
+    if gaps <= 0:  # the last of a batch is told from one that came alone by all before it
+        return seen.mean_gap_ms * seen.num_executors <= _TOGETHER * usual_ms
     # A giant must not make a batch of whatever comes while it runs.
-    work_ms = min(mean_ms, _USUAL * max(seen.typical_ms, LEAST_WORK_MS))
+    work_ms = min(mean_ms, usual_ms)
     between_ms = (last_ms - first_ms) * seen.num_executors
-    return gaps > 0 and between_ms <= _TOGETHER * gaps * work_ms
+    return between_ms <= _TOGETHER * gaps * work_ms
 
 
 @kernel
@@ -382,7 +396,10 @@ def _world(seen: Observation, mean_ms: float, came_together: bool) -> int:
     has_giants = mean_ms > _WITH_GIANTS * typical_ms
     if not has_giants and seen.moving_delay_ms > _DEAR_FROM * typical_ms:
         return _DEAR
-    if seen.protocol == _EXECUTORS and math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO:
+    is_flat = math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO
+    if seen.protocol == _SESSION and is_flat:
+        return _SESSION_FLAT_BATCH if came_together else _SESSION_FLAT
+    if seen.protocol == _EXECUTORS and is_flat:
         if has_giants:
             return _GIANTS_BATCH if came_together else _GIANTS
         return _FLAT_BATCH if came_together else _FLAT

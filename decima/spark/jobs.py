@@ -48,6 +48,7 @@ class LiveJobs:
         self.time_ms = 0
         self.last_arrival_ms = 0
         """of any job, those that are over included"""
+        self._first_arrival_ms = math.inf
         self.forgotten: list[LiveJob] = []
         """jobs that the last `update` found to be over"""
         self._next_forgotten: list[LiveJob] = []
@@ -115,6 +116,13 @@ class LiveJobs:
         total = self._forgotten_work_log + sum(map(self._work_log, self._jobs.values()))
         return math.exp(total / max(1, count))
 
+    def mean_gap_ms(self) -> float:
+        """Mean time between arrivals so far, of jobs that are over, too; infinity before the
+        second.
+        """
+        gaps = self._forgotten_jobs + len(self._jobs) - 1
+        return (self.last_arrival_ms - self._first_arrival_ms) / gaps if gaps > 0 else math.inf
+
     def _work_log(self, job: LiveJob) -> float:
         work_ms = sum(stage.num_tasks * self.mean_ms(job, stage) for stage in job.stages)
         return math.log(max(work_ms, LEAST_WORK_MS))
@@ -149,6 +157,7 @@ class LiveJobs:
         if key not in self._jobs:
             self._jobs[key] = LiveJob(key, key.partition(" ")[2], time_ms, seen_ms=time_ms)
             self.last_arrival_ms = max(self.last_arrival_ms, time_ms)
+            self._first_arrival_ms = min(self._first_arrival_ms, time_ms)
             self.version += 1
         return self._jobs[key]
 

@@ -147,6 +147,7 @@ class LiveTables:
         origin_ms = self.jobs[0].arrival_ms
         state.clock["time_ms"] = live.time_ms - origin_ms
         state.clock["last_arrival_ms"] = live.last_arrival_ms - origin_ms
+        state.clock["mean_gap_ms"] = live.mean_gap_ms()
         state.clock["typical_ms"] = live.typical_ms()
         state.clock["inflation"] = usual_inflation(int(state.clock["num_executors"][0]))
 

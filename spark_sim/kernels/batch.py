@@ -168,6 +168,7 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
     out.protocol[index] = clock["protocol"]
     out.moving_delay_ms[index] = clock["moving_delay_ms"]
     out.last_arrival_ms[index] = clock["last_arrival_ms"]
+    out.mean_gap_ms[index] = clock["mean_gap_ms"]
     out.typical_ms[index] = clock["typical_ms"]
     out.inflation[index] = clock["inflation"]
     for kind in range(out.classes.shape[1]):

@@ -44,6 +44,9 @@ def admit_next(state: State) -> int:
     job: int = clock["next_arrival"]
     clock["next_arrival"] += 1
     clock["last_arrival_ms"] = state.jobs[job]["arrival_ms"]
+    clock["mean_gap_ms"] = np.inf
+    if job > 0:
+        clock["mean_gap_ms"] = (clock["last_arrival_ms"] - state.jobs[0]["arrival_ms"]) / job
     clock["arrived_log"] += math.log(max(state.jobs[job]["work_ms"], LEAST_WORK_MS))
     clock["typical_ms"] = math.exp(clock["arrived_log"] / clock["next_arrival"])
     state.active[clock["num_active"]] = job

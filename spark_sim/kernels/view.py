@@ -19,6 +19,7 @@ def observed(state: State) -> Observation:
         clock["protocol"],
         clock["moving_delay_ms"],
         clock["last_arrival_ms"],
+        clock["mean_gap_ms"],
         clock["typical_ms"],
         clock["inflation"],
         clock["rounds"],

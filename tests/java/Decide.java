@@ -62,6 +62,7 @@ public final class Decide {
     Tables found = new Tables(whole(told.get("first_stage")));
     found.timeMs = ((Number) told.get("time_ms")).doubleValue();
     found.lastArrivalMs = ((Number) told.get("last_arrival_ms")).doubleValue();
+    found.meanGapMs = ((Number) told.get("mean_gap_ms")).doubleValue();
     found.typicalMs = ((Number) told.get("typical_ms")).doubleValue();
     found.inflation = ((Number) told.get("inflation")).doubleValue();
     found.slots = ((Number) told.get("slots")).intValue();

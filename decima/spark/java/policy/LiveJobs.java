@@ -43,6 +43,7 @@ public final class LiveJobs {
   private final Map<Integer, Place> place = new HashMap<>();
   private final Map<Integer, LiveJob> jobOfSparkJob = new HashMap<>();
   private final List<Place> submitted = new ArrayList<>();
+  private long firstArrivalMs = Long.MAX_VALUE;
   private int forgottenJobs = 0;
   private double forgottenWorkLog = 0.0;
   private long measured = 0;
@@ -119,6 +120,13 @@ public final class LiveJobs {
     return Math.exp((forgottenWorkLog + total) / Math.max(1, forgottenJobs + jobs.size()));
   }
 
+  /** Mean time between arrivals so far, of jobs that are over, too; infinity before the second. */
+  double meanGapMs() {
+    int gaps = forgottenJobs + jobs.size() - 1;
+    return gaps > 0
+        ? (double) (lastArrivalMs - firstArrivalMs) / gaps : Double.POSITIVE_INFINITY;
+  }
+
   private double workLog(LiveJob job) {
     double workMs = 0.0;
     for (LiveStage stage : job.stages) {
@@ -178,6 +186,7 @@ public final class LiveJobs {
       found = new LiveJob(key, arrivalMs);
       jobs.put(key, found);
       lastArrivalMs = Math.max(lastArrivalMs, arrivalMs);
+      firstArrivalMs = Math.min(firstArrivalMs, arrivalMs);
     }
     return found;
   }

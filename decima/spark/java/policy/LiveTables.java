@@ -46,6 +46,7 @@ final class LiveTables {
     tables.slots = slots;
     tables.timeMs = live.timeMs - originMs;
     tables.lastArrivalMs = live.lastArrivalMs - originMs;
+    tables.meanGapMs = live.meanGapMs();
     tables.typicalMs = live.typicalMs();
     tables.inflation = Math.min(INFLATION_A_SLOT * slots, MOST_INFLATION);
     for (int job = 0; job < jobs.size(); job++) {

@@ -8,6 +8,10 @@ final class RuleView {
   private static final double USUAL = 4.0;
   private static final double LEAST = 0.01;
   private static final double MOST = 8.0;
+  private static final double FLAT_UP_TO = 0.02;
+  /** behind the worlds by size and five of executors that move */
+  private static final int SESSION_FLAT = 17;
+  private static final int SESSION_FLAT_BATCH = 18;
   private static final int FEW = 32;
   private static final int SOME = 80;
 
@@ -45,10 +49,16 @@ final class RuleView {
       lastMs = Math.max(lastMs, tables.arrivalMs[job]);
     }
     int gaps = tables.jobs() - 1;
+    double usualMs = USUAL * typicalMs;
     // A giant must not make a batch of whatever comes while it runs.
-    double workMs = Math.min(meanMs, USUAL * typicalMs);
-    boolean cameTogether =
-        gaps > 0 && (lastMs - firstMs) * tables.slots <= TOGETHER * gaps * workMs;
+    double workMs = Math.min(meanMs, usualMs);
+    // The last of a batch is told from one that came alone by all before it.
+    boolean cameTogether = gaps > 0
+        ? (lastMs - firstMs) * tables.slots <= TOGETHER * gaps * workMs
+        : tables.meanGapMs * tables.slots <= TOGETHER * usualMs;
+    if (Math.exp(tables.inflation) <= 1.0 + FLAT_UP_TO) {
+      return cameTogether ? SESSION_FLAT_BATCH : SESSION_FLAT;
+    }
     int size = tables.slots <= FEW ? 0 : tables.slots <= SOME ? 1 : 2;
     return 3 * (cameTogether ? 3 : 2) + size;
   }

@@ -9,6 +9,8 @@ public final class Tables {
   public double timeMs;
   /** when a job last arrived */
   public double lastArrivalMs;
+  /** between the jobs so far; infinity before the second */
+  public double meanGapMs;
   /** work of a job, geometric mean over all so far */
   public double typicalMs;
   /** log of how much longer tasks take in a job that holds all slots */
