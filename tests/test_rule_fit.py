@@ -97,6 +97,22 @@ def test_with_classes_the_rule_of_their_worlds_is_fitted(config: RuleFitConfig) 
     assert fit.shipped_score == pytest.approx(float(np.exp(np.log(ratios).mean())))
 
 
+def test_the_95th_percentile_counts_by_its_fourth_root(config: RuleFitConfig) -> None:
+    """Else a rule may win by keeping the largest jobs waiting."""
+    both = replace(config, objective="avg_and_p95", settings=config.settings[:1])
+    numbers = range(3)
+    logs = CandidateScorer(both, HERE).logs([HEURISTICS["es_rule"].defaults], numbers, "once")
+    values = []
+    for number in numbers:
+        for name in ("es_rule", "strict_fair"):
+            (one,) = both.workloads()
+            simulator = prepare(Workload.of(one), one, number)
+            Heuristic(name).play(simulator)
+            jct_s = measure(simulator.state).jct_s
+            values.append(np.mean(jct_s) * np.percentile(jct_s, 95) ** 0.25)
+    assert logs[0, 0] == pytest.approx(np.log(np.divide(values[::2], values[1::2])))
+
+
 def test_one_world_is_fitted_among_the_others(config: RuleFitConfig) -> None:
     """Candidates are played with the shipped weights wherever its own do not hold."""
     shipped = HEURISTICS["es_rules"].defaults

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from decima.rule_fit.fit import FittedRule
 
 _DEFAULT_MINUTES = 30.0
-_OBJECTIVE: dict[Objective, str] = {"avg_jct": "average JCT", "makespan": "makespan"}
+_OBJECTIVE: dict[Objective, str] = {
+    "avg_jct": "average JCT",
+    "avg_and_p95": "average JCT x p95^1/4",
+    "makespan": "makespan",
+}
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 

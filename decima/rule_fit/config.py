@@ -15,9 +15,13 @@ from traces.numbers import Float64
 ALONE, WITH_CLASSES, BY_WORLD = "es_rule", "es_classes", "es_rules"
 """what is fitted: for executors that are all alike, for several classes of them, for one world"""
 REFERENCE = "strict_fair"
-"""scores are average JCTs or makespans divided by that of this heuristic on the same sequence"""
+"""scores are what is to be small divided by that of this heuristic on the same sequence"""
 
-Objective = Literal["avg_jct", "makespan"]
+Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
+"""of a run: average JCT; the same times the 95th percentile of the JCT to the power `P95_POWER`, for
+rules that must not win by keeping the largest jobs waiting; makespan
+"""
+P95_POWER = 0.25
 
 STARTS = ("tuned_srw", "shipped", *WORLDS, *CLASS_WORLDS)
 """weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` or

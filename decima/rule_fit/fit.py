@@ -68,7 +68,7 @@ class FittedRule:
     found: Parameters
     """the best of the means compared"""
     score: float
-    """their average JCT, or makespan, over strict fair's, geometric mean over settings and
+    """their average JCT, or other objective, over strict fair's, geometric mean over settings and
     validation sequences
     """
     start_score: float
@@ -147,8 +147,8 @@ def fit_rule(
     history: History | None = None,
     progress: FitProgress | None = None,
 ) -> FittedRule:
-    """Search the weights of the scoring rule for the least average JCT, or makespan, relative to
-    strict fair.
+    """Search the weights of the scoring rule for the least average JCT, or other objective, relative
+    to strict fair.
 
     Args:
         config: the workloads and the search.

@@ -10,9 +10,9 @@ import numpy as np
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.policies import Heuristic, Parameters
-from decima.rule_fit.config import REFERENCE, Objective, RuleFitConfig
+from decima.rule_fit.config import P95_POWER, REFERENCE, Objective, RuleFitConfig
 from parallel.crew import Crew, Kept
-from spark_sim.metrics import measure
+from spark_sim.metrics import RunMetrics, measure
 from traces.numbers import Float64
 
 
@@ -36,7 +36,7 @@ class CandidateScorer:
         return np.array([np.exp(row.mean()) for row in self.logs(candidates, numbers, label)])
 
     def logs(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
-        """(C, settings, S) logarithm of average JCT, or makespan, over that of the reference.
+        """(C, settings, S) logarithm of the objective over that of the reference.
 
         Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
         others.
@@ -54,11 +54,11 @@ class CandidateScorer:
             for setting in settings
         }
         found = [part for _, part in self._crew.map(_play, self._settings, tasks, label=label)]
-        values_s = np.concatenate(found).reshape(len(policies), len(settings), len(numbers))
-        reference_s = values_s[0]
-        if not reference_s.all():
+        values = np.concatenate(found).reshape(len(policies), len(settings), len(numbers))
+        reference = values[0]
+        if not reference.all():
             raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to fit")
-        logs: Float64 = np.log(values_s[1:] / reference_s)
+        logs: Float64 = np.log(values[1:] / reference)
         return logs
 
 
@@ -79,12 +79,20 @@ class _Task(NamedTuple):
 
 
 def _play(settings: Kept[list[_Setting]], task: _Task) -> Float64:
-    """(sequences,) average JCT or makespan in s."""
+    """(sequences,) the objective, from times in s."""
     config, workload = settings.value[task.setting]
-    values_s = []
+    values = []
     for number in task.numbers:
         simulator = prepare(workload, config, number)
         task.policy.play(simulator)
-        found = measure(simulator.state)
-        values_s.append(found.makespan_s if task.objective == "makespan" else found.avg_jct_s)
-    return np.array(values_s)
+        values.append(_value(measure(simulator.state), task.objective))
+    return np.array(values)
+
+
+def _value(found: RunMetrics, objective: Objective) -> float:
+    """What is to be small."""
+    if objective == "makespan":
+        return found.makespan_s
+    if objective == "avg_and_p95":
+        return found.avg_jct_s * found.jct_percentile_s(95) ** P95_POWER
+    return found.avg_jct_s
