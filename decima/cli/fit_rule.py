@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DEFAULT_MINUTES = 30.0
 _OBJECTIVE: dict[Objective, str] = {
     "avg_jct": "average JCT",
-    "avg_and_p95": "average JCT x p95^1/4",
+    "avg_and_p95": "average JCT x root of p95",
     "makespan": "makespan",
 }
 _FILE = click.Path(dir_okay=False, path_type=Path)

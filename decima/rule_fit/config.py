@@ -18,10 +18,10 @@ REFERENCE = "strict_fair"
 """scores are what is to be small divided by that of this heuristic on the same sequence"""
 
 Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
-"""of a run: average JCT; the same times the 95th percentile of the JCT to the power `P95_POWER`, for
-rules that must not win by keeping the largest jobs waiting; makespan
+"""of a run: average JCT; the same times the 95th percentile of the JCT to the power `P95_POWER`,
+for rules that must not win by keeping the largest jobs waiting; makespan
 """
-P95_POWER = 0.25
+P95_POWER = 0.5
 
 STARTS = ("tuned_srw", "shipped", *WORLDS, *CLASS_WORLDS)
 """weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` or

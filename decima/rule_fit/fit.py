@@ -147,8 +147,8 @@ def fit_rule(
     history: History | None = None,
     progress: FitProgress | None = None,
 ) -> FittedRule:
-    """Search the weights of the scoring rule for the least average JCT, or other objective, relative
-    to strict fair.
+    """Search the weights of the scoring rule for the least average JCT, or other objective,
+    relative to strict fair.
 
     Args:
         config: the workloads and the search.
