@@ -94,5 +94,5 @@ def _value(found: RunMetrics, objective: Objective) -> float:
     if objective == "makespan":
         return found.makespan_s
     if objective == "avg_and_p95":
-        return found.avg_jct_s * found.jct_percentile_s(95) ** P95_POWER
+        return float(found.avg_jct_s * found.jct_percentile_s(95) ** P95_POWER)
     return found.avg_jct_s
