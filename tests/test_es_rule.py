@@ -408,7 +408,7 @@ def test_work_is_flat_by_hand(longer: float, gap_ms: float, protocol: Protocol, 
         (59_999.0, 100.0, Protocol.EXECUTORS, "giants_{}"),
         (59_999.0, 60_000.0, Protocol.EXECUTORS, "giants_{}"),  # whatever a move takes
         (59_999.0, 100.0, Protocol.DECIMA_SIM, "{}_few"),
-        (59_999.0, 100.0, Protocol.SESSION, "session_flat_{}"),
+        (60_001.0, 100.0, Protocol.SESSION, "session_flat_{}"),
     ],
 )
 def test_giants_by_hand(
@@ -423,6 +423,19 @@ def test_giants_by_hand(
             simulator.step(PASS)
         seen = simulator.observation()._replace(typical_ms=typical_ms)
         assert WORLDS[surroundings(seen).world] == world.format(kind)
+
+
+@pytest.mark.parametrize("inflation", [0.0, 1.0])
+def test_a_batch_with_giants_in_a_session_by_hand(inflation: float) -> None:
+    """Whether their work inflates or not; those that keep coming have no world of their own."""
+    jobs = [job("a", stage("x", 400, 2000)), job("b", stage("y", 400, 1000))]
+    for gap_ms, world in ((0.0, "session_giants_batch"), (600_000.0, "session_stream_few")):
+        cluster = Cluster(num_executors=2, protocol=Protocol.SESSION)
+        simulator = build(jobs, cluster, arrival_ms=[0.0, gap_ms])
+        while len(simulator.observation().active) < 2:
+            simulator.step(PASS)
+        seen = simulator.observation()._replace(typical_ms=59_999.0, inflation=inflation)
+        assert WORLDS[surroundings(seen).world] == world
 
 
 def test_a_single_job_is_a_stream() -> None:
@@ -510,7 +523,7 @@ def test_each_world_has_its_own_weights(world: str) -> None:
         is_flat = one.startswith(("flat", "giants", "session_flat"))
         seen = seen._replace(
             inflation=0.0 if is_flat else 1.0,
-            typical_ms=seen.typical_ms / 100 if one.startswith("giants") else seen.typical_ms,
+            typical_ms=seen.typical_ms / 100 if "giants" in one else seen.typical_ms,
         )
         action = Heuristic("es_rules", opened).decide(seen)
         assert (action.limit > 1) == (one == world), one

@@ -18,11 +18,11 @@ dear moves from cheap ones, few executors from many, a batch from jobs that keep
 whose end a typical job would wait long from others, and work that inflates with the executors from
 work that does not.
 
-The policy `es_rules` is the same with weights of its own for each of nineteen *worlds*: executors
+The policy `es_rules` is the same with weights of its own for each of twenty *worlds*: executors
 that move or slots of a session, jobs that keep coming or that came together, and few, some or many
-executors; and, however many, slots of a session whose work is flat, which does not inflate, and
-executors that move where it is flat, with giants among the jobs or without, or where moves are dear
-beside a typical job.
+executors; and, however many, slots of a session whose work is flat, which does not inflate, or that
+have giants in a batch, and executors that move where work is flat, with giants among the jobs or
+without, or where moves are dear beside a typical job.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ ANY_SIZE = (
     "giants_batch",
     "session_flat_stream",
     "session_flat_batch",
+    "session_giants_batch",
 )
 """worlds of any number of executors"""
 WORLDS = (*(f"{kind}_{size}" for kind in KINDS for size in SIZES), *ANY_SIZE)
@@ -138,8 +139,9 @@ WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAM
 SIZE = len(PARAMETERS)
 """of one rule"""
 
-_DEAR, _FLAT, _FLAT_BATCH, _GIANTS, _GIANTS_BATCH, _SESSION_FLAT, _SESSION_FLAT_BATCH = (
-    WORLDS.index(world) for world in ANY_SIZE
+_DEAR, _FLAT, _FLAT_BATCH, _GIANTS, _GIANTS_BATCH = (WORLDS.index(world) for world in ANY_SIZE[:5])
+_SESSION_FLAT, _SESSION_FLAT_BATCH, _SESSION_GIANTS_BATCH = (
+    WORLDS.index(world) for world in ANY_SIZE[5:]
 )
 _EXECUTORS, _SESSION, _DECIMA_SIM = range(3)
 """of `Protocol`, as plain numbers for the compiler"""
@@ -397,7 +399,9 @@ def _world(seen: Observation, mean_ms: float, came_together: bool) -> int:
     if not has_giants and seen.moving_delay_ms > _DEAR_FROM * typical_ms:
         return _DEAR
     is_flat = math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO
-    if seen.protocol == _SESSION and is_flat:
+    if seen.protocol == _SESSION and has_giants and came_together:
+        return _SESSION_GIANTS_BATCH
+    if seen.protocol == _SESSION and is_flat and not has_giants:
         return _SESSION_FLAT_BATCH if came_together else _SESSION_FLAT
     if seen.protocol == _EXECUTORS and is_flat:
         if has_giants:

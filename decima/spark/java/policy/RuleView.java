@@ -9,9 +9,11 @@ final class RuleView {
   private static final double LEAST = 0.01;
   private static final double MOST = 8.0;
   private static final double FLAT_UP_TO = 0.02;
+  private static final double WITH_GIANTS = 10.0;
   /** behind the worlds by size and five of executors that move */
   private static final int SESSION_FLAT = 17;
   private static final int SESSION_FLAT_BATCH = 18;
+  private static final int SESSION_GIANTS_BATCH = 19;
   private static final int FEW = 32;
   private static final int SOME = 80;
 
@@ -56,7 +58,11 @@ final class RuleView {
     boolean cameTogether = gaps > 0
         ? (lastMs - firstMs) * tables.slots <= TOGETHER * gaps * workMs
         : tables.meanGapMs * tables.slots <= TOGETHER * usualMs;
-    if (Math.exp(tables.inflation) <= 1.0 + FLAT_UP_TO) {
+    boolean hasGiants = meanMs > WITH_GIANTS * typicalMs;
+    if (hasGiants && cameTogether) {
+      return SESSION_GIANTS_BATCH;
+    }
+    if (!hasGiants && Math.exp(tables.inflation) <= 1.0 + FLAT_UP_TO) {
       return cameTogether ? SESSION_FLAT_BATCH : SESSION_FLAT;
     }
     int size = tables.slots <= FEW ? 0 : tables.slots <= SOME ? 1 : 2;

@@ -16,10 +16,10 @@ final class ScoringRule implements Policy {
   };
   private static final String[] KINDS = {"stream", "batch", "session_stream", "session_batch"};
   private static final String[] SIZES = {"few", "some", "many"};
-  /** of these only the last two are met here: slots of a session do not move */
+  /** of these only the last three are met here: slots of a session do not move */
   private static final String[] ANY_SIZE = {
     "dear", "flat_stream", "flat_batch", "giants_stream", "giants_batch", "session_flat_stream",
-    "session_flat_batch"
+    "session_flat_batch", "session_giants_batch"
   };
   private static final int HIDDEN = 14;
   private static final int INPUTS = FEATURES.length;
