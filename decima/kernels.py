@@ -8,9 +8,6 @@ from spark_sim.compile import SIMULATOR
 POLICIES = Kernels(
     "policies",
     (
-        "decima/agent/columns.py",
-        "decima/agent/*_kernels.py",
-        "decima/agent/scene.py",
         "decima/heuristics/*.py",
         "decima/kernels.py",
         "decima/replay/*.py",

@@ -11,6 +11,7 @@ import numpy as np
 
 from decima.heuristics import es_classes, es_rule
 from decima.heuristics import run as compiled
+from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.graphene_plan import planned_places
 from decima.policy import Policy
 from decima.weights import shipped_weights
@@ -348,6 +349,12 @@ class Heuristic:
             raise PolicyError(f"policy {self.name!r} plans jobs ahead and was given no trace")
         if len(self._numbers) == len(self.parameters):
             self._numbers = np.concatenate([self._numbers, planned_places(trace, classes)])
+
+    def compiled(self, trace: TraceArrays, classes: Table) -> tuple[int, Numbers, Scratch]:
+        """Return the code, the numbers and the scratch with which kernels decide as this does."""
+        if self._plans_ahead:
+            self._plan(trace, classes)
+        return self._code, self._numbers, self._scratch
 
     def branch(self, state: State, wanted: Preferences, index: int) -> int:
         """Choose once by the preferences `index`, then play `state` to its end.

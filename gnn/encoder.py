@@ -1,4 +1,4 @@
-r"""Node, job and cluster embeddings of DAG jobs (Decima, section 5.1).
+r"""Node, job and cluster embeddings of DAG jobs by message passing (Decima, section 5.1).
 
 .. math::
     e_v = g\Big(\sum_{u \in children(v)} f(e_u)\Big) + A x_v, \qquad
@@ -6,50 +6,44 @@ r"""Node, job and cluster embeddings of DAG jobs (Decima, section 5.1).
     z = g_3\Big(\frac{1}{J} \sum_i f_3(y_i)\Big)
 
 The paper's z has a sum over the J jobs of an observation, not their mean; the mean keeps its size
-where ten times as many jobs wait as in training, and how many there are the heads are told.
+where ten times as many jobs wait as in training. How many there are is an input of the heads.
 
 Letters: V nodes (stages), E edges, L levels, J jobs, B observations, F features of a node, D size
 of an embedding. Each of the six transforms is a multilayer perceptron of its own; A lifts the
-features to D. `gnn.reference` holds the same equations as textbook message passing.
+features to D.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, linear
-from torch_geometric.utils import scatter
 
-from gnn.few import FewNodes, Flow
 from gnn.levels import Levels
 
-TensorFunction = Callable[[Tensor], Tensor]
+if TYPE_CHECKING:
+
+    class MessagePassing(nn.Module):
+        """The part of PyTorch Geometric's class in use here, which has no types."""
+
+        def __init__(self, aggr: str) -> None: ...
+
+        def propagate(self, edge_index: Tensor, **values: object) -> Tensor: ...
+
+else:
+    from torch_geometric.nn import MessagePassing
 
 NEGATIVE_SLOPE = 0.2
 """slope of LeakyReLU below zero"""
-
-FEW_NODES = 1_000
-"""so many are embedded in compiled code where no gradient is wanted (benchmark `encoder_speed`)"""
 
 TYPICAL_CHILDREN = 2
 TYPICAL_STAGES = 8
 TYPICAL_JOBS = 16
 """how many terms the three sums typically have; only the initial weights depend on it"""
-
-
-class Embedded(NamedTuple):
-    """What an encoder makes of V nodes of J jobs."""
-
-    e: Tensor  # (V, D) e_v, in the order of the nodes
-    y: Tensor  # (J, D) y_i
-    added: Tensor  # (J, D) f3(y_i), what each job brings to the mean of its observation
 
 
 @dataclass(frozen=True)
@@ -72,61 +66,64 @@ class EncoderConfig:
             raise ValueError(f"hidden {self.hidden} must hold sizes of at least 1")
 
 
-class Transform(nn.Module):
-    """A multilayer perceptron: LeakyReLU between its layers, none after the last.
+class Transform(nn.Sequential):
+    """Multilayer perceptron: LeakyReLU between its layers, none after the last.
 
-    Weights start orthogonal, biases at zero. Hidden layers keep the scale of what they read; the
+    Weights start orthogonal, biases at zero. Hidden layers keep the scale of their inputs; the
     last one divides it by `summands`, so that a sum of so many outputs has the scale of one.
     """
 
     def __init__(self, inputs: int, config: EncoderConfig, summands: int = 1) -> None:
-        super().__init__()
         sizes = (inputs, *config.hidden, config.embedding)
         layers = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
         for layer in layers:
             nn.init.orthogonal_(layer.weight, math.sqrt(2 / (1 + NEGATIVE_SLOPE**2)))
             nn.init.zeros_(layer.bias)
         nn.init.orthogonal_(layers[-1].weight, 1 / summands)
-        self.layers = nn.ModuleList(layers)
+        bends = [nn.LeakyReLU(NEGATIVE_SLOPE) for _ in layers[1:]]
+        super().__init__(*(one for pair in zip(layers, bends) for one in pair), layers[-1])  # noqa: B905 - one more layer than bends
 
-    def forward(self, values: Tensor) -> Tensor:
-        """(N, inputs) -> (N, D)."""
-        return self.function()(values)
+    @property
+    def layers(self) -> list[nn.Linear]:
+        """The linear layers, first to last."""
+        return [layer for layer in self if isinstance(layer, nn.Linear)]
 
-    def function(self) -> TensorFunction:
-        """The transform with its weights looked up, for many small calls.
 
-        Torch's bookkeeping at each call of a module and each look-up of a weight would make a
-        single job half as slow again (benchmark `encoder_speed`).
+class TwoLevelSum(MessagePassing):
+    r"""One of the three sums: receiver v gets :math:`g(\sum_{u \to v} f(h_u))`, or of the mean."""
+
+    def __init__(
+        self, inputs: int, config: EncoderConfig, summands: int, aggr: str = "sum"
+    ) -> None:
+        super().__init__(aggr=aggr)
+        self.f = Transform(inputs, config, summands)
+        self.g: nn.Module = (
+            Transform(config.embedding, config) if config.two_level else nn.Identity()
+        )
+
+    def forward(self, h: Tensor, edge_index: Tensor, receivers: int) -> Tensor:
+        """Send along all edges once.
+
+        Args:
+            h: (N, K) inputs of the senders.
+            edge_index: (2, M) int64, row 0 sender, row 1 receiver.
+            receivers: R.
+
+        Returns:
+            (R, D); a receiver without senders gets g(0).
         """
-        layers = cast(Iterable[nn.Linear], self.layers)
-        *hidden, (last_weight, last_bias) = [(layer.weight, layer.bias) for layer in layers]
+        out: Tensor = self.g(self.total(h, edge_index, receivers))
+        return out
 
-        def apply(values: Tensor) -> Tensor:
-            for weight, bias in hidden:
-                values = leaky_relu(linear(values, weight, bias), NEGATIVE_SLOPE)
-            return linear(values, last_weight, last_bias)
-
-        return apply
-
-
-class Same(nn.Module):
-    """What stands for the second transform where the ablation leaves it out."""
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return `values`."""
-        return values
-
-    def function(self) -> TensorFunction:
-        """As `Transform.function`."""
-        return self.forward
+    def total(self, h: Tensor, edge_index: Tensor, receivers: int) -> Tensor:
+        """Return (R, D), the sums before the second transform."""
+        return self.propagate(edge_index, x=(self.f(h), None), size=(len(h), receivers))
 
 
 class Encoder(nn.Module):
     """The three sums, each over a whole batch at once.
 
-    A method's rows depend on their own terms only: e_v on the nodes below v, y_i on job i. So a
-    caller may keep the e, y and `summands` of every job that did not change.
+    A method's rows depend on their own terms only: e_v on the nodes below v, y_i on job i.
     """
 
     def __init__(self, num_features: int, config: EncoderConfig) -> None:
@@ -145,55 +142,9 @@ class Encoder(nn.Module):
         self.lift = nn.Linear(num_features, size)
         nn.init.orthogonal_(self.lift.weight)
         nn.init.zeros_(self.lift.bias)
-        self.f_node = Transform(size, config, TYPICAL_CHILDREN)
-        self.g_node = _second(config)
-        self.f_job = Transform(num_features + size, config, TYPICAL_STAGES)
-        self.g_job = _second(config)
-        self.f_cluster = Transform(size, config, TYPICAL_JOBS)
-        self.g_cluster = _second(config)
-        self._few: tuple[tuple[int, torch.dtype], FewNodes] | None = None
-
-    def embed(self, x: Tensor, levels: Levels, job: Tensor, num_jobs: int) -> Embedded:
-        """`nodes`, `jobs` and `summands` of a batch.
-
-        Args:
-            x: (V, F) features, rows in the order of `levels`.
-            levels: how messages flow.
-            job: (V,) int64 job of each node.
-            num_jobs: J.
-        """
-        _check_rows("x", x, self.num_features, levels.num_nodes)
-        _check_index("job", job, len(x))
-        few = self.few(len(x))
-        if few is not None:
-            flow = Flow(
-                job.numpy(),
-                np.array(levels.node_ptr),
-                levels.child.numpy(),
-                levels.parent.numpy(),
-                np.array(levels.edge_ptr),
-            )
-            return Embedded(*map(torch.from_numpy, few.embed(x.numpy(), flow, num_jobs)))
-        e = self.nodes(x, levels)
-        y = self.jobs(x, e, job, num_jobs)
-        return Embedded(e, y, self.summands(y))
-
-    def few(self, rows: int) -> FewNodes | None:
-        """Compiled code for so few nodes or jobs; None where torch is to do it.
-
-        The weights where they are now: moving or casting a module gives it other memory.
-        """
-        if rows > FEW_NODES or torch.is_grad_enabled():
-            return None
-        first = self.lift.weight
-        place = (first.data_ptr(), first.dtype)
-        if self._few is None or self._few[0] != place:
-            transforms = (
-                self.f_node, self.g_node, self.f_job, self.g_job, self.f_cluster, self.g_cluster,
-            )  # fmt: skip
-            layers = (one.layers if isinstance(one, Transform) else None for one in transforms)
-            self._few = place, FewNodes(self.lift, layers, self.config.messages, NEGATIVE_SLOPE)
-        return self._few[1]
+        self.node_sum = TwoLevelSum(size, config, TYPICAL_CHILDREN)
+        self.job_sum = TwoLevelSum(num_features + size, config, TYPICAL_STAGES)
+        self.cluster_sum = TwoLevelSum(size, config, TYPICAL_JOBS, "mean")
 
     def nodes(self, x: Tensor, levels: Levels) -> Tensor:
         """Embed every node from its own features and the nodes below it.
@@ -208,20 +159,14 @@ class Encoder(nn.Module):
             (V, D) e_v, rows in the same order.
         """
         _check_rows("x", x, self.num_features, levels.num_nodes)
-        lifted = linear(x, self.lift.weight, self.lift.bias)
+        lifted: Tensor = self.lift(x)
         if not self.config.messages or levels.num_levels < 2:
             return lifted
         return self._climb(lifted, levels)
 
     def _climb(self, lifted: Tensor, levels: Levels) -> Tensor:
-        """Level by level: finish the sums of one level, embed it, send to all levels above.
-
-        Not written with PyG's `MessagePassing`, as `gnn.reference` is: one `propagate` a level
-        makes a single job of 11 levels twice as slow (benchmark `encoder_speed`), and a rollout or
-        a live decision embeds a few jobs at a time.
-        """
+        """Level by level: finish the sums of one level, embed it, send to all levels above."""
         node_ptr, edge_ptr = levels.node_ptr, levels.edge_ptr
-        f, g = self.f_node.function(), self.g_node.function()
         own = lifted.split_with_sizes([end - start for start, end in itertools.pairwise(node_ptr)])
         embedded = [own[0]]
         # Sums of the rows that are not embedded yet, from `first` on. A new tensor at each level:
@@ -230,11 +175,11 @@ class Encoder(nn.Module):
         for level in range(1, levels.num_levels):
             below, first = node_ptr[level - 1], node_ptr[level]
             edges = slice(edge_ptr[level - 1], edge_ptr[level])
-            sent = f(embedded[-1]).index_select(0, levels.child[edges] - below)
-            waiting = waiting.index_add(0, levels.parent[edges] - first, sent)
+            up = torch.stack((levels.child[edges] - below, levels.parent[edges] - first))
+            waiting = waiting + self.node_sum.total(embedded[-1], up, len(waiting))
             size = len(own[level])
             sums, waiting = waiting.split_with_sizes((size, len(waiting) - size))
-            embedded.append(g(sums) + own[level])
+            embedded.append(self.node_sum.g(sums) + own[level])
         return torch.cat(embedded)
 
     def jobs(self, x: Tensor, e: Tensor, job: Tensor, num_jobs: int) -> Tensor:
@@ -252,40 +197,29 @@ class Encoder(nn.Module):
         _check_rows("x", x, self.num_features, len(e))
         _check_rows("e", e, self.config.embedding, len(e))
         _check_index("job", job, len(e))
-        summed = scatter(self.f_job(torch.cat((x, e), dim=1)), job, dim_size=num_jobs)
-        y: Tensor = self.g_job(summed)
+        y: Tensor = self.job_sum(torch.cat((x, e), dim=1), _to(job), num_jobs)
         return y
 
-    def summands(self, y: Tensor) -> Tensor:
-        """(J, D) y_i -> (J, D) f3(y_i), what each job brings to the mean of its observation."""
-        _check_rows("y", y, self.config.embedding, len(y))
-        added: Tensor = self.f_cluster(y)
-        return added
-
-    def cluster(self, added: Tensor, observation: Tensor, num_observations: int) -> Tensor:
+    def cluster(self, y: Tensor, edges: Tensor, num_observations: int) -> Tensor:
         """Summarise every observation's jobs.
 
         Args:
-            added: (J, D) `summands` of the jobs.
-            observation: (J,) int64 observation of each job, in any order.
+            y: (J, D) embeddings of jobs.
+            edges: (2, M) int64, row 0 a job, row 1 an observation that it is part of; several
+                observations may share a job's embedding.
             num_observations: B; an observation without jobs gets g3(0).
 
         Returns:
             (B, D) z.
         """
-        _check_rows("added", added, self.config.embedding, len(added))
-        _check_index("observation", observation, len(added))
-        few = self.few(len(added))
-        if few is not None:
-            found = few.cluster(added.numpy(), observation.numpy(), num_observations)
-            return torch.from_numpy(found)
-        mean = scatter(added, observation, dim_size=num_observations, reduce="mean")
-        z: Tensor = self.g_cluster(mean)
+        _check_rows("y", y, self.config.embedding, len(y))
+        z: Tensor = self.cluster_sum(y, edges, num_observations)
         return z
 
 
-def _second(config: EncoderConfig) -> Transform | Same:
-    return Transform(config.embedding, config) if config.two_level else Same()
+def _to(receiver: Tensor) -> Tensor:
+    """Return the (2, N) edges of N senders, in order, to their receivers."""
+    return torch.stack((torch.arange(len(receiver)), receiver))
 
 
 def _check_rows(name: str, values: Tensor, columns: int, rows: int) -> None:

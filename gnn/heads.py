@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from typing import cast
 
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu_, linear
+from torch.nn.functional import leaky_relu
 
 from gnn.encoder import NEGATIVE_SLOPE
 
@@ -47,19 +45,13 @@ class Head(nn.Module):
             tables: (values, index) pairs from fine to coarse: row r goes with row index[r] of the
                 next table. The last has no index: None.
         """
-        # Layers serve for their weights: a call of a module costs more than its arithmetic where
-        # there are few rows.
-        pairs = [*zip(_layers(self.parts), tables, strict=True)]
-        part, (values, _) = pairs[-1]
-        total = linear(values, part.weight, part.bias)
-        for part, (values, index) in pairs[-2::-1]:
+        parts = [*zip(self.parts, tables, strict=True)]
+        part, (values, _) = parts[-1]
+        total: Tensor = part(values)
+        for part, (values, index) in parts[-2::-1]:
             if index is None:
                 raise ValueError("only the last table of a head goes without an index")
-            total = linear(values, part.weight, part.bias).add_(total.index_select(0, index))
-        for layer in (*_layers(self.body), self.last):
-            total = linear(leaky_relu_(total, NEGATIVE_SLOPE), layer.weight, layer.bias)
+            total = part(values) + total.index_select(0, index)
+        for layer in (*self.body, self.last):
+            total = layer(leaky_relu(total, NEGATIVE_SLOPE))
         return total.squeeze(1)
-
-
-def _layers(modules: nn.ModuleList) -> Iterable[nn.Linear]:
-    return cast(Iterable[nn.Linear], modules)

@@ -27,9 +27,9 @@ class Learner(Protocol):
         ...
 
     def validate(self) -> Mapping[str, float]:
-        """Figures of the present model on fixed data; `score` decides, lower is better.
+        """Return figures of the model on fixed data; `score` decides, lower is better.
 
-        It changes nothing that `state` gives.
+        A checkpoint holds the state after it.
         """
         ...
 

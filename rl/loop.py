@@ -133,9 +133,9 @@ class _Session:
         metrics: dict[str, float] = {}
         try:
             metrics |= _floats(self._learner.iterate(iteration))
-            after = snapshot(self._learner.state())
-            _check_finite(metrics, after)
+            _check_finite(metrics, self._learner.state())
             state = self._validated(iteration, metrics)
+            after = snapshot(self._learner.state())
         except NotFiniteError as error:
             raise self._failed(iteration, metrics, error) from error
         elapsed_s = self._clock() - self._start_s

@@ -76,6 +76,35 @@ def discounted(reward: Floats, elapsed: Floats, horizon: float | None) -> Floats
     return _accumulated(reward, _discount(elapsed, horizon))
 
 
+def generalised_advantage(
+    reward: Floats, elapsed: Floats, value: Floats, horizon: float | None, trace: float | None
+) -> Floats:
+    r"""Advantages over a critic, with lambda as a time (generalised advantage estimation).
+
+    .. math::
+        \delta_k = r_k + e^{-\Delta t_k / \tau} V_{k+1} - V_k, \qquad
+        A_k = \delta_k + e^{-\Delta t_k (1/\tau + 1/\lambda)} A_{k+1}, \qquad V_K = A_K = 0
+
+    Source: Schulman et al., High-Dimensional Continuous Control Using Generalized Advantage
+    Estimation, ICLR 2016, with decay by elapsed time in place of a factor for each step.
+
+    Args:
+        reward: (K,) reward r_k.
+        elapsed: (K,) time that passes after each decision, at least 0.
+        value: (K,) what the critic expects of each state, V_k.
+        horizon: tau as in `discounted`.
+        trace: lambda, a time; None leaves nothing to the critic: the return less V_k.
+
+    Returns:
+        (K,) the advantage A_k.
+    """
+    _check_equal_length(reward, elapsed)
+    _check_equal_length(reward, value)
+    factor = _discount(elapsed, horizon)
+    error = reward + factor * np.append(value[1:], 0.0) - value
+    return _accumulated(error, factor * _discount(elapsed, trace))
+
+
 class AverageRate:
     """Mean reward for each unit of time over the newest steps: the r-bar of the average reward.
 

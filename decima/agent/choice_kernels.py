@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.sort_kernels import sort_entries
-from decima.kernels import inlined_kernel, kernel
 from spark_sim.kernels.choices import Preferences
 from spark_sim.kernels.durations import task_hash
 from spark_sim.tables import ANY, NONE

@@ -1,4 +1,4 @@
-"""Compiled: the columns `decima.agent.columns.CLASS`, and what tells of classes in others.
+"""Compiled: the columns `decima.agent.columns.CLASS`, and those of classes in other tables.
 
 Plain loops over flat arrays, paid for by `benchmarks/policy_speed.py`.
 """
@@ -6,11 +6,11 @@ Plain loops over flat arrays, paid for by `benchmarks/policy_speed.py`.
 from __future__ import annotations
 
 from decima.agent.column_arrays import ClassColumns
+from decima.agent.kernels import inlined_kernel
 from decima.agent.scene import Scene
 from decima.heuristics.es_classes import scarcity
 from decima.heuristics.stages import Row
 from decima.heuristics.tetris import is_on_offer
-from decima.kernels import inlined_kernel
 
 
 @inlined_kernel
@@ -25,24 +25,25 @@ def scarcity_and_need(scene: Scene, decision: int, stage: Row) -> tuple[float, f
 
 @inlined_kernel
 def describe_classes(
-    scene: Scene, decision: int, of: tuple[int, int, int], row: int, out: ClassColumns
+    scene: Scene, decision: int, index: int, row: int, number: int, out: ClassColumns
 ) -> int:
-    """Write the columns of the classes that a stage may be given; returns the row behind them.
+    """Write the columns of the classes that a stage may be given; return the row behind them.
 
     Args:
         scene: where the decision is due.
         decision: number in the scene.
-        of: the stage's index among the open ones, its row, and the class that the rule would take.
+        index: of the stage among the open ones.
         row: the first to write.
+        number: row of the stage.
         out: arrays to fill.
     """
-    index, number, ruled = of
     out.ptr[index] = row
     classes = scene.classes[decision]
     if len(classes) == 1:
         return row
     stage = scene.stages[number]
     executors = float(scene.num_executors[decision])
+    first = row
     for kind in range(len(classes)):
         if not is_on_offer(classes, stage, kind):
             continue
@@ -56,6 +57,6 @@ def describe_classes(
         x[3] = one["on_offer"] / one["count"]
         x[4] = one["count"] / executors
         x[5] = 1.0 if stage["fits"] & ((1 << kind) - 1) != 0 else 0.0
-        x[6] = 1.0 if kind == ruled else 0.0
+        x[6] = 1.0 if row == first else 0.0
         row += 1
     return row

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from decima.heuristics.compiled import Numbers
-from spark_sim.tables import Table
 from traces.numbers import Float32, Float64, Int64
 
 
 class Units(NamedTuple):
-    """What columns are relative to, and the weights of the rule."""
+    """What columns are relative to (`decima.agent.scales.Scales`)."""
 
     task_ms: float
     work_ms: float
-    rule: Numbers  # `es_classes.ALL_PARAMETERS`
 
 
 class ClassColumns(NamedTuple):
@@ -24,15 +21,6 @@ class ClassColumns(NamedTuple):
     kind: Int64  # (K,) row of the scene's classes
     stage: Int64  # (K,) index among the O stages
     ptr: Int64  # (O + 1,)
-
-
-class RuleColumns(NamedTuple):
-    """Arrays to fill: how the rule prefers the choices (`graph.Rule`)."""
-
-    stage: Float32  # (O,)
-    end: Float32  # (B,)
-    limit: Float32  # (M,)
-    kind: Float32  # (K,)
 
 
 class Columns(NamedTuple):
@@ -49,14 +37,9 @@ class Columns(NamedTuple):
     limit: Int64  # (M,) the parallelism limits
     limit_job: Int64  # (M,) index among the J jobs
     limit_ptr: Int64  # (J + 1,)
-    planned: Int64  # (B,) choices that the rule would make
-    rank: Int64  # (O,) which of them the stage is, NONE if none
-    kind: Int64  # (O,) the class that it would get executors of, ANY where there is one
-    taken: Int64  # (J,) executors that the rule would give
     classes: ClassColumns
-    scratch: Float64  # (3, J)
-    candidate: Int64  # (2, J) scratch
+    path_ms: Float64  # (J,) scratch: the longest critical path of a job's open stages
+    height: Float64  # (J,) scratch
+    order: Int64  # (2, J) scratch
     less: Int64  # (J,) scratch: jobs of the same decision with less work left
     decision_of_job: Int64  # (J,)
-    rule: RuleColumns
-    left: Table  # (B, C) CLASS, scratch: as the scene's, less what the rule has given

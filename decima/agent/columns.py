@@ -1,11 +1,11 @@
-"""What the network is told, column by column. A model card names this version.
+"""Input columns of the network. A model file names the version of them that it was trained on.
 
 A change of any column, its scale or its place is a new `FEATURE_VERSION`: a model trained on other
-columns is refused. N is the number of executors, J that of jobs in the system, tau and W the
-workload's mean task duration and mean work of a job (`decima.agent.scales.Scales`).
+columns is refused. N is the number of executors, J that of jobs in the system, F = N / J the fair
+share, tau and W the workload's mean task duration and mean work of a job
+(`decima.agent.scales.Scales`).
 
-The *rule* is `es_classes` with the weights that the network holds. What it would do in a round
-(`decima.heuristics.es_plan`) is among the columns, so that learning begins at the rule.
+Columns hold what a scheduler observes. None of them is the output of another policy.
 
 The paper's five features (Decima 5.1) are `left`, `duration`, `working` (in the messages),
 `on_offer` and `local` (at the heads): the last two are the same for all nodes of an observation
@@ -14,7 +14,7 @@ or of a job, so a job's embedding stays what it was until the job itself changes
 
 from __future__ import annotations
 
-FEATURE_VERSION = 7
+FEATURE_VERSION = 8
 
 NODE = (
     "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two
@@ -28,7 +28,7 @@ NODE = (
 
 JOB = (
     "held",  # executors of the job / N
-    "share",  # log2((held + 1/2) / (N / J)) / 4
+    "share",  # log2((held + 1/2) / F) / 4
     "idle",  # 1 if it holds none
     "local",  # executors on offer that are in the job already / all on offer
     "source",  # 1 if the executors on offer were freed by the job
@@ -38,10 +38,8 @@ JOB = (
     "undone",  # work not launched / work at arrival
     "age",  # log(1 + time in the system x N / W) / 4
     "wanted",  # log(1 + tasks of open stages without an executor / N)
-    "gate",  # the rule's gate of the first executor, g / (1 + |g|); 0 without an open stage
-    "score",  # its score above the best one's, s / (1 + |s|), at most 0; 0 likewise
-    "given",  # executors that the rule would give it / N
-    "giant",  # log2(work not launched / typical work of a job so far) / 4
+    "typical",  # log2(work not launched / typical work of a job so far) / 4
+    "width",  # log2(work not launched / longest open critical path / F) / 4
 )
 """of each job, at the heads"""
 
@@ -51,28 +49,37 @@ STAGE = (
     "runnable",
     "duration",  # as in NODE
     "path",  # log(1 + critical path from here / (4 tau)) / 4
+    "critical",  # critical path from here / the longest of the job's open stages
     "part",  # D x duration / work of the job not launched
     "moving",  # log(1 + moving delay / duration) / 4
-    "planned",  # 1 if the rule would choose it in this round
-    "place",  # log(1 + how many it would choose before) / 4; after all others if it would not
+    "waves",  # log2(D / F) / 4
+    "blocking",  # log2(duration x N / typical work of a job so far) / 4
+    "wait",  # log(1 + time until its parents' tasks end / duration) / 4, 0 if runnable
     "scarce",  # as in NODE
     "need",  # memory of a task / that of the largest class; 0 where there is one class
 )
 """of each stage that may be chosen, at the stage head"""
 
+PATH = ("path", "critical", "wait")
+"""columns of STAGE that tell where in its job's graph a stage lies, for the ablation"""
+
 CLUSTER = (
     "on_offer",  # / N
+    "offered",  # log2(executors on offer) / 4
     "jobs",  # log2(J / N) / 4 + 1/2
     "count",  # log2(J) / 4
     "load",  # log2(1/16 + work not launched in all jobs / W) / 4
+    "typical",  # log2(mean work not launched of a job / typical work of a job so far) / 4
     "working",  # executors held by jobs / N
-    "planned",  # log(1 + choices that the rule would make in this round) / 4
     "session",  # 1: slots of one session, which do not move
+    "holding",  # 1: decima-sim's rules, by which a job holds the executors on offer in it
     "executors",  # log2(N / 50) / 4
     "moving",  # log(1 + moving delay / tau) / 4
+    "move",  # log2(moving delay / typical work of a job so far) / 4
     "quiet",  # log(1 + time since a job last arrived x N / W) / 4
+    "gap",  # log2(mean gap between arrivals x N / W) / 4; 3 before the second job
     "age",  # mean over jobs of their "age"
-    "ages",  # standard deviation of it: 0 if all came at once
+    "ages",  # mean deviation of it: 0 if all came at once
     "durations",  # that of "duration" over the open stages: 0 if nothing is known of durations
     "inflation",  # log of how much longer tasks take in a job that holds all executors
 )
@@ -80,12 +87,13 @@ CLUSTER = (
 
 LIMIT = (
     "limit",  # l / N
-    "share",  # log2(l / (N / J)) / 4
+    "share",  # log2(l / F) / 4
     "added",  # (l - held) / N
+    "count",  # log2(l - held) / 4
     "moved",  # share of the executors added that come from elsewhere
     "covering",  # (l - held) / tasks of the job's open stages without an executor
-    "ruled",  # 1 if the rule would give the job as many
-    "off",  # log2((l - held) / what the rule would give, at least 1) / 4
+    "waves",  # log2(those tasks / (l - held)) / 4
+    "left",  # executors on offer that are left / all on offer
 )
 """of each parallelism limit l that may be chosen, at the limit head"""
 
@@ -96,6 +104,6 @@ CLASS = (
     "free",  # executors of the class on offer / all of the class
     "count",  # executors of the class / N
     "larger",  # 1 if a smaller class could hold a task
-    "ruled",  # 1 if the rule would take it
+    "smallest",  # 1 if no smaller class on offer can hold a task
 )
 """of each class of executors that a stage may be given, at the class head; none if there is one"""

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from decima.agent.class_kernels import describe_classes, scarcity_and_need
 from decima.agent.column_arrays import Columns, Units
+from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.scene import Scene
 from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_classes import scarcity
-from decima.heuristics.es_plan import Choosing, plan
-from decima.heuristics.es_rule import surroundings
-from decima.kernels import inlined_kernel, kernel
-from spark_sim.observation import Observation
-from spark_sim.tables import LEAST_WORK_MS, NONE
+from decima.heuristics.stages import Row
+from spark_sim.cluster import Protocol
+from spark_sim.tables import LEAST_WORK_MS
 from traces.numbers import Float32, Int64
+
+SESSION, DECIMA_SIM = int(Protocol.SESSION), int(Protocol.DECIMA_SIM)
+"""plain numbers for the compiler"""
 
 
 @inlined_kernel
@@ -34,11 +36,6 @@ def _log1p(value: float) -> float:
     four times as long, a third of `describe` where a thousand jobs wait.
     """
     return math.log(1.0 + value)
-
-
-@inlined_kernel
-def _squashed(value: float) -> float:
-    return value / (1.0 + abs(value))
 
 
 @inlined_kernel
@@ -136,7 +133,7 @@ def _describe_node(
 
 @kernel
 def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
-    """Fill `out`; returns the numbers of open stages, of limits and of classes for stages.
+    """Fill `out`; return the numbers of open stages, of limits and of classes for stages.
 
     Args:
         scene: B decisions with J jobs.
@@ -154,20 +151,15 @@ def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
         if last_job > first_job:
             out.first_open[last_job] = stages
             _count_less(scene, first_job, last_job, out)
-            _plan(scene, decision, units, stages, out)
             for row in range(out.open_ptr[decision], stages):
                 kinds = describe_classes(
-                    scene, decision, (row, out.open_stage[row], out.kind[row]), kinds, out.classes
+                    scene, decision, row, kinds, out.open_stage[row], out.classes
                 )
-                for kind in range(out.classes.ptr[row], kinds):
-                    out.rule.kind[kind] = -abs(out.classes.kind[kind] - out.kind[row])
-        out.rule.end[decision] = -out.planned[decision]
         total_ms = _describe_cluster(scene, decision, units, out)
         for index in range(first_job, last_job):
             _describe_job(scene, decision, index, units, total_ms, out)
             out.limit_ptr[index] = limits
             limits = _describe_limits(scene, decision, index, limits, out)
-        _compare_scores(scene, decision, out)
         _spread(out.cluster_x[decision], out, first_job, last_job, stages)
     out.open_ptr[len(scene.time_ms)] = stages
     out.limit_ptr[len(scene.rows)] = limits
@@ -179,15 +171,16 @@ def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
 def _describe_stages(
     scene: Scene, decision: int, index: int, row: int, units: Units, out: Columns
 ) -> int:
-    """Write columns `STAGE` of a job's open stages from `row` on, those of the rule excepted.
-
-    Returns the row behind them.
-    """
+    """Write columns `STAGE` of a job's open stages from `row` on; return the row behind them."""
     job = scene.jobs[scene.rows[index]]
     executors = float(scene.num_executors[decision])
     offered = max(1.0, float(scene.on_offer[decision]))
+    share = executors / (scene.job_ptr[decision + 1] - scene.job_ptr[decision])
+    typical_ms = max(scene.typical_ms[decision], LEAST_WORK_MS)
     remaining_ms = max(job["remaining_ms"], 1e-6)
     wanted = 0
+    first = row
+    longest_ms = 1e-3
     if job["open_stages"] > 0 and job["held"] < scene.num_executors[decision]:
         for local in range(job["num_stages"]):
             number = job["first_stage"] + local
@@ -196,6 +189,8 @@ def _describe_stages(
             if stage["open"] == 0 or demand <= 0:
                 continue
             wanted += demand
+            mean_ms = max(stage["mean_ms"], 1e-3)
+            longest_ms = max(longest_ms, stage["critical_path_ms"])
             out.open_stage[row] = number
             out.open_job[row] = index
             stage_x = out.stage_x[row]
@@ -204,22 +199,47 @@ def _describe_stages(
             stage_x[2] = stage["runnable"]
             stage_x[3] = log2_column(stage["mean_ms"] / units.task_ms)
             stage_x[4] = _log1p(stage["critical_path_ms"] / (4 * units.task_ms)) / 4
-            stage_x[5] = min(1.0, demand * stage["mean_ms"] / remaining_ms)
-            mean_ms = max(stage["mean_ms"], 1e-3)
-            stage_x[6] = _log1p(scene.moving_delay_ms[decision] / mean_ms) / 4
-            stage_x[9], stage_x[10] = scarcity_and_need(scene, decision, stage)
+            stage_x[6] = min(1.0, demand * stage["mean_ms"] / remaining_ms)
+            stage_x[7] = _log1p(scene.moving_delay_ms[decision] / mean_ms) / 4
+            stage_x[8] = log2_column(demand / share)
+            stage_x[9] = log2_column(mean_ms * executors / typical_ms)
+            stage_x[10] = _log1p(_wait_ms(scene, job, stage) / mean_ms) / 4
+            stage_x[11], stage_x[12] = scarcity_and_need(scene, decision, stage)
             row += 1
+    for own in range(first, row):
+        path_ms = scene.stages[out.open_stage[own]]["critical_path_ms"]
+        out.stage_x[own, 5] = path_ms / longest_ms
+    out.path_ms[index] = longest_ms
     out.job_x[index, 10] = _log1p(wanted / executors)
     return row
 
 
 @inlined_kernel
+def _wait_ms(scene: Scene, job: Row, stage: Row) -> float:
+    """Time until a stage can start: the longest mean task of what runs before it in its job.
+
+    An order of magnitude: tasks under way may be nearly over, and only the first of a chain of
+    stages has begun. It needs no look at the edges.
+    """
+    longest_ms = 0.0
+    if stage["runnable"] == 1:
+        return longest_ms
+    for local in range(job["num_stages"]):
+        before = scene.stages[job["first_stage"] + local]
+        if before["runnable"] == 0 or before["finished"] == before["num_tasks"]:
+            continue
+        if before["critical_path_ms"] > stage["critical_path_ms"]:
+            longest_ms = max(longest_ms, before["mean_ms"])
+    return longest_ms
+
+
+@inlined_kernel
 def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
     """Fill `less` of a decision's jobs; of two that have as much work left none has less."""
-    height, order = out.scratch[0, first:last], out.candidate[0, first:last]
+    height, order = out.height[first:last], out.order[0, first:last]
     for index in range(first, last):
         height[index - first] = -scene.jobs[scene.rows[index]]["remaining_ms"]
-    sort_descending(height, order, out.candidate[1, first:last])
+    sort_descending(height, order, out.order[1, first:last])
     count = 0
     for place in range(last - first):
         if place > 0 and height[order[place]] < height[order[place - 1]]:
@@ -228,65 +248,12 @@ def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
 
 
 @inlined_kernel
-def _plan(scene: Scene, decision: int, units: Units, last_stage: int, out: Columns) -> None:
-    """What the rule would choose, and the columns of stages and cluster that say so."""
-    first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
-    active = scene.rows[first:last]
-    around = surroundings(
-        Observation(
-            scene.time_ms[decision],
-            scene.num_executors[decision],
-            scene.on_offer[decision],
-            scene.source[decision],
-            scene.protocol[decision],
-            scene.moving_delay_ms[decision],
-            scene.last_arrival_ms[decision],
-            scene.mean_gap_ms[decision],
-            scene.typical_ms[decision],
-            scene.inflation[decision],
-            0,
-            active,  # type: ignore[arg-type]  # wider numbers, which the kernel takes as well
-            scene.classes[decision],
-            scene.jobs,
-            scene.stages,
-        )
-    )
-    count = plan(
-        Choosing(
-            out.left[decision],
-            scene.jobs,
-            scene.stages,
-            active,
-            out.less[first:last],
-            out.first_open[first : last + 1],
-            out.open_stage,
-            scene.on_offer[decision],
-            scene.source[decision],
-            out.scratch[0, first:last],
-            out.scratch[1, first:last],
-            out.scratch[2, first:last],
-            out.candidate[0, first:last],
-            out.candidate[1, first:last],
-            out.taken[first:last],
-            out.rank,
-            out.kind,
-        ),
-        units.rule,
-        around,
-    )
-    out.planned[decision] = count
-    for row in range(out.open_ptr[decision], last_stage):
-        rank = out.rank[row]
-        out.stage_x[row, 7] = 0.0 if rank == NONE else 1.0
-        out.stage_x[row, 8] = _log1p(count if rank == NONE else rank) / 4
-        out.rule.stage[row] = -(count + 1) if rank == NONE else -rank
-
-
-@inlined_kernel
 def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -> float:
-    """Write columns `CLUSTER`, the means over jobs excepted; returns the work not launched."""
+    """Write columns `CLUSTER`, the means over jobs excepted; return the work not launched."""
     first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
     executors = float(scene.num_executors[decision])
+    typical_ms = max(scene.typical_ms[decision], LEAST_WORK_MS)
+    delay_ms = scene.moving_delay_ms[decision]
     total_ms = 0.0
     held = 0
     for index in range(first, last):
@@ -296,17 +263,21 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
     jobs = float(last - first)
     row = out.cluster_x[decision]
     row[0] = scene.on_offer[decision] / executors
-    row[1] = log2_column(jobs / executors) + 0.5
-    row[2] = log2_column(jobs)
-    row[3] = log2_column(0.0625 + total_ms / units.work_ms)
-    row[4] = held / executors
-    row[5] = _log1p(out.planned[decision]) / 4
-    row[6] = 1.0 if scene.protocol[decision] == 1 else 0.0
-    row[7] = log2_column(executors / 50.0)
-    row[8] = _log1p(scene.moving_delay_ms[decision] / units.task_ms) / 4
+    row[1] = log2_column(float(scene.on_offer[decision]))
+    row[2] = log2_column(jobs / executors) + 0.5
+    row[3] = log2_column(jobs)
+    row[4] = log2_column(0.0625 + total_ms / units.work_ms)
+    row[5] = log2_column(total_ms / max(1.0, jobs) / typical_ms)
+    row[6] = held / executors
+    row[7] = 1.0 if scene.protocol[decision] == SESSION else 0.0
+    row[8] = 1.0 if scene.protocol[decision] == DECIMA_SIM else 0.0
+    row[9] = log2_column(executors / 50.0)
+    row[10] = _log1p(delay_ms / units.task_ms) / 4
+    row[11] = log2_column(delay_ms / typical_ms)
     quiet_ms = max(scene.time_ms[decision] - scene.last_arrival_ms[decision], 0.0)
-    row[9] = _log1p(quiet_ms * executors / units.work_ms) / 4
-    row[13] = scene.inflation[decision]
+    row[12] = _log1p(quiet_ms * executors / units.work_ms) / 4
+    row[13] = log2_column(scene.mean_gap_ms[decision] * executors / units.work_ms)
+    row[17] = scene.inflation[decision]
     return total_ms
 
 
@@ -314,7 +285,7 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
 def _describe_job(
     scene: Scene, decision: int, index: int, units: Units, total_ms: float, out: Columns
 ) -> None:
-    """Write columns `JOB`, but for "wanted" and "score"."""
+    """Write columns `JOB`, but for "wanted"."""
     row = out.job_x[index]
     job = scene.jobs[scene.rows[index]]
     executors = float(scene.num_executors[decision])
@@ -331,32 +302,17 @@ def _describe_job(
     row[8] = remaining_ms / max(job["work_ms"], 1e-6)
     age_ms = max(scene.time_ms[decision] - job["arrival_ms"], 0.0)
     row[9] = _log1p(age_ms * executors / units.work_ms) / 4
-    row[11] = _squashed(out.scratch[0, index])
-    row[13] = out.taken[index] / executors
-    row[14] = log2_column(remaining_ms / max(scene.typical_ms[decision], LEAST_WORK_MS))
-
-
-@inlined_kernel
-def _compare_scores(scene: Scene, decision: int, out: Columns) -> None:
-    """Write the column "score" of the jobs with an open stage."""
-    first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
-    best = -math.inf
-    for index in range(first, last):
-        if out.first_open[index + 1] > out.first_open[index]:
-            best = max(best, out.scratch[1, index])
-    for index in range(first, last):
-        out.job_x[index, 12] = 0.0
-        if out.first_open[index + 1] > out.first_open[index]:
-            out.job_x[index, 12] = _squashed(out.scratch[1, index] - best)
+    row[11] = log2_column(remaining_ms / max(scene.typical_ms[decision], LEAST_WORK_MS))
+    row[12] = log2_column(remaining_ms * jobs / (out.path_ms[index] * executors))
 
 
 @inlined_kernel
 def _spread(row: Float32, out: Columns, first_job: int, last_job: int, last_stage: int) -> None:
     """Write the columns "age", "ages" and "durations" of a decision."""
-    row[10] = _mean(out.job_x, 9, first_job, last_job)
-    row[11] = _deviation(out.job_x, 9, first_job, last_job)
+    row[14] = _mean(out.job_x, 9, first_job, last_job)
+    row[15] = _deviation(out.job_x, 9, first_job, last_job)
     first_stage = out.first_open[first_job] if last_job > first_job else last_stage
-    row[12] = _deviation(out.stage_x, 3, first_stage, last_stage)
+    row[16] = _deviation(out.stage_x, 3, first_stage, last_stage)
 
 
 @inlined_kernel
@@ -379,55 +335,79 @@ def _deviation(table: Float32, column: int, first: int, last: int) -> float:
 
 # --- limits --------------------------------------------------------------------------------------
 
+EVERY = 8
+"""so many executors and fewer may be added one by one; beyond, in steps of a quarter octave"""
+
+
+@kernel
+def most_limits(scene: Scene) -> int:
+    """Upper bound on the rows of limits of a scene."""
+    count = 0
+    for decision in range(len(scene.time_ms)):
+        offered = scene.on_offer[decision]
+        for index in range(scene.job_ptr[decision], scene.job_ptr[decision + 1]):
+            open_stages = scene.jobs[scene.rows[index]]["open_stages"]
+            if open_stages > 0:
+                grid = EVERY + 4 * math.ceil(math.log2(max(1.0, offered / EVERY)))
+                count += min(offered, grid + 5 + open_stages)
+    return count
+
 
 @inlined_kernel
 def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Columns) -> int:
-    """Write columns `LIMIT` of the limits that a job may be given; returns the row behind them.
+    """Write columns `LIMIT` of the limits that a job may be given; return the row behind them.
 
-    The executors added are 1, 2, 3, 4, 6, 8, 12, 16, ..., as many as the job can use, and what the
-    rule would give: steps of half an octave, since 41 and 42 executors are all the same.
+    The executors added are 1 to `EVERY`, then in steps of a quarter octave (41 and 42 executors
+    are all the same); those that bring the job to its fair share, half or twice of it; those that
+    a single open stage can use; and as many as the job can use.
     """
     wanted = 0
     for entry in range(out.first_open[index], out.first_open[index + 1]):
         stage = scene.stages[out.open_stage[entry]]
         wanted += stage["num_tasks"] - stage["covered"]
     job = scene.jobs[scene.rows[index]]
-    room = min(wanted, scene.on_offer[decision], scene.num_executors[decision] - job["held"])
-    ruled = min(out.taken[index], room)
+    offered = scene.on_offer[decision]
+    room = min(wanted, offered, scene.num_executors[decision] - job["held"])
+    size = float(scene.num_executors[decision])
+    jobs = scene.job_ptr[decision + 1] - scene.job_ptr[decision]
     added = 0
     while added < room:
-        added = _next_added(added, ruled, room)
+        added = _next_added(scene, out, index, added, math.ceil(size / jobs), room)
         limit = job["held"] + added
-        size = float(scene.num_executors[decision])
-        jobs = scene.job_ptr[decision + 1] - scene.job_ptr[decision]
         out.limit[row] = limit
         out.limit_job[row] = index
         limit_x = out.limit_x[row]
         limit_x[0] = limit / size
         limit_x[1] = log2_column(limit * jobs / size)
         limit_x[2] = added / size
-        limit_x[3] = max(0.0, added - job["local"]) / added
-        limit_x[4] = added / wanted
-        limit_x[5] = 1.0 if added == ruled else 0.0
-        limit_x[6] = log2_column(added / max(1, ruled))
-        out.rule.limit[row] = -8 * abs(limit_x[6])
+        limit_x[3] = log2_column(float(added))
+        limit_x[4] = max(0.0, added - job["local"]) / added
+        limit_x[5] = added / wanted
+        limit_x[6] = log2_column(wanted / added)
+        limit_x[7] = (offered - added) / offered
         row += 1
     return row
 
 
 @inlined_kernel
-def _next_added(added: int, ruled: int, room: int) -> int:
+def _next_added(scene: Scene, out: Columns, index: int, added: int, share: int, room: int) -> int:
     """The next larger number of executors among those that a limit may add."""
-    power = 1
-    while 2 * power <= added:
-        power *= 2
-    if added < 2:
-        following = added + 1
-    elif added < power + power // 2:
-        following = power + power // 2
-    else:
-        following = 2 * power
-    following = min(following, room)
-    if added < ruled < following:
-        return ruled
+    step = 1
+    while EVERY * 2 * step <= added:
+        step *= 2
+    quarter = 1 if added < EVERY else max(1, EVERY * step // 4)
+    following = min(room, added + quarter)
+    held = scene.jobs[scene.rows[index]]["held"]
+    following = _sooner(following, added, (share + 1) // 2 - held)
+    following = _sooner(following, added, share - held)
+    following = _sooner(following, added, 2 * share - held)
+    for entry in range(out.first_open[index], out.first_open[index + 1]):
+        stage = scene.stages[out.open_stage[entry]]
+        following = _sooner(following, added, stage["num_tasks"] - stage["covered"])
     return following
+
+
+@inlined_kernel
+def _sooner(following: int, added: int, candidate: int) -> int:
+    """The candidate, if it lies between `added` and `following`."""
+    return candidate if added < candidate < following else following

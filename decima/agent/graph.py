@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.column_arrays import ClassColumns, Columns, RuleColumns, Units
+from decima.agent.column_arrays import ClassColumns, Columns, Units
 from decima.agent.graph_kernels import Graphs, LevelArrays
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from gnn.levels import Levels
 from traces.arrays import TraceArrays
-from traces.numbers import Float32, Float64, Int64
+from traces.numbers import Float32, Int64
 
 
 class Nodes(NamedTuple):
@@ -48,39 +48,16 @@ class Graph(NamedTuple):
     cluster_x: Tensor  # (B, len(CLUSTER))
     limit_x: Tensor  # (M, len(LIMIT))
     class_x: Tensor  # (K, len(CLASS))
-    rule: Rule
     job_of_stage: Tensor  # (O,) int64
     job_of_limit: Tensor  # (M,) int64
     stage_of_class: Tensor  # (K,) int64
     decision_of_job: Tensor  # (J,) int64
-    nodes: Nodes | None
-    """None where the embeddings come from elsewhere (`decima.agent.memory`)"""
+    nodes: Nodes
 
     @property
     def decision_of_stage(self) -> Tensor:
         """(O,) int64"""
         return self.decision_of_job.index_select(0, self.job_of_stage)
-
-    @property
-    def limits_to_choose(self) -> Tensor:
-        """Rows of the limits whose jobs have others as well: of one alone no score matters, and
-        where a single executor is on offer every job has one.
-        """
-        job = self.job_of_limit
-        has_next = job[1:] == job[:-1]
-        has_other = torch.zeros_like(job, dtype=torch.bool)
-        has_other[:-1] |= has_next
-        has_other[1:] |= has_next
-        return has_other.nonzero().squeeze(1)
-
-
-class Rule(NamedTuple):
-    """How the rule prefers the choices: larger is better, and 1 apart is one place in its order."""
-
-    stage: Tensor  # (O,) minus the place of a stage that it would choose, else behind all of them
-    end: Tensor  # (B,) minus the number of its choices
-    limit: Tensor  # (M,) minus half-octaves to the number of executors that it would give
-    kind: Tensor  # (K,) minus the classes between it and the one that the rule would take
 
 
 class Legal(NamedTuple):
@@ -103,22 +80,20 @@ class Tables(NamedTuple):
     legal: Legal
 
 
-def units_of(scales: Scales, rule: Float64) -> Units:
-    """Of the columns of a workload, under a network with these weights of the rule."""
-    return Units(scales.task_ms, scales.work_ms, rule)
+def units_of(scales: Scales) -> Units:
+    """Return the units of a workload's columns."""
+    return Units(scales.task_ms, scales.work_ms)
 
 
 def describe(scene: Scene, units: Units) -> Tables:
     """All columns of the heads."""
     out = _room(scene)
     stages, limits, kinds = feature_kernels.describe(scene, units, out)
-    of_class, rule = out.classes, out.rule
+    of_class = out.classes
     out = out._replace(
         stage_x=out.stage_x[:stages],
         open_stage=out.open_stage[:stages],
         open_job=out.open_job[:stages],
-        rank=out.rank[:stages],
-        kind=out.kind[:stages],
         limit_x=out.limit_x[:limits],
         limit=out.limit[:limits],
         limit_job=out.limit_job[:limits],
@@ -128,7 +103,6 @@ def describe(scene: Scene, units: Units) -> Tables:
             of_class.stage[:kinds],
             of_class.ptr[: stages + 1],
         ),
-        rule=RuleColumns(rule.stage[:stages], rule.end, rule.limit[:limits], rule.kind[:kinds]),
     )
     legal = Legal(
         out.open_stage,
@@ -147,8 +121,8 @@ def _room(scene: Scene) -> Columns:
     """Arrays that are large enough for all columns of a scene."""
     decisions, jobs = len(scene.time_ms), len(scene.rows)
     open_stages = scene.jobs["open_stages"][scene.rows]
-    stages, open_jobs = int(open_stages.sum()), int(np.count_nonzero(open_stages))
-    limits = open_jobs * (2 * int(scene.on_offer.max(initial=1)).bit_length() + 3)
+    stages = int(open_stages.sum())
+    limits = int(feature_kernels.most_limits(scene))
     classes = scene.classes.shape[1]
     kinds = stages * classes if classes > 1 else 0
     return Columns(
@@ -163,28 +137,21 @@ def _room(scene: Scene) -> Columns:
         limit=np.empty(limits, np.int64),
         limit_job=np.empty(limits, np.int64),
         limit_ptr=np.empty(jobs + 1, np.int64),
-        planned=np.zeros(decisions, np.int64),
-        rank=np.empty(stages, np.int64),
-        kind=np.empty(stages, np.int64),
-        taken=np.zeros(jobs, np.int64),
         classes=ClassColumns(
             np.empty((kinds, len(columns.CLASS)), np.float32),
             np.empty(kinds, np.int64),
             np.empty(kinds, np.int64),
             np.empty(stages + 1, np.int64),
         ),
-        scratch=np.zeros((3, jobs)),
-        candidate=np.empty((2, jobs), np.int64),
+        path_ms=np.empty(jobs),
+        height=np.empty(jobs),
+        order=np.empty((2, jobs), np.int64),
         less=np.empty(jobs, np.int64),
-        left=scene.classes.copy(),
         decision_of_job=np.empty(jobs, np.int64),
-        rule=RuleColumns(
-            *(np.empty(rows, np.float32) for rows in (stages, decisions, limits, kinds))
-        ),
     )
 
 
-def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
+def graph_of(tables: Tables, nodes: Nodes) -> Graph:
     """The record of what `describe` has found; arrays and tensors share memory."""
     found = tables.columns
     return Graph(
@@ -193,7 +160,6 @@ def graph_of(tables: Tables, nodes: Nodes | None) -> Graph:
         cluster_x=torch.from_numpy(found.cluster_x),
         limit_x=torch.from_numpy(found.limit_x),
         class_x=torch.from_numpy(found.classes.x),
-        rule=Rule(*map(torch.from_numpy, found.rule)),
         job_of_stage=torch.from_numpy(found.open_job),
         job_of_limit=torch.from_numpy(found.limit_job),
         stage_of_class=torch.from_numpy(found.classes.stage),
@@ -210,6 +176,7 @@ class GraphSorter:
             trace.first_stage,
             trace.first_child,
             trace.children,
+            np.zeros(len(trace.num_tasks), np.int32),
             np.zeros(len(trace.num_tasks), np.int32),
         )
         graph_kernels.heights(self.graphs)

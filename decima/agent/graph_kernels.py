@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.kernels import inlined_kernel, kernel
+from decima.agent.kernels import inlined_kernel, kernel
 from traces.numbers import Int64
 
 
@@ -18,11 +18,12 @@ class Graphs(NamedTuple):
     first_child: NDArray[np.int32]  # (S + 1,)
     children: NDArray[np.int32]  # (edges,) stage index inside the job
     height: NDArray[np.int32]  # (S,) edges on the longest way to a stage without children
+    order: NDArray[np.int32]  # (S,) a job's stages by height, as indices inside the job
 
 
 @kernel
 def heights(graphs: Graphs) -> None:
-    """Fill `height`."""
+    """Fill `height` and `order`."""
     for template in range(len(graphs.first_stage) - 1):
         first, last = graphs.first_stage[template], graphs.first_stage[template + 1]
         for stage in range(first, last):
@@ -36,6 +37,20 @@ def heights(graphs: Graphs) -> None:
                     if above > graphs.height[stage]:
                         graphs.height[stage] = above
                         changed = True
+        _sort(graphs, first, last)
+
+
+@inlined_kernel
+def _sort(graphs: Graphs, first: int, last: int) -> None:
+    """Fill `order` of one job; of equal heights the first stage first."""
+    place = first
+    height = 0
+    while place < last:
+        for stage in range(first, last):
+            if graphs.height[stage] == height:
+                graphs.order[place] = stage - first
+                place += 1
+        height += 1
 
 
 # --- levels of many graphs -----------------------------------------------------------------------

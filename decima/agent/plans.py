@@ -25,8 +25,9 @@ from torch_geometric.utils import scatter, softmax
 
 from decima.agent import choice_kernels
 from decima.agent.choice_kernels import Chosen, Drawn, Logits
+from decima.agent.forward_kernels import Found
 from decima.agent.graph import Graph, Legal
-from decima.agent.scores import Scores
+from decima.agent.network import Scores
 from spark_sim.kernels.choices import Preferences
 from traces.numbers import Int64
 
@@ -55,11 +56,11 @@ class Taken(NamedTuple):
     entropy: Tensor  # (Q,) of the first stage, a limit and a class, over the greatest: 0 to 1
 
 
-def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
+def draw(scores: Found, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
     """Q plans.
 
     Args:
-        scores: of B decisions; no gradients are needed.
+        scores: of B decisions.
         legal: what their rows stand for.
         decision: (Q,) the decision that each plan is for.
         key: (Q,) not 0, of the draws; None takes the likeliest order and limits.
@@ -77,13 +78,13 @@ def draw(scores: Scores, legal: Legal, decision: Int64, key: NDArray[np.uint64] 
         *(np.empty(ptr[-1], np.int64) for _ in range(3)),
     )
     logits = Logits(
-        scores.stage.numpy(),
-        scores.end.numpy(),
-        scores.limit.numpy(),
+        scores.stage,
+        scores.end,
+        scores.limit,
         legal.open_ptr,
         legal.job_ptr,
         legal.limit_ptr,
-        scores.kind.numpy(),
+        scores.kind,
         legal.kind_ptr,
     )
     choice_kernels.draw(logits, drawn)
@@ -128,6 +129,18 @@ def picked(every: Plans, rows: Int64) -> Plans:
         pointers(np.diff(every.job_ptr)[rows]),
         every.limit[rows_of(every.job_ptr, rows)],
         every.kind[rows_of(every.ptr, rows)],
+    )
+
+
+def chosen(plans: Plans, others: Plans, is_other: Int64) -> Plans:
+    """Return `plans` with those of `others` where `is_other` (Q,) is 1; both for like decisions."""
+    entry = np.repeat(is_other, np.diff(plans.ptr)) == 1
+    job = np.repeat(is_other, np.diff(plans.job_ptr)) == 1
+    return plans._replace(
+        order=np.where(entry, others.order, plans.order),
+        used=np.where(is_other == 1, others.used, plans.used),
+        limit=np.where(job, others.limit, plans.limit),
+        kind=np.where(entry, others.kind, plans.kind),
     )
 
 

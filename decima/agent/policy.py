@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.agent import plans
-from decima.agent.memory import Memory, Seen
 from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
+from decima.agent.scorer import Scorer, Seen
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS, Action, Observation
 from spark_sim.tables import ANY, NONE, Table
@@ -51,7 +51,7 @@ class LearnedPolicy:
         """
         self.name = name
         self._network = network
-        self._memory = Memory(network, trace, Scales.of(trace) if scales is None else scales)
+        self._scorer = Scorer(network, trace, Scales.of(trace) if scales is None else scales)
         self._key = None if key is None else np.array([key], np.uint64)
         self._count = np.zeros(1, np.uint64)
         self._jobs: Table | None = None
@@ -82,8 +82,8 @@ class LearnedPolicy:
         seen = self.look(observation)
         key = None if self._key is None else plans.key_of(self._key, self._count)
         self._count += np.uint64(1)
-        drawn = plans.draw(seen.scores, seen.legal, np.zeros(1, np.int64), key)
-        self._plan = plans.preferences(drawn, seen.legal)
+        drawn = plans.draw(seen.scores, seen.tables.legal, np.zeros(1, np.int64), key)
+        self._plan = plans.preferences(drawn, seen.tables.legal)
         self.planned = Planned(seen, drawn)
         self._round, self._next, self._last = observation.round_number, 0, NONE
         return seen
@@ -91,11 +91,11 @@ class LearnedPolicy:
     def look(self, observation: Observation) -> Seen:
         """The scores of all choices of the round that is open."""
         if not self._knows(observation.jobs):  # another run, or tables that have grown
-            self._memory.forget()
+            self._scorer.forget()
             self._jobs, self._round = observation.jobs, -1
         observation = for_kernels(observation)
-        self._memory.make_room(len(observation.jobs), len(observation.stages))
-        return self._memory.look(scene_of(observation))
+        self._scorer.make_room(len(observation.jobs), len(observation.stages))
+        return self._scorer.look(scene_of(observation))
 
     def _knows(self, jobs: Table) -> bool:
         """Whether the table is the one looked at before, or another view of it."""

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from decima.agent.graph import Graph, GraphSorter, Rule
-from decima.agent.memory import Seen
+from decima.agent.graph import Graph, GraphSorter
 from decima.agent.plans import Plans, picked, pointers, rows_of
+from decima.agent.scorer import Seen
 from traces.numbers import Float32, Float64, Int64
 
 
@@ -25,7 +25,6 @@ class Decisions(NamedTuple):
     time_s: Float64  # (K,)
     value: Float64  # (K,) the critic's, in its own unit
     cluster_x: Float32  # (K, len(CLUSTER))
-    end_rule: Float32  # (K,)
     num_jobs: Int64  # (K,)
     num_open: Int64  # (K,)
     num_limits: Int64  # (K,)
@@ -40,14 +39,11 @@ class Rows(NamedTuple):
     job_x: Float32  # (jobs, len(JOB))
     snapshot: Int64  # (jobs,)
     stage_x: Float32  # (stages, len(STAGE))
-    stage_rule: Float32  # (stages,)
     job_of_stage: Int64  # (stages,)
     local_stage: Int64  # (stages,) index among the job's stages
     limit_x: Float32  # (limits, len(LIMIT))
-    limit_rule: Float32  # (limits,)
     job_of_limit: Int64  # (limits,)
     class_x: Float32  # (classes, len(CLASS))
-    class_rule: Float32  # (classes,)
     stage_of_class: Int64  # (classes,)
 
 
@@ -68,18 +64,17 @@ class Recording:
         rows: Rows,
         snapshots: Snapshots,
         plans: Plans,
-        log_prob: Float64,
     ) -> None:
         """Args:
         decisions: K of them.
         rows: of the decisions.
         snapshots: that the rows refer to.
         plans: Q, by decision.
-        log_prob: (Q,) of the plans, under the network that drew them.
         """
         self.decisions = decisions
         self.plans = plans
-        self.log_prob = log_prob
+        self.log_prob: Float64 = np.zeros(len(plans.decision))
+        """(Q,) of the plans, under the network that drew them; 0 until it is computed"""
         self._rows = rows
         self._snapshots = snapshots
         self._job_ptr = pointers(decisions.num_jobs)
@@ -115,12 +110,6 @@ class Recording:
             torch.from_numpy(decisions.cluster_x[index]),
             torch.from_numpy(rows.limit_x[limits]),
             torch.from_numpy(rows.class_x[kinds]),
-            Rule(
-                torch.from_numpy(rows.stage_rule[stages]),
-                torch.from_numpy(decisions.end_rule[index]),
-                torch.from_numpy(rows.limit_rule[limits]),
-                torch.from_numpy(rows.class_rule[kinds]),
-            ),
             torch.from_numpy(of_stage),
             torch.from_numpy(of_limit),
             torch.from_numpy(of_kind),
@@ -149,7 +138,6 @@ class Recorder:
         self._decisions: list[Decisions] = []
         self._rows: list[Rows] = []
         self._plans: list[Plans] = []
-        self._log_prob: list[Float64] = []
         self._templates: list[Int64] = []
         self._sizes: list[Int64] = []
         self._node_x: list[Float32] = []
@@ -168,16 +156,15 @@ class Recorder:
         self._latest[scene.memory_job[changed]] = self._count + np.arange(len(changed))
         self._count += len(changed)
 
-    def take(self, seen: Seen, lane: Int64, plans: Plans, log_prob: Float64) -> None:
+    def take(self, seen: Seen, lane: Int64, plans: Plans) -> None:
         """Keep some decisions of a step.
 
         Args:
             seen: what the network made of it.
             lane: (L,) ascending, which.
             plans: for them, in their order, by number in the step.
-            log_prob: of the plans.
         """
-        scene, graph, legal = seen.scene, seen.graph, seen.legal
+        scene, columns, legal = seen.scene, seen.tables.columns, seen.tables.legal
         jobs = rows_of(legal.job_ptr, lane)
         stages = rows_of(legal.open_ptr, lane)
         limit_ptr = legal.limit_ptr[legal.job_ptr]
@@ -191,9 +178,8 @@ class Recorder:
             Decisions(
                 lane=lane,
                 time_s=scene.time_ms[lane] / 1000.0,
-                value=seen.scores.value.numpy()[lane].astype(np.float64),
-                cluster_x=graph.cluster_x.numpy()[lane],
-                end_rule=graph.rule.end.numpy()[lane],
+                value=seen.scores.value[lane].astype(np.float64),
+                cluster_x=columns.cluster_x[lane],
                 num_jobs=np.diff(legal.job_ptr)[lane],
                 num_open=num_open,
                 num_limits=num_limits,
@@ -206,23 +192,19 @@ class Recorder:
         first_open = np.repeat(legal.open_ptr[lane], num_kinds)
         self._rows.append(
             Rows(
-                job_x=graph.job_x.numpy()[jobs],
+                job_x=columns.job_x[jobs],
                 snapshot=self._latest[scene.memory_job[jobs]],
-                stage_x=graph.stage_x.numpy()[stages],
-                stage_rule=graph.rule.stage.numpy()[stages],
+                stage_x=columns.stage_x[stages],
                 job_of_stage=job - np.repeat(first_job, num_open),
                 local_stage=legal.open_stage[stages] - first_stage,
-                limit_x=graph.limit_x.numpy()[limits],
-                limit_rule=graph.rule.limit.numpy()[limits],
-                job_of_limit=graph.job_of_limit.numpy()[limits] - np.repeat(first_job, num_limits),
-                class_x=graph.class_x.numpy()[kinds],
-                class_rule=graph.rule.kind.numpy()[kinds],
-                stage_of_class=graph.stage_of_class.numpy()[kinds] - first_open,
+                limit_x=columns.limit_x[limits],
+                job_of_limit=columns.limit_job[limits] - np.repeat(first_job, num_limits),
+                class_x=columns.classes.x[kinds],
+                stage_of_class=columns.classes.stage[kinds] - first_open,
             )
         )
         number = self._num_decisions + np.searchsorted(lane, plans.decision)
         self._plans.append(plans._replace(decision=number))
-        self._log_prob.append(log_prob)
         self._num_decisions += len(lane)
 
     def finish(self) -> Recording | None:
@@ -239,7 +221,6 @@ class Recorder:
                 np.concatenate(self._node_x),
             ),
             joined(self._plans),
-            np.concatenate(self._log_prob),
         )
 
 

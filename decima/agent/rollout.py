@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent import plans
-from decima.agent.memory import Memory, Seen
 from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of_batch
+from decima.agent.scorer import Scorer, Seen
 from spark_sim.cluster import Cluster
 from spark_sim.tables import State
 from spark_sim.vector import Run, VectorSimulator
@@ -55,21 +55,21 @@ class Lockstep:
 
     def __init__(self, network: PolicyNetwork, scales: Scales, lanes: Lanes) -> None:
         self.simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
-        self.memory = Memory(network, lanes.trace, scales)
+        self.scorer = Scorer(network, lanes.trace, scales)
         self._keys = lanes.keys
 
     def __iter__(self) -> Iterator[Step]:
         simulators = self.simulators
         jobs_each, stages_each = simulators.capacity
-        self.memory.make_room(jobs_each * len(simulators), stages_each * len(simulators))
+        self.scorer.make_room(jobs_each * len(simulators), stages_each * len(simulators))
         every = np.arange(len(simulators))
         count = np.zeros(len(simulators), np.uint64)
         while simulators.alive.any():
             batch = simulators.observation()
-            seen = self.memory.look(scene_of_batch(batch, jobs_each, stages_each))
+            seen = self.scorer.look(scene_of_batch(batch, jobs_each, stages_each))
             keys = None if self._keys is None else plans.key_of(self._keys, count)
             count += batch.alive
-            yield Step(seen, plans.draw(seen.scores, seen.legal, every, keys))
+            yield Step(seen, plans.draw(seen.scores, seen.tables.legal, every, keys))
 
     def states(self) -> list[State]:
         """The tables of each run."""
@@ -86,7 +86,7 @@ def play_out(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Played:
     stepping_s = 0.0
     lockstep = Lockstep(network, scales, lanes)
     for step in lockstep:
-        wanted = plans.preferences(step.plans, step.seen.legal)
+        wanted = plans.preferences(step.plans, step.seen.tables.legal)
         stepping = time.process_time()
         lockstep.simulators.follow(wanted)
         stepping_s += time.process_time() - stepping

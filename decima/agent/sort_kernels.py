@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decima.kernels import inlined_kernel
+from decima.agent.kernels import inlined_kernel
 from traces.numbers import Float64, Int64
 
 

@@ -14,7 +14,6 @@ from decima.cli.console import stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
 from decima.kernels import POLICIES
-from decima.tuning import read_tuned
 from rl.command import refuse_beside_resume
 from spark_sim import Protocol
 from traces import load_trace
@@ -52,11 +51,6 @@ _COMPILED_LAST = "decima/agent"
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
 @click.option(
-    "--tuned",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Start from this rule instead of the shipped one: a file of `decima fit-rule`.",
-)
-@click.option(
     "--out",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
@@ -73,7 +67,6 @@ _COMPILED_LAST = "decima/agent"
 def train(
     config_path: Path | None,
     changes: tuple[str, ...],
-    tuned: Path | None,
     out: Path,
     resume: bool,
     where: Where,
@@ -96,7 +89,7 @@ def train(
     if resume:
         refuse_beside_resume("out", "workers", "cluster", "cluster_archive", "page", "minutes")
     said = {key: value for key, value in workload.items() if value not in (None, ())}
-    config = None if resume else _config(config_path, changes, said, tuned)
+    config = None if resume else _config(config_path, changes, said)
     notes = [] if config is None else _notes(config)
     with ExitStack() as stack:
         if config is None:
@@ -129,16 +122,12 @@ def train(
             write_report(page, [training_section(out)], f"Training {out.name}")
 
 
-def _config(
-    path: Path | None, changes: tuple[str, ...], workload: dict[str, Any], tuned: Path | None
-) -> TrainConfig:
+def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:
     """What a new run is to do; its first model is there."""
-    from decima.training.config import read_config, with_rule
+    from decima.training.config import read_config
     from decima.training.learner import first_network
 
     config = read_config(path, changes, workload)
-    if tuned is not None:
-        config = with_rule(config, *read_tuned(tuned))
     first_network(config, is_resumed=False)
     return config
 

@@ -15,7 +15,7 @@ from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
-from decima.heuristics.es_rule import PARAMETERS
+from decima.policies import HEURISTICS
 from files.reading import read_toml
 from files.settings import Maybe, build, change_setting
 from traces.arrivals import ARRIVALS
@@ -115,32 +115,24 @@ class EpisodesConfig:
 
     settings: int = 4
     """that an iteration plays: they take turns"""
-    sequences: int = 2
-    """arrival sequences of each"""
-    rollouts: int = 16
-    """on each sequence, with the same arrivals and task durations"""
     shards: int = 2
     """parts of an iteration that one process can play: results depend on it, not on workers"""
-    start_jobs: float = 16.0
+    start_jobs: float = 24.0
     """mean number of arrivals in an episode at first; ends are memoryless (Decima 5.3)"""
-    end_jobs: float = 32.0
+    end_jobs: float = 40.0
     """mean number at last"""
     growth_iterations: int = 200
     """iterations over which it grows (the curriculum)"""
-    longest: float = 2.5
+    longest: float = 2.0
     """no episode is longer than so many mean lengths"""
-    backlog: int = 10
+    backlog: int = 8
     """up to so many jobs (equally likely) are there when an episode of arrivals begins"""
     ends: Literal["cut", "drained"] = "drained"
     """at an episode's end the run is cut, or arrivals stop and the jobs there are completed"""
 
     def __post_init__(self) -> None:
-        for label in ("settings", "sequences", "rollouts", "shards", "growth_iterations"):
+        for label in ("settings", "shards", "growth_iterations"):
             _require(getattr(self, label) >= 1, f"episodes.{label}: it must be at least 1")
-        _require(
-            self.settings * self.sequences >= self.shards,
-            f"episodes: {self.settings} x {self.sequences} sequences for {self.shards} shards",
-        )
         _require(
             0 < self.start_jobs <= self.end_jobs,
             f"episodes: from {self.start_jobs} to {self.end_jobs} jobs must be > 0, not fall",
@@ -150,89 +142,149 @@ class EpisodesConfig:
 
 
 @dataclass(frozen=True)
-class CreditConfig:
-    """How much better than expected an action was."""
+class StepConfig:
+    """What the steps of a training have in common: how the weights follow a gradient."""
 
-    method: Literal["branches", "returns"] = "branches"
-    """"branches": several plans from one state, each followed by the rule, are compared with each
-    other; "returns": what came after the action in its rollout (REINFORCE, the paper)"""
-    states: int = 12
-    """"branches": about so many of each rollout"""
-    plans: int = 8
-    """"branches": drawn at each of them"""
-    objective: Objective = "avg_jct"
-    """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
-    differential: bool = False
-    """"returns": subtract the average reward (the paper)"""
-    horizon_s: Maybe[float] = None
-    """"returns": a reward so many seconds later counts 1/e; None: all count alike (the paper)"""
-    baseline: Literal["input", "mean", "critic", "none"] = "input"
-    """"returns": "input": mean over rollouts of one sequence at the same wall time; "mean": at
-    equal step; "critic": what the network's own value expects"""
+    iterations: int = 0
+    """0 leaves the step out"""
+    sequences: int = 2
+    """arrival sequences of each setting that an iteration plays"""
+    learning_rate: float = 1e-3
+    """at the step's begin"""
+    final_learning_rate: float = 1e-4
+    """at its end; between them it falls linearly"""
+    passes: int = 3
+    """over the decisions of an iteration"""
+    minibatches: int = 10
+    """of each pass; 1 pass of 1 minibatch is plain REINFORCE"""
+    max_norm: Maybe[float] = 0.5
+    """gradients are clipped at this norm"""
+    average_iterations: int = 4
+    """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
 
     def __post_init__(self) -> None:
+        _require(self.iterations >= 0, f"iterations: {self.iterations} is negative")
         _require(
-            self.horizon_s is None or self.horizon_s > 0,
-            f"credit.horizon_s: {self.horizon_s} is not > 0",
+            0 < self.final_learning_rate <= self.learning_rate,
+            "0 < final_learning_rate <= learning_rate is needed",
         )
-        _require(self.states >= 1, f"credit.states: {self.states} is not at least 1")
-        _require(self.plans >= 2, f"credit.plans: {self.plans} cannot be compared, 2 can")
+        for label in ("sequences", "passes", "minibatches", "average_iterations"):
+            _require(getattr(self, label) >= 1, f"{label} must be at least 1")
+        _require(self.max_norm is None or self.max_norm > 0, "max_norm must be > 0")
+
+    def rate_at(self, iteration: int) -> float:
+        """Return the learning rate at an iteration of the step, from 0."""
+        share = min(1.0, iteration / max(1, self.iterations))
+        return self.learning_rate + share * (self.final_learning_rate - self.learning_rate)
 
 
 @dataclass(frozen=True)
-class UpdateConfig:
-    """How the weights follow the gradient."""
+class ImitateConfig(StepConfig):
+    """Imitation of the best heuristic of each setting (behaviour cloning with DAgger).
 
-    learning_rate: float = 1e-3
-    final_learning_rate: float = 2e-4
-    decay_iterations: int = 400
-    """iterations over which the rate falls, linearly"""
-    max_norm: Maybe[float] = 0.5
-    """gradients are clipped at this norm"""
-    passes: int = 2
-    """over the decisions of an iteration; 1 is REINFORCE"""
-    minibatches: int = 2
-    """of each pass"""
-    clip: float = 0.2
-    """of the probability ratio (PPO), where there is more than one step"""
-    max_kl: Maybe[float] = 0.05
-    """no further pass once the policy has moved so far from the one that acted"""
-    average_iterations: int = 15
-    """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
-    entropy_start: float = 0.0
-    entropy_end: float = 0.0
-    entropy_iterations: int = 400
+    Source: Ross, Gordon and Bagnell, A Reduction of Imitation Learning to No-Regret Online
+    Learning, AISTATS 2011.
+    """
+
+    iterations: int = 60
+    learning_rate: float = 3e-3
+    final_learning_rate: float = 3e-4
+    minibatches: int = 12
+    sequences: int = 4
+    teachers: tuple[str, ...] = ("es_rule", "tuned_srw", "tuned_weighted_fair", "sjf_cp")
+    """heuristics; each setting is taught by the one with the lowest average JCT there"""
+    student: float = 0.5
+    """share of the sequences that the network plays itself, with the teacher's choices as labels"""
+    labels: float = 0.4
+    """share of the decisions of those sequences that are labelled"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(len(self.teachers) >= 1, "imitate.teachers: at least one is needed")
+        for name in self.teachers:
+            _require(
+                name in HEURISTICS and name != "random",
+                f"imitate.teachers: {name!r} is no heuristic that can teach",
+            )
+        for label in ("student", "labels"):
+            value = getattr(self, label)
+            _require(0 <= value <= 1, f"imitate.{label}: {value} is no share from 0 to 1")
+        _require(self.labels > 0, "imitate.labels must be > 0")
+
+
+@dataclass(frozen=True)
+class ReinforceConfig(StepConfig):
+    """Policy gradient on what came after each decision: REINFORCE, or PPO with several passes."""
+
+    iterations: int = 300
+    rollouts: int = 8
+    """of each sequence, with the same arrivals and task durations"""
+    clip: float = 0.2
+    """of the probability ratio (PPO), where there is more than one minibatch or pass"""
+    max_kl: Maybe[float] = 0.05
+    """no further minibatch once the policy has moved so far from the one that acted"""
+    entropy_start: float = 0.003
+    """weight of the entropy bonus at the step's begin"""
+    entropy_end: float = 0.0
+    """at its end"""
+    fallback: Maybe[float] = 3.0
+    """a validation so many percent above the best goes back to the best weights, at half the
+    learning rate; none never does"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(self.rollouts >= 1, f"reinforce.rollouts: {self.rollouts} is not at least 1")
+        _require(self.clip > 0, f"reinforce.clip: {self.clip} is not > 0")
+        _require(self.max_kl is None or self.max_kl > 0, "reinforce.max_kl must be > 0")
         _require(
-            0 < self.final_learning_rate <= self.learning_rate,
-            "update: 0 < final_learning_rate <= learning_rate is needed",
+            0 <= self.entropy_end <= self.entropy_start,
+            "reinforce: 0 <= entropy_end <= entropy_start is needed",
         )
-        for label in (
-            "decay_iterations",
-            "passes",
-            "minibatches",
-            "entropy_iterations",
-            "average_iterations",
-        ):
-            _require(getattr(self, label) >= 1, f"update.{label} must be at least 1")
-        _require(self.clip > 0, f"update.clip: {self.clip} is not > 0")
-        _require(self.max_norm is None or self.max_norm > 0, "update.max_norm must be > 0")
-        _require(self.max_kl is None or self.max_kl > 0, "update.max_kl must be > 0")
-        _require(
-            0 <= self.entropy_end <= self.entropy_start, "update: 0 <= entropy_end <= entropy_start"
-        )
+        _require(self.fallback is None or self.fallback > 0, "reinforce.fallback must be > 0")
+
+    def entropy_at(self, iteration: int) -> float:
+        """Return the weight of the entropy bonus at an iteration of the step, from 0."""
+        share = min(1.0, iteration / max(1, self.iterations))
+        return self.entropy_start + share * (self.entropy_end - self.entropy_start)
+
+
+@dataclass(frozen=True)
+class CreditConfig:
+    """How much better than expected an action was, in the step `reinforce`.
+
+    Times are in units of the average JCT of strict fair in the same setting, so that one
+    configuration serves jobs of seconds and of hours.
+    """
+
+    objective: Objective = "avg_jct"
+    """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
+    differential: bool = False
+    """subtract the average reward (the paper)"""
+    horizon: Maybe[float] = 4.0
+    """a reward so much later counts 1/e; none: all count alike (the paper)"""
+    critic: bool = True
+    """the network's own value of a state is subtracted"""
+    trace: Maybe[float] = 2.0
+    """with a critic: rewards so much later are left to it by 1 - 1/e (generalised advantage
+    estimation with lambda as a time); none: none is"""
+    baseline: Literal["input", "mean", "none"] = "input"
+    """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
+
+    def __post_init__(self) -> None:
+        for label in ("horizon", "trace"):
+            value = getattr(self, label)
+            _require(value is None or value > 0, f"credit.{label}: {value} is not > 0")
 
 
 @dataclass(frozen=True)
 class ValidationConfig:
     """Fixed sequences, used neither in training nor by `decima evaluate`."""
 
-    every: int = 10
+    every: int = 20
     """iterations"""
     sequences: int = 10
     """of each setting"""
-    jobs: int = 120
+    jobs: int = 80
     """in each sequence of continuous arrivals"""
     patience: Maybe[int] = None
     """stop after so many validations without a better one"""
@@ -247,41 +299,52 @@ class ValidationConfig:
 class TrainConfig:
     """Everything that decides what a training gives."""
 
-    iterations: int = 400
     seed: int = 0
     initial_model: Maybe[str] = None
     """a model file to go on from, for another workload or other settings"""
-    rule: Maybe[Mapping[str, float]] = None
-    """weights of the rule that learning starts from, as `decima fit-rule` found them; None: the
-    shipped ones"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    imitate: ImitateConfig = field(default_factory=ImitateConfig)
+    """the first step"""
+    reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
+    """the second"""
     credit: CreditConfig = field(default_factory=CreditConfig)
-    update: UpdateConfig = field(default_factory=UpdateConfig)
+    """of the second"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
     def __post_init__(self) -> None:
-        _require(self.iterations >= 1, f"iterations: {self.iterations} is not at least 1")
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
         _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
+        _require(self.iterations >= 1, "imitate.iterations and reinforce.iterations are both 0")
+        for step in (self.imitate, self.reinforce):
+            count = self.episodes.settings * step.sequences
+            _require(
+                count >= self.episodes.shards,
+                f"episodes.shards: {count} sequences for {self.episodes.shards} shards",
+            )
         _require(
-            self.credit.method == "branches"
-            or self.credit.baseline != "input"
-            or self.episodes.rollouts >= 2,
-            'credit.baseline "input" compares rollouts: episodes.rollouts must be at least 2',
-        )
-        _require(
-            self.rule is None or set(self.rule) == set(PARAMETERS),
-            f"rule: it must have the {len(PARAMETERS)} weights of `decima fit-rule`",
+            self.credit.baseline != "input" or self.reinforce.rollouts >= 2,
+            'credit.baseline "input" compares rollouts: reinforce.rollouts must be at least 2',
         )
         try:
             check_size(self.network)
         except ModelError as error:
             raise ConfigError(f"network: {error}") from error
 
+    @property
+    def iterations(self) -> int:
+        """Number of iterations of all steps together."""
+        return self.imitate.iterations + self.reinforce.iterations
+
+    def step_at(self, iteration: int) -> tuple[StepConfig, int]:
+        """Return the step of an iteration, and its number in the step."""
+        if iteration < self.imitate.iterations:
+            return self.imitate, iteration
+        return self.reinforce, iteration - self.imitate.iterations
+
     def to_json(self) -> dict[str, Any]:
-        """All settings as JSON-like values."""
+        """Return all settings as JSON-like values."""
         return dataclasses.asdict(self)
 
 
@@ -314,16 +377,6 @@ def read_config(
         "workload.settings has traces and clusters of its own: no others beside it",
     )
     return replace(config, workload=config.workload.with_gaps())
-
-
-def with_rule(config: TrainConfig, policy: str, parameters: Mapping[str, float]) -> TrainConfig:
-    """`config` with the rule that learning starts from.
-
-    Raises:
-        ConfigError: the parameters are those of another heuristic.
-    """
-    _require(policy == "es_rule", f"learning starts from weights of es_rule, not of {policy}")
-    return replace(config, rule=parameters)
 
 
 def config_from(table: Mapping[str, Any]) -> TrainConfig:

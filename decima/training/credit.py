@@ -17,8 +17,22 @@ from rl.baselines import TimedReturns
 from spark_sim.tables import State
 from traces.numbers import Float64, Int64
 
-VALUE_UNIT_S = 4_000.0
-"""values are learned in this unit, which makes them numbers of the size of 1"""
+LEAST_JOBS = 0.5
+"""jobs in the system on average that advantages are divided by at least"""
+
+
+class Reference(NamedTuple):
+    """How long and how many jobs are in the system under strict fair, in one setting."""
+
+    jct_s: float
+    """average JCT"""
+    jobs: float
+    """mean number of jobs in the system"""
+
+    @property
+    def value_s(self) -> float:
+        """Unit of the critic's values, which makes them numbers of the size of 1."""
+        return 4.0 * self.jct_s * max(self.jobs, LEAST_JOBS)
 
 
 class Finished(NamedTuple):
@@ -26,7 +40,7 @@ class Finished(NamedTuple):
 
     lane: Int64  # (Q,) the rollout
     time_s: Float64  # (Q,)
-    value: Float64  # (Q,) the critic's, in `VALUE_UNIT_S`
+    value: Float64  # (Q,) the critic's, in `Reference.value_s`
     states: list[State]  # of each rollout, at its end
     end_s: Float64  # (B,)
 
@@ -39,61 +53,56 @@ class Credit(NamedTuple):
     reward: Float64  # (Q,)
 
 
-def of_branches(cost: Float64, state: Int64) -> Float64:
-    """(Q,) advantages of plans that were tried from the same states.
-
-    A plan is better by what the others from its state cost on average more than it: arrivals and
-    durations are the same for all of them, so their luck falls out.
-
-    Args:
-        cost: (Q,) of the run to its end after each plan.
-        state: (Q,) which state, not falling; each has at least two plans.
-    """
-    first = np.flatnonzero(np.append(True, np.diff(state) > 0))
-    counts = np.diff(np.append(first, len(state)))
-    total = np.repeat(np.add.reduceat(cost, first), counts)
-    others = (total - cost) / np.repeat(counts - 1, counts)
-    advantage: Float64 = others - cost
-    return advantage
-
-
-def to_spread(advantage: Float64, group: Int64, most: float = 4.0) -> Float64:
-    """(Q,) relative to the root mean square of each group, cut off at `most` of them.
-
-    So each setting counts alike, whatever its costs and however wild its luck.
-    """
-    found = np.zeros_like(advantage)
-    for number in np.unique(group):
-        rows = group == number
-        spread = float(np.sqrt(np.mean(np.square(advantage[rows]))))
-        if spread > 0:
-            found[rows] = np.clip(advantage[rows] / spread, -most, most)
+def standardised(advantage: Float64, most: float = 4.0) -> Float64:
+    """Return advantages with mean 0 and deviation 1, cut off at `most` deviations."""
+    spread = float(advantage.std())
+    if spread == 0.0:
+        return np.zeros_like(advantage)
+    found: Float64 = np.clip((advantage - advantage.mean()) / spread, -most, most)
     return found
 
 
-def of_returns(config: CreditConfig, played: Finished, sequence: Int64, rate: float) -> Credit:
-    """Advantages by what came after each plan (REINFORCE).
+def of_returns(
+    config: CreditConfig, played: Finished, sequence: Int64, rate: float, reference: Reference
+) -> Credit:
+    r"""Advantages by what came after each plan.
+
+    .. math::
+        A_k = \hat A_k - b(t_k), \qquad
+        \hat A_k = \sum_{n \ge k} e^{-(t_n - t_k)(1/\tau + 1/\lambda)} \delta_n, \qquad
+        \delta_n = r_n + e^{-\Delta t_n / \tau} V_{n+1} - V_n
+
+    with the horizon tau and the trace lambda of `config`, V the critic (0 without one, and then
+    without lambda) and b the mean of the other rollouts' own at the same time. Sources: Schulman et
+    al. 2016, with lambda in continuous time; Decima 5.3 for b.
 
     Args:
         config: which estimate.
         played: the rollouts.
         sequence: (B,) which arrival sequence each rollout plays.
         rate: average reward a second, for differential returns.
+        reference: units of the setting.
     """
-    reward = np.zeros(len(played.lane))
-    found, target = np.zeros_like(reward), np.zeros_like(reward)
+    count = len(played.lane)
+    reward, found, target = np.zeros(count), np.zeros(count), np.zeros(count)
+    horizon_s = None if config.horizon is None else config.horizon * reference.jct_s
+    trace_s = None if config.trace is None else config.trace * reference.jct_s
     rows_of = _rows_by_lane(played.lane, len(played.states))
     for lane, rows in enumerate(rows_of):
         times = np.append(played.time_s[rows], played.end_s[lane])
+        elapsed = np.diff(times)
         reward[rows] = -np.diff(cost_at(config.objective, played.states[lane], times))
         earned = returns.differential_reward(
-            reward[rows], np.diff(times), rate if config.differential else 0.0
+            reward[rows], elapsed, rate if config.differential else 0.0
         )
-        found[rows] = returns.discounted(earned, np.diff(times), config.horizon_s)
-        target[rows] = found[rows] / VALUE_UNIT_S
+        target[rows] = returns.discounted(earned, elapsed, horizon_s) / reference.value_s
+        found[rows] = target[rows] * reference.value_s
+        if config.critic:
+            value = played.value[rows] * reference.value_s
+            found[rows] = returns.generalised_advantage(earned, elapsed, value, horizon_s, trace_s)
     advantage = found - _baseline(config, played, rows_of, found, sequence)
-    _relate_to_cost(advantage, reward, sequence, played.lane)
-    return Credit(advantage, target, reward)
+    _relate_to_rate(advantage, reward, sequence, played)
+    return Credit(advantage / reference.jct_s, target, reward)
 
 
 def _rows_by_lane(lane: Int64, lanes: int) -> list[Int64]:
@@ -110,10 +119,8 @@ def _baseline(
     found: Float64,
     sequence: Int64,
 ) -> Float64:
-    """(Q,) what other rollouts had at the same time, or step; or what the critic expects."""
+    """(Q,) mean of other rollouts at the same time, or step."""
     baseline = np.zeros_like(found)
-    if config.baseline == "critic":
-        return played.value * VALUE_UNIT_S
     if config.baseline == "mean":
         several = [found[rows] for rows in rows_of]
         for rows, value in zip(rows_of, baselines.mean_baseline(several), strict=True):
@@ -133,16 +140,16 @@ def _baseline(
     return baseline
 
 
-def _relate_to_cost(
-    advantage: NDArray[np.float64], reward: Float64, sequence: Int64, lane: Int64
+def _relate_to_rate(
+    advantage: NDArray[np.float64], reward: Float64, sequence: Int64, played: Finished
 ) -> None:
-    """To shares of what the sequence costs, so that each counts by how much better it became.
+    """Divide by what the sequence costs in a second, so that loads and settings count alike.
 
-    Deviation 1 instead would make little of the sequences with much noise, though there may be as
-    much to gain in them.
+    Not by its whole cost: episodes have lengths of an exponential distribution, and the advantage
+    of a plan does not grow with that, so those of the shortest would be all that counts.
     """
-    group = sequence[lane]
+    group = sequence[played.lane]
     for number in np.unique(group):
         rows = group == number
-        cost = -float(reward[rows].sum()) / int((sequence == number).sum())
-        advantage[rows] /= max(cost, 1e-8)
+        length_s = float(played.end_s[sequence == number].sum())
+        advantage[rows] /= max(-float(reward[rows].sum()) / max(length_s, 1e-9), LEAST_JOBS)

@@ -26,8 +26,11 @@ from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S
 
 FIRST_VALIDATION_SEQUENCE = 2_000_000
+FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
+MOST_EPISODES = 1_000
+"""of an iteration: their numbers are so far apart"""
 
 _LENGTH_STREAM = 7
 
@@ -126,13 +129,14 @@ class EpisodeSource:
 
     def of_iteration(self, iteration: int, indices: range | None = None) -> list[Episode]:
         """The sequences of an iteration, from 0; None: all."""
-        episodes = self._config.episodes
-        count = episodes.settings * episodes.sequences
+        step, own = self._config.step_at(iteration)
+        grown = own if step is self._config.reinforce else 0
+        count = self._config.episodes.settings * step.sequences
         found: list[Episode] = []
         for index in range(count) if indices is None else indices:
-            number = FIRST_EPISODE + iteration * count + index
-            setting = self.settings[self._turn(iteration, index)]
-            found.append(self._episode(setting, number, self._length(iteration, number)))
+            number = FIRST_EPISODE + iteration * MOST_EPISODES + index
+            setting = self.settings[self._turn(iteration, index, step.sequences)]
+            found.append(self._episode(setting, number, self._length(grown, number)))
         return found
 
     def groups_for_validation(self) -> Groups:
@@ -150,10 +154,16 @@ class EpisodeSource:
             for index in (range(len(self.settings) * each) if indices is None else indices)
         ]
 
-    def _turn(self, iteration: int, index: int) -> int:
+    def _turn(self, iteration: int, index: int, sequences: int) -> int:
         """The setting of an episode: they take turns."""
-        episodes = self._config.episodes
-        return (iteration * episodes.settings + index // episodes.sequences) % len(self.settings)
+        each = self._config.episodes.settings
+        return (iteration * each + index // sequences) % len(self.settings)
+
+    def for_choosing_teachers(self, setting: Setting, count: int) -> list[Episode]:
+        """Sequences of a setting on which its teacher is chosen, each played to its end."""
+        return [
+            self._episode(setting, FIRST_TEACHER_SEQUENCE + index, None) for index in range(count)
+        ]
 
     def _groups(self, setting_of: Sequence[int]) -> Groups:
         """Neighbours of one setting in each shard: side by side they take a third less time than
@@ -169,7 +179,7 @@ class EpisodeSource:
         return found
 
     def _length(self, iteration: int, number: int) -> float:
-        """Arrivals in an episode."""
+        """Return the number of arrivals in an episode, as long as the curriculum is."""
         seeds = np.random.SeedSequence(self._config.seed, spawn_key=(number, _LENGTH_STREAM))
         length = self._curriculum.draw(np.random.default_rng(seeds), iteration)
         return min(length, self._config.episodes.longest * self._curriculum.mean(iteration))

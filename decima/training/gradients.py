@@ -16,9 +16,8 @@ from torch import Tensor
 
 from decima.agent import plans
 from decima.agent.graph import GraphSorter
-from decima.agent.network import PolicyNetwork
+from decima.agent.network import PolicyNetwork, Scores
 from decima.agent.plans import Taken
-from decima.agent.scores import Scores
 from decima.training.config import TrainConfig
 from decima.training.rollouts import Ground, Rollouts
 from parallel.crew import Kept
@@ -27,8 +26,8 @@ from rl.optimiser import flat_gradient
 from traces.numbers import Float64, Int64
 
 _SHUFFLE_STREAM = 11
-CHUNK = 512
-"""decisions that are scored at once: more need more memory and take no less time"""
+CHUNK = 2_048
+"""decisions that are scored at once"""
 BLOCK = 64
 """decisions of one lane that stay together in a minibatch, since they share embeddings"""
 
@@ -40,9 +39,6 @@ class Request(NamedTuple):
     """which minibatch of which pass: pass x minibatches + minibatch"""
     total: float
     """plans of a minibatch over all shards"""
-    mean: float
-    std: float
-    """by which advantages are shifted and divided"""
     entropy_weight: float
 
 
@@ -78,14 +74,16 @@ def gradient(shared: Differentiating, shard: int) -> Part:
     """The gradient on a shard's part of one minibatch."""
     ground, request = shared.ground.value, shared.request
     network = ground.network(shared.weights)
-    update = ground.config.update
+    step, _ = ground.config.step_at(shared.iteration)
     played = shared.played.value[shard]
-    number, place = divmod(request.step, update.minibatches)
-    chosen = _minibatches(played, ground.config, (shared.iteration, number, shard))[place]
+    number, place = divmod(request.step, step.minibatches)
+    key = (shared.iteration, number, shard)
+    chosen = _minibatches(played, ground.config, step.minibatches, key)[place]
     sums = np.zeros(4)
     for group, rollouts in enumerate(played):
         _, sorter = ground.jobs(rollouts.setting)
-        differ = _Differ(ground.config, network, rollouts, sorter)
+        is_lesson = step is ground.config.imitate
+        differ = _Differ(ground.config, is_lesson, network, rollouts, sorter)
         rows = [one.rows for one in chosen if one.group == group]
         index = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int64)
         for first in range(0, len(index), CHUNK):
@@ -97,9 +95,15 @@ class _Differ:
     """Adds gradients on the rollouts of one group to those that the network holds."""
 
     def __init__(
-        self, config: TrainConfig, network: PolicyNetwork, rollouts: Rollouts, sorter: GraphSorter
+        self,
+        config: TrainConfig,
+        is_lesson: bool,
+        network: PolicyNetwork,
+        rollouts: Rollouts,
+        sorter: GraphSorter,
     ) -> None:
         self._config = config
+        self._is_lesson = is_lesson
         self._network = network
         self._rollouts = rollouts
         self._sorter = sorter
@@ -111,13 +115,13 @@ class _Differ:
         own, rows = found.recording.plans_of(index)
         scores: Scores = self._network(graph)
         taken = plans.taken(scores, graph, own)
-        advantage = objectives.normalised(_tensor(found.advantage[rows]), request.mean, request.std)
+        advantage = _tensor(found.advantage[rows])
         old = _tensor(found.recording.log_prob[rows])
         loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
         loss = loss + objectives.entropy_loss(
             taken.entropy, request.entropy_weight, total=request.total
         )
-        if self._config.credit.baseline == "critic":
+        if self._config.credit.critic and not self._is_lesson:
             value = scores.value.index_select(0, torch.from_numpy(own.decision))
             target = _tensor(found.target[rows])
             loss = loss + objectives.value_loss(value, target, total=request.total)
@@ -128,8 +132,8 @@ class _Differ:
     def _policy_loss(
         self, taken: Taken, old: Tensor, advantage: Tensor, request: Request
     ) -> tuple[Tensor, float, float]:
-        update = self._config.update
-        if update.passes * update.minibatches == 1:
+        update = self._config.reinforce
+        if self._is_lesson or update.passes * update.minibatches == 1:
             found = objectives.policy_gradient_loss(taken.log_prob, advantage, total=request.total)
             return found, 0.0, 0.0
         parts = objectives.clipped_ratio_loss(
@@ -139,13 +143,14 @@ class _Differ:
 
 
 def _minibatches(
-    played: Sequence[Rollouts], config: TrainConfig, key: tuple[int, int, int]
+    played: Sequence[Rollouts], config: TrainConfig, count: int, key: tuple[int, int, int]
 ) -> list[list[_Block]]:
     """The minibatches of one pass: whole blocks, in a new order each time.
 
     Args:
         played: by the shard.
         config: of the training.
+        count: how many minibatches.
         key: iteration, pass and shard.
     """
     blocks = [
@@ -155,7 +160,7 @@ def _minibatches(
     ]
     seeds = np.random.SeedSequence(config.seed, spawn_key=(*key, _SHUFFLE_STREAM))
     order = np.random.default_rng(seeds).permutation(len(blocks))
-    parts = np.array_split(order, config.update.minibatches)
+    parts = np.array_split(order, count)
     return [[blocks[index] for index in part] for part in parts]
 
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.evaluation.config import ConfigError
-from decima.training.config import TrainConfig
+from decima.training.config import StepConfig, TrainConfig
+from decima.training.credit import standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
@@ -28,15 +29,14 @@ from decima.training.rollouts import (
     Validation,
     by_setting,
     compared_with,
-    initial_network,
     play,
     validate,
 )
 from parallel.crew import Crew, Kept
 from parallel.local import HERE
+from rl.errors import RunError
 from rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from rl.returns import AverageRate
-from rl.schedules import EntropySchedule
 from traces.numbers import Float64
 
 
@@ -50,6 +50,23 @@ class Crews(NamedTuple):
 
 
 ALL_HERE = Crews()
+
+
+class Best(NamedTuple):
+    """The best validated weights, for a step that goes astray."""
+
+    weights: Tensor  # (P,)
+    score: float
+    halvings: float
+    """of the learning rate so far"""
+
+
+class CollapsedError(RunError):
+    """The policy gives one answer, whatever it sees, and a bad one."""
+
+
+COLLAPSED_ENTROPY = 0.01
+"""share of the greatest entropy below which a policy worse than strict fair has collapsed"""
 
 
 class _Shard(NamedTuple):
@@ -93,17 +110,16 @@ class DecimaLearner:
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(config.seed)
             self.network = first_network(config, is_resumed)
-        update = config.update
-        self._optimiser = Optimiser(self.network, update.learning_rate, update.max_norm)
-        self._entropy = EntropySchedule(
-            update.entropy_start, update.entropy_end, update.entropy_iterations
-        )
+        self._optimiser = Optimiser(self.network, config.imitate.learning_rate, None)
         self._rate = AverageRate()
         self._references: dict[str | None, AverageJct] = {}
         self._crews = crews
         self._ground = Kept(Ground(config))
         self._averaged = flat_parameters(self.network)
         """the weights that are validated and kept: a moving mean over iterations"""
+        self._best = Best(self._averaged.clone(), math.inf, 0.0)
+        self._step: StepConfig = config.imitate
+        self._entropy = 1.0
         self._prepare()
 
     def _prepare(self) -> None:
@@ -120,7 +136,8 @@ class DecimaLearner:
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play the iteration's sequences, then update the weights."""
-        shards = self._played(iteration)
+        self._begin(iteration)
+        shards = self._standardised(self._played(iteration))
         advantage = [shard.advantage for shard in shards]
         reward = math.fsum(shard.reward for shard in shards)
         time_s = math.fsum(shard.time_s for shard in shards)
@@ -137,8 +154,44 @@ class DecimaLearner:
         metrics |= self._update(iteration, shards, total)
         # Single steps follow the noise of one iteration; their mean does less (Polyak).
         moved = flat_parameters(self.network) - self._averaged
-        self._averaged += moved / self._config.update.average_iterations
+        self._averaged += moved / self._step.average_iterations
+        self._entropy = metrics["entropy"]
         return metrics
+
+    def _begin(self, iteration: int) -> None:
+        """Start a step with a new optimiser, or go back to the best weights where it went astray."""
+        step, own = self._config.step_at(iteration)
+        if own == 0:
+            set_flat_parameters(self.network, self._averaged)
+            self._renew_optimiser(step)
+            self._best = Best(self._averaged.clone(), math.inf, 0.0)
+        self._step = step
+        self._optimiser.max_norm = step.max_norm
+
+    def _renew_optimiser(self, step: StepConfig) -> None:
+        self._optimiser = Optimiser(self.network, step.learning_rate, step.max_norm)
+
+    def _standardised(self, shards: list[_Shard]) -> list[_Shard]:
+        """Rollouts with the advantages of each setting at mean 0 and deviation 1."""
+        if self._step is self._config.imitate:
+            return shards
+        of_setting: dict[int, list[Float64]] = {}
+        for shard in shards:
+            for one in shard.rollouts:
+                of_setting.setdefault(one.setting.number, []).append(one.advantage)
+        ready = {
+            number: iter(np.split(standardised(np.concatenate(parts)), _ends(parts)))
+            for number, parts in of_setting.items()
+        }
+        return [
+            _Shard(
+                tuple(
+                    one._replace(advantage=next(ready[one.setting.number]))
+                    for one in shard.rollouts
+                )
+            )
+            for shard in shards
+        ]
 
     def _played(self, iteration: int) -> list[_Shard]:
         """All rollouts of an iteration, by shard."""
@@ -154,27 +207,27 @@ class DecimaLearner:
         return [_Shard(tuple(one)) for one in found]
 
     def _update(self, iteration: int, shards: Sequence[_Shard], total: int) -> dict[str, float]:
-        update = self._config.update
-        mean, std = self._normalisation(shards, total)
-        weight = self._entropy.weight(iteration)
-        rate = self._learning_rate(iteration)
+        step = self._step
+        _, own = self._config.step_at(iteration)
+        reinforce = self._config.reinforce
+        is_reinforce = step is reinforce
+        weight = reinforce.entropy_at(own) if is_reinforce else 0.0
+        rate = step.rate_at(own) / 2**self._best.halvings
         played: Kept[Sequence[Sequence[Rollouts]]] = Kept([shard.rollouts for shard in shards])
         norms: list[float] = []
         parts: list[Part] = []
         divergence = 0.0
-        for number in range(update.passes):
-            parts = []
-            for minibatch in range(update.minibatches):
-                step = number * update.minibatches + minibatch
-                request = Request(step, max(total / update.minibatches, 1.0), mean, std, weight)
-                shares = self._shares(iteration, played, request)
-                parts.extend(shares)
-                summed = torch.stack([share.gradient for share in shares]).sum(0)
-                norms.append(self._optimiser.step(summed, learning_rate=rate))
-            divergence = sum(part.divergence for part in parts) / update.minibatches
-            if update.max_kl is not None and divergence > update.max_kl:
+        for number in range(step.passes * step.minibatches):
+            request = Request(number, max(total / step.minibatches, 1.0), weight)
+            shares = self._shares(iteration, played, request)
+            divergence = sum(part.divergence for part in shares)
+            is_far = reinforce.max_kl is not None and divergence > reinforce.max_kl
+            if is_reinforce and is_far and number >= step.minibatches:
                 break
-        count = update.minibatches
+            parts.extend(shares)
+            summed = torch.stack([share.gradient for share in shares]).sum(0)
+            norms.append(self._optimiser.step(summed, learning_rate=rate))
+        count = max(1, len(norms))
         return {
             "loss": sum(part.loss for part in parts) / count,
             "entropy": sum(part.entropy for part in parts) / count,
@@ -197,38 +250,30 @@ class DecimaLearner:
         found = self._crews.differentiators.map(gradient, shared, tasks, label=label)
         return [part for _, part in found]
 
-    def _learning_rate(self, iteration: int) -> float:
-        update = self._config.update
-        done = min(1.0, iteration / update.decay_iterations)
-        return update.learning_rate + done * (update.final_learning_rate - update.learning_rate)
-
-    def _normalisation(self, shards: Sequence[_Shard], total: int) -> tuple[float, float]:
-        """Mean and deviation of the returns' advantages over the iteration; branches have theirs
-        by setting.
-        """
-        if self._config.credit.method == "branches" or total == 0:
-            return 0.0, 1.0
-        every = [shard.advantage for shard in shards]
-        mean = math.fsum(float(one.sum()) for one in every) / total
-        square = math.fsum(float(np.square(one).sum()) for one in every) / total
-        return mean, math.sqrt(max(square - mean * mean, 0.0))
-
     # --- validation ------------------------------------------------------------------------------
 
     def validate(self) -> Mapping[str, float]:
         """Average JCT on the held-back sequences, over that of the references.
 
         Returns:
-            "score": percent above `strict_fair` (lower is better), the geometric mean over
-            settings; the same by setting; and "above_NAME" against the other heuristics.
+            "score": percent above `strict_fair` (lower is better) of the likeliest plans, the
+            geometric mean over settings; "drawn", of drawn plans; the score by setting; and
+            "above_NAME" against the other heuristics.
+
+        Raises:
+            CollapsedError: the policy gives one answer and is worse than strict fair.
         """
         if not self._references:
             names = compared_with(self._ground.value.source.settings)
             self._references = self._validated(names, None)
         found = self._validated((None,), self._averaged)[None]
+        drawn = self._validated((None,), self._averaged, is_drawn=True)[None]
         fair = self._references[REFERENCE]
+        score = _percent(found, fair)
+        self._note(score)
         return {
-            "score": _percent(found, fair),
+            "score": score,
+            "drawn": _percent(drawn, fair),
             **{
                 f"{ABOVE}{name}": _percent(found, reference)
                 for name, reference in self._references.items()
@@ -240,13 +285,33 @@ class DecimaLearner:
             },
         }
 
+    def _note(self, score: float) -> None:
+        """Remember the best weights; go back to them where a step has gone far astray."""
+        reinforce = self._config.reinforce
+        if self._step is reinforce and self._entropy < COLLAPSED_ENTROPY and score > 0.0:
+            raise CollapsedError(
+                f"the policy has collapsed: its entropy is {self._entropy:.4f} of the greatest, "
+                f"below {COLLAPSED_ENTROPY}, at {score:+.1f} % against {REFERENCE}; try a larger "
+                "reinforce.entropy_start or a smaller reinforce.learning_rate"
+            )
+        best = self._best
+        if score < best.score:
+            self._best = Best(self._averaged.clone(), score, best.halvings)
+        elif self._step is reinforce and reinforce.fallback is not None:
+            worse = 100 * ((100 + score) / (100 + best.score) - 1)
+            if worse > reinforce.fallback:
+                self._averaged = best.weights.clone()
+                set_flat_parameters(self.network, best.weights)
+                self._renew_optimiser(reinforce)
+                self._best = best._replace(halvings=best.halvings + 1)
+
     def _validated(
-        self, names: Sequence[str | None], weights: Tensor | None
+        self, names: Sequence[str | None], weights: Tensor | None, *, is_drawn: bool = False
     ) -> dict[str | None, AverageJct]:
         """Heuristics by name, or the network as None, on all held-back sequences."""
         groups = self._ground.value.source.groups_for_validation()
         tasks = {
-            (name, shard, number): Validation(name, episodes)
+            (name, shard, number): Validation(name, episodes, is_drawn)
             for name in names
             for (shard, number), episodes in groups.items()
         }
@@ -264,6 +329,10 @@ class DecimaLearner:
         return {
             "weights": flat_parameters(self.network),
             "averaged": self._averaged.clone(),
+            "best": self._best.weights.clone(),
+            # Finite, as all state of a run is: no score yet is a very large one.
+            "best_score": torch.tensor([min(self._best.score, 1e30), self._best.halvings]),
+            "entropy": torch.tensor(self._entropy),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
         }
@@ -272,6 +341,9 @@ class DecimaLearner:
         """Continue from what `state` gave."""
         set_flat_parameters(self.network, state["weights"])
         self._averaged = state["averaged"].clone()
+        score, halvings = state["best_score"].tolist()
+        self._best = Best(state["best"].clone(), score, halvings)
+        self._entropy = float(state["entropy"])
         self._rate.load(state["average_rate"].numpy())
         self._optimiser.load(
             {
@@ -283,7 +355,7 @@ class DecimaLearner:
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name, as a model file holds them."""
-        network = initial_network(self._config)
+        network = PolicyNetwork(self._config.network)
         set_flat_parameters(network, self._averaged)
         return {name: value.detach() for name, value in network.state_dict().items()}
 
@@ -294,16 +366,21 @@ def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
     Raises:
         ConfigError: that model is a network of other sizes.
     """
-    network = initial_network(config)
+    network = PolicyNetwork(config.network)
     if config.initial_model is None or is_resumed:
         return network
     found = load_model(Path(config.initial_model)).network
-    if found.config != config.network or not torch.equal(found.rule, network.rule):
+    if found.config != config.network:
         raise ConfigError(
             f"initial_model {config.initial_model}: its network is {found.config}, the "
-            f"configuration's {config.network}, or it starts from another rule"
+            f"configuration's {config.network}"
         )
     return found.train()
+
+
+def _ends(parts: Sequence[Float64]) -> list[int]:
+    """Where to cut the concatenation of parts to get them back."""
+    return [int(end) for end in np.cumsum([len(part) for part in parts])[:-1]]
 
 
 def _percent(found: AverageJct, reference: AverageJct) -> float:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from decima.agent.network import PolicyNetwork
 from decima.training.config import (
     EpisodesConfig,
     TrainConfig,
-    UpdateConfig,
     ValidationConfig,
     WorkloadConfig,
 )
@@ -17,7 +17,6 @@ from decima.training.rollouts import (
     Playing,
     Validating,
     Validation,
-    initial_network,
     play,
     validate,
 )
@@ -34,12 +33,13 @@ def rehearse(config: TrainConfig) -> None:
     Compiling takes one to three minutes of one core, once for a machine; loading takes two seconds.
     """
     ground = Kept(Ground(_tiny(config)))
-    weights = flat_parameters(initial_network(ground.value.config))
-    found = play(Playing(ground, weights, 0, 0.0), range(1))
-    rollouts = [] if found is None else [found]
-    total = float(sum(len(one.advantage) for one in rollouts))
-    request = Request(0, max(total, 1.0), 0.0, 1.0, 0.0)
-    gradient(Differentiating(ground, Kept([rollouts]), 0, weights, request), 0)
+    weights = flat_parameters(PolicyNetwork(ground.value.config.network))
+    for iteration in range(ground.value.config.iterations):
+        found = play(Playing(ground, weights, iteration, 0.0), range(1))
+        rollouts = [] if found is None else [found]
+        total = float(sum(len(one.advantage) for one in rollouts))
+        request = Request(0, max(total, 1.0), 0.0)
+        gradient(Differentiating(ground, Kept([rollouts]), iteration, weights, request), 0)
     validate(Validating(ground, weights), Validation(None, range(1)))
 
 
@@ -54,8 +54,8 @@ def _tiny(config: TrainConfig) -> TrainConfig:
         config,
         initial_model=None,
         workload=WorkloadConfig(trace=_TRACE, executors=2, interarrival_s=(), batch_jobs=(1,)),
-        episodes=EpisodesConfig(settings=1, sequences=1, rollouts=2, shards=1),
-        credit=replace(config.credit, states=100, plans=2),
-        update=UpdateConfig(minibatches=1),
+        episodes=EpisodesConfig(settings=1, shards=1),
+        imitate=replace(config.imitate, iterations=1, sequences=1, minibatches=1),
+        reinforce=replace(config.reinforce, iterations=1, sequences=1, rollouts=2, minibatches=1),
         validation=ValidationConfig(sequences=1),
     )

@@ -21,9 +21,10 @@ from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.policies import Heuristic
 from decima.training.config import TrainConfig
-from decima.training.credit import to_spread
+from decima.training.credit import Reference
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
-from decima.training.play import Batch, Player
+from decima.training.play import Player
+from decima.training.teachers import SEQUENCES, Teacher, best_teacher
 from parallel.crew import Kept
 from rl.optimiser import set_flat_parameters
 from spark_sim.metrics import measure
@@ -33,7 +34,7 @@ from traces.numbers import MS_PER_S, Float64
 REFERENCE = "strict_fair"
 ABOVE = "above_"
 """before the name of another heuristic: percent above its average JCT"""
-_OTHERS = ("es_rules", "es_rule", "tuned_srw", "tuned_weighted_fair")
+_OTHERS = ("es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the first one above all"""
 
 AverageJct = dict[str, list[float]]
@@ -51,6 +52,8 @@ class Ground:
         self.config = config
         self.source = EpisodeSource(config)
         self._sorters: dict[tuple[str | int | None, ...], GraphSorter] = {}
+        self._references: dict[int, Reference] = {}
+        self._teachers: dict[int, Teacher] = {}
 
     def jobs(self, setting: Setting) -> tuple[TraceArrays, GraphSorter]:
         """The jobs of a setting, and what brings their stages into order."""
@@ -59,6 +62,26 @@ class Ground:
         if key not in self._sorters:
             self._sorters[key] = GraphSorter(arrays)
         return arrays, self._sorters[key]
+
+    def reference(self, setting: Setting) -> Reference:
+        """Units of a setting's returns: strict fair on the sequences that choose teachers."""
+        if setting.number not in self._references:
+            episodes = self.source.for_choosing_teachers(setting, SEQUENCES)
+            policy = Heuristic(REFERENCE)
+            states = [played(one, self.jobs(setting)[0], policy) for one in episodes]
+            job_s = sum(float(state.clock[0]["job_time_ms"]) for state in states) / MS_PER_S
+            time_s = sum(float(state.clock[0]["time_ms"]) for state in states) / MS_PER_S
+            jct_s = float(np.mean([measure(state).avg_jct_s for state in states]))
+            self._references[setting.number] = Reference(jct_s, job_s / max(time_s, 1e-9))
+        return self._references[setting.number]
+
+    def teacher(self, setting: Setting) -> Teacher:
+        """The best of the configured teachers in a setting."""
+        if setting.number not in self._teachers:
+            names = self.config.imitate.teachers
+            arrays, _ = self.jobs(setting)
+            self._teachers[setting.number] = best_teacher(names, self.source, setting, arrays)
+        return self._teachers[setting.number]
 
     def network(self, weights: Tensor) -> PolicyNetwork:
         """The one network of this process, with these (P,) weights and no gradient."""
@@ -70,7 +93,7 @@ class Ground:
 
     @cached_property
     def _network(self) -> PolicyNetwork:
-        return initial_network(self.config)
+        return PolicyNetwork(self.config.network)
 
 
 class Rollouts(NamedTuple):
@@ -106,13 +129,19 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
     setting = own[0].setting
     arrays, sorter = ground.jobs(setting)
     player = Player(ground.config, arrays, sorter)
-    batch = player.play(ground.network(shared.weights), own, shared.rate, shared.iteration)
+    network = ground.network(shared.weights)
+    step, _ = ground.config.step_at(shared.iteration)
+    if step is ground.config.imitate:
+        teacher = ground.teacher(setting).name
+        batch = player.lessons(network, own, teacher, shared.iteration)
+    else:
+        batch = player.rollouts(network, own, shared.rate, ground.reference(setting))
     if batch is None:
         return None
     return Rollouts(
         setting,
         batch.recording,
-        _spread(ground.config, batch),
+        batch.advantage,
         batch.target,
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
@@ -138,8 +167,10 @@ class Validation(NamedTuple):
     """Held-back sequences of one setting under one policy."""
 
     heuristic: str | None
-    """None: the network, by its likeliest plans"""
+    """None: the network"""
     episodes: range
+    is_drawn: bool = False
+    """the network's plans are drawn, not the likeliest"""
 
 
 def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
@@ -149,13 +180,11 @@ def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
     setting = own[0].setting
     arrays, _ = ground.jobs(setting)
     if task.heuristic is not None:
-        # The rule that training begins at is the one to beat.
-        weights = ground.config.rule if task.heuristic == "es_rule" else None
-        policy = Heuristic(task.heuristic, weights)
-        return setting.label, reference_jct_s(own, arrays, policy)
+        return setting.label, reference_jct_s(own, arrays, Heuristic(task.heuristic))
     if shared.weights is None:
         raise TypeError("a network plays by weights, and there are none")
-    lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], None)
+    keys = np.array([one.number + 1 for one in own], np.uint64) if task.is_drawn else None
+    lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], keys)
     states = play_out(ground.network(shared.weights), Scales.of(arrays), lanes).states
     return setting.label, [measure(state).avg_jct_s for state in states]
 
@@ -168,21 +197,6 @@ def by_setting(found: Iterable[tuple[str, list[float]]]) -> AverageJct:
     return joined
 
 
-def initial_network(config: TrainConfig) -> PolicyNetwork:
-    """New weights, and the rule that the configuration names."""
-    network = PolicyNetwork(config.network)
-    if config.rule is not None:
-        network.follow_rule(config.rule)
-    return network
-
-
 def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, policy: Heuristic) -> list[float]:
     """Average JCT of episodes of one setting under a heuristic."""
     return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]
-
-
-def _spread(config: TrainConfig, batch: Batch) -> Float64:
-    """Advantages; those of branches relative to those of their setting."""
-    if config.credit.method == "returns":
-        return batch.advantage
-    return to_spread(batch.advantage, np.zeros(len(batch.advantage), np.int64))

@@ -1,0 +1,20 @@
+"""Compiled code of the agent: `compiled.kernels` for the sources that its kernels read."""
+
+from __future__ import annotations
+
+from compiled.kernels import Kernels
+from decima.kernels import POLICIES
+
+AGENT = Kernels(
+    "agent",
+    (
+        "decima/agent/column_arrays.py",
+        "decima/agent/columns.py",
+        "decima/agent/*_kernels.py",
+        "decima/agent/kernels.py",
+        "decima/agent/scene.py",
+    ),
+    below=POLICIES,
+)
+kernel = AGENT.kernel
+inlined_kernel = AGENT.inlined_kernel

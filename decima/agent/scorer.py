@@ -1,0 +1,226 @@
+"""`Scorer`: the network for decisions, compiled, with embeddings kept between them.
+
+`PolicyNetwork.forward` of `graph.whole_graph` gives the same scores, more slowly: tests hold the
+two together to 1e-6 at every decision of a run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from decima.agent import columns, feature_kernels, forward_kernels
+from decima.agent.forward_kernels import Found, Kept, Scratch, Weights
+from decima.agent.graph import GraphSorter, Tables, describe, units_of
+from decima.agent.network import CERTAIN, PolicyNetwork
+from decima.agent.scales import Scales
+from decima.agent.scene import Scene
+from gnn.encoder import Encoder, Transform, TwoLevelSum
+from gnn.heads import Head
+from traces.arrays import TraceArrays
+from traces.numbers import Float32, Int64
+
+Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.float64])
+
+
+class Seen(NamedTuple):
+    """A scene as the network sees it, with the scores of all choices."""
+
+    scene: Scene
+    tables: Tables
+    scores: Found
+    changed: Int64  # jobs, by index in the scene, that were embedded anew
+
+
+class Scorer:
+    """Scores scenes under the weights that a network had when this was made."""
+
+    def __init__(self, network: PolicyNetwork, trace: TraceArrays, scales: Scales) -> None:
+        """Args:
+        network: copied; later changes of its weights have no effect.
+        trace: the jobs that scenes point to.
+        scales: units of the columns.
+        """
+        self._config = network.config
+        self._weights = packed(network)
+        self._units = units_of(scales)
+        self._graphs = GraphSorter(trace).graphs
+        size = self._config.embedding
+        self.node_x: Float32 = np.empty((0, len(columns.NODE)), np.float32)
+        self._known = np.empty((0, feature_kernels.KNOWN))
+        self._e, self._sent, self._y, self._added = (
+            np.empty((0, size), np.float32) for _ in range(4)
+        )
+        widest = int(self._weights.layer[:, :2].max())
+        self._rows = (*(np.empty(widest, np.float32) for _ in range(3)),)
+        self._total = np.empty(3 * size + len(columns.NODE), np.float32)
+
+    def make_room(self, jobs: int, stages: int) -> None:
+        """Grow to at least so many rows; what is remembered stays."""
+        if jobs > len(self._y) or stages > len(self.node_x):
+            jobs, stages = max(2 * len(self._y), jobs), max(2 * len(self.node_x), stages)
+            self.node_x = _with_unknown(self.node_x, stages)
+            self._known = _with_unknown(self._known, stages)
+            self._e, self._sent = _grown(self._e, stages), _grown(self._sent, stages)
+            self._y, self._added = _grown(self._y, jobs), _grown(self._added, jobs)
+
+    def forget(self) -> None:
+        """Treat every job as new."""
+        self.node_x[:] = np.nan
+        self._known[:] = np.nan
+
+    def look(self, scene: Scene) -> Seen:
+        """Embed what has changed since the last look, and score all choices."""
+        tables = describe(scene, self._units)
+        changed = np.empty(len(scene.rows), np.int64)
+        count = feature_kernels.remember_nodes(
+            scene, self._units, self._known, self.node_x, changed
+        )
+        changed = changed[:count]
+        kept = Kept(self.node_x, self._e, self._y, self._added, self._sent)
+        at = self._scratch(scene, tables)
+        if count:
+            forward_kernels.embed(self._weights, self._graphs, scene, changed, kept, at)
+        found = _room(scene, tables)
+        forward_kernels.score(self._weights, scene, tables.columns, kept, at, found)
+        if not self._config.limit_head:
+            limit = tables.columns.limit_x[:, columns.LIMIT.index("limit")]
+            found = found._replace(limit=np.float32(CERTAIN) * limit)
+        return Seen(scene, tables, found, changed)
+
+    def _scratch(self, scene: Scene, tables: Tables) -> Scratch:
+        decisions, jobs = len(scene.time_ms), len(scene.rows)
+        hidden = self._config.head_hidden[0]
+        stages = len(tables.columns.stage_x) if len(tables.columns.classes.x) else 0
+        return Scratch(
+            *self._rows,
+            self._total,
+            np.empty((decisions, self._config.embedding), np.float32),
+            np.empty((3, decisions, hidden), np.float32),
+            np.empty((3, jobs, hidden), np.float32),
+            np.empty((stages, hidden), np.float32),
+        )
+
+
+@torch.no_grad()
+def packed(network: PolicyNetwork) -> Weights:
+    """Copy a network's weights into the form that the compiled forward pass reads.
+
+    What an ablation leaves out gets weights of zero, so the kernel knows of no ablation.
+    """
+    layers: list[tuple[Tensor, Tensor]] = []
+    parts: list[tuple[int, int]] = []
+    for part in _parts(network):
+        parts.append((len(layers), len(part)))
+        layers.extend(part)
+    flat: list[Tensor] = []
+    table = np.empty((len(layers), 3), np.int64)
+    first = 0
+    for row, (weight, bias) in enumerate(layers):
+        outputs, inputs = weight.shape
+        table[row] = inputs, outputs, first
+        flat += [weight.t().reshape(-1), bias]
+        first += inputs * outputs + outputs
+    values = torch.cat(flat).to(torch.float32).detach().numpy()
+    return Weights(np.ascontiguousarray(values), table, np.array(parts, np.int64))
+
+
+Layers = list[tuple[Tensor, Tensor]]
+"""(outputs, inputs) weight and (outputs,) bias of each"""
+
+
+def _parts(network: PolicyNetwork) -> list[Layers]:
+    """All parts, in the order of `forward_kernels`."""
+    encoder = network.encoder
+    stage, limit, kind = network.stage_head, network.limit_head, network.class_head
+    found = [
+        _linear(encoder.lift),
+        *_sum(encoder.node_sum),
+        *_sum(encoder.job_sum),
+        *_sum(encoder.cluster_sum),
+        *_head(stage),
+        *_head(limit),
+        *_head(kind),
+        *_head(network.end_head),
+        *_head(network.value_head),
+    ]
+    size = network.config.embedding
+    if not network.config.messages:
+        found[forward_kernels.G_NODE] = _silent(encoder, size)
+    seen = network.seen_stage_columns
+    for part in (forward_kernels.STAGE_STAGE, forward_kernels.KIND_STAGE):
+        ((weight, bias),) = found[part]
+        found[part] = [(torch.cat((weight[:, :size], weight[:, size:] * seen), 1), bias)]
+    if not network.config.embeddings:
+        for part in _EMBEDDED:
+            ((weight, bias),) = found[part]
+            blind = torch.cat((torch.zeros_like(weight[:, :size]), weight[:, size:]), 1)
+            found[part] = [(blind, bias)]
+    return found
+
+
+_EMBEDDED = (
+    forward_kernels.STAGE_STAGE,
+    forward_kernels.STAGE_JOB,
+    forward_kernels.STAGE_CLUSTER,
+    forward_kernels.LIMIT_JOB,
+    forward_kernels.LIMIT_CLUSTER,
+    forward_kernels.KIND_STAGE,
+    forward_kernels.KIND_JOB,
+    forward_kernels.KIND_CLUSTER,
+    forward_kernels.END_CLUSTER,
+    forward_kernels.VALUE_CLUSTER,
+)
+"""parts whose first inputs are an embedding"""
+
+
+def _silent(encoder: Encoder, size: int) -> Layers:
+    """A second transform that adds nothing to a node."""
+    weight = encoder.lift.weight
+    return [(weight.new_zeros(size, size), weight.new_zeros(size))]
+
+
+def _linear(layer: nn.Linear | nn.Module) -> Layers:
+    weight, bias = layer.get_parameter("weight"), getattr(layer, "bias", None)
+    return [(weight, weight.new_zeros(len(weight)) if bias is None else bias)]
+
+
+def _sum(step: TwoLevelSum) -> tuple[Layers, Layers]:
+    """f and g; none of the identity."""
+    second = step.g.layers if isinstance(step.g, Transform) else []
+    return (
+        [pair for layer in step.f.layers for pair in _linear(layer)],
+        [pair for layer in second for pair in _linear(layer)],
+    )
+
+
+def _head(head: Head) -> list[Layers]:
+    """The parts of the first layer, each alone, and the layers behind it."""
+    behind = [*head.body, head.last]
+    return [
+        *(_linear(part) for part in head.parts),
+        [pair for layer in behind for pair in _linear(layer)],
+    ]
+
+
+def _room(scene: Scene, tables: Tables) -> Found:
+    """Arrays for the scores."""
+    of, decisions = tables.columns, len(scene.time_ms)
+    rows = (len(of.stage_x), decisions, len(of.limit_x), len(of.classes.x), decisions)
+    return Found(*(np.empty(count, np.float32) for count in rows))
+
+
+def _with_unknown(values: Numbers, rows: int) -> Numbers:
+    grown = np.full((rows, values.shape[1]), np.nan, values.dtype)
+    grown[: len(values)] = values
+    return grown
+
+
+def _grown(values: Float32, rows: int) -> Float32:
+    grown = np.zeros((rows, values.shape[1]), np.float32)
+    grown[: len(values)] = values
+    return grown
