@@ -139,6 +139,18 @@ def two_runs() -> Timelines:
     return Timelines(pa.concat_tables(tables), Trace("two", jobs))
 
 
+def two_sequences() -> Timelines:
+    """The same runs as `two_runs`, on sequence 1 as well, whose jobs have other names."""
+    found = two_runs()
+    table = found.table
+    for name, values in {
+        "sequence": pa.array([1] * len(table), pa.int32()),
+        "name": pa.array(["small"] * len(table)),
+    }.items():
+        table = table.set_column(table.column_names.index(name), name, values)
+    return found._replace(table=pa.concat_tables([found.table, table]))
+
+
 def live_status() -> SchedulerStatus:
     """A scheduler of three jobs on eight slots, the last of which waits."""
     jobs = (

@@ -7,6 +7,7 @@ import copy
 import gzip
 import itertools
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from hypothesis import strategies as st
 from decima import Heuristic, evaluate
 from decima.cli.main import main
 from decima.evaluation.runner import Workload
-from decima.evaluation.timeline import read_timeline, timeline_table
+from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.timeline import read_timeline, recorded_within, timeline_table
 from decima.explain.moments import moments
 from decima.report import comparison_sections, read_results, results_of
 from decima.report.comparison import (
@@ -35,18 +37,21 @@ from decima.report.comparison import (
     table,
 )
 from decima.report.decisions import decisions_section
-from decima.report.figures import raster
-from decima.report.gantt import Run, Tasks, critical_path, gantt, merged, pack, unpack
+from decima.report.figures import lonely, raster, write_figures
+from decima.report.gantt import Run, Tasks, critical_path, gantt, graphs, merged, pack, unpack
+from decima.report.headline import headline, summary_headline
 from decima.report.page import page
-from decima.report.section import Lines
-from decima.report.timelines import shown_runs, timelines_section
+from decima.report.section import Lines, Section, Series
+from decima.report.timelines import ordered_runs, timelines_section
 from decima.report.training import training_section
 from decima.training.config import TrainConfig
 from files.errors import FileError
 from rl.run_folder import RunFolder
+from rl.statistics import difference_percent
 from spark_sim import PASS
 from tests.commands import SMALL, refused, small_config
-from tests.pages import HOSTILE, results_json, two_runs
+from tests.pages import HOSTILE, results_json, two_runs, two_sequences
+from traces import load_trace
 
 # --- what is read --------------------------------------------------------------------------------
 
@@ -177,6 +182,60 @@ def test_over_settings_means_are_geometric() -> None:
     assert (below, above) == (1, 1)
 
 
+def test_a_comparison_begins_with_its_result() -> None:
+    """The best policy, how far it is below the baseline, and the interval, in words."""
+    clear = results_json(avg_jct_s={"a": [10.0, 20.0], "b": [5.0, 10.02]})
+    bounds = difference_percent(np.array([5.0, 10.02]), np.array([10.0, 20.0])).ci95
+    assert bounds is not None
+    assert headline(results_of(clear, "here")) == (
+        "b has the lowest average JCT of 2 policies over 2 sequences: 7.5 s, 49.9 % below the "
+        f"baseline a (95 % interval of the difference {bounds[0]:.1f} to {bounds[1]:.1f} %)."
+    )
+    content = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [9.0, 11.9]})
+    assert ": it includes zero)" in headline(results_of(content, "here"))
+    content = results_json(avg_jct_s={"a": [10.0, 20.0], "b": [20.0, 40.0]})
+    text = headline(results_of(content, "here"))
+    assert text.startswith("The baseline a has the lowest average JCT of 2 policies")
+    assert "The next, b, is 100.0 % above it" in text
+    content["policies"]["b"]["unfinished"] = 1
+    assert headline(results_of(content, "here")).endswith("count with their age.")
+    sections = comparison_sections([results_of(clear, "here")])
+    shown = page(sections, title="t", command="c")
+    assert 0 < shown.index("b has the lowest average JCT") < shown.index("<table")
+
+
+def test_a_comparison_with_the_second_best_too() -> None:
+    """Where that is not the baseline."""
+    content = results_json(avg_jct_s={"a": [10.0, 20.0], "b": [5.0, 10.0]})
+    content["config"]["policies"].append("c")
+    content["policies"]["c"] = copy.deepcopy(content["policies"]["b"])
+    content["policies"]["c"]["avg_jct_s"]["per_sequence"] = [6.0, 11.0]
+    text = headline(results_of(content, "here"))
+    assert "below the baseline a (" in text
+    assert "The next, c, is 13.3 % above it (95 % interval of the difference -" in text
+    assert text.endswith(": it includes zero).")
+
+
+def test_a_result_without_an_interval_or_a_comparison() -> None:
+    content = results_json()
+    content["config"]["policies"].remove("b")
+    del content["policies"]["b"]
+    assert "no other policy to compare it with" in headline(results_of(content, "here"))
+    zero = results_json(avg_jct_s={"a": [0.0, 0.0], "b": [0.0, 0.0]})
+    assert headline(results_of(zero, "here")).endswith("over 2 sequences: 0.0 s.")
+
+
+def test_several_settings_begin_with_their_result() -> None:
+    rows = {"b": (-12.34, 2, 1), "c": (5.0, 0, 3)}
+    assert "b has the lowest average JCT: 12.3 % below the baseline a. In 2 of them" in (
+        summary_headline(rows, "a", 3)
+    )
+    assert "no policy has a lower average JCT than the baseline a. The next, c, is 5.0 %" in (
+        summary_headline({"c": rows["c"]}, "a", 3)
+    )
+    assert summary_headline({}, "a", 3) == ""
+
+
 # --- the timelines -------------------------------------------------------------------------------
 
 
@@ -195,10 +254,14 @@ def test_a_run_as_the_page_gets_it() -> None:
     small, diamond = found["jobs"]
     assert (small["name"], small["critical"]) == ("small", [0])
     assert diamond["critical"] == [0, 1, 3]
-    assert diamond["parents"] == [[], [0], [0], [1, 2]]
-    assert found["stages"]["start_ms"][diamond["first"] + 2] == 3000.0
+    drawn = graphs([found], trace)
+    assert drawn[HOSTILE]["parents"] == [[], [0], [0], [1, 2]]
+    assert drawn["small"]["stage_names"] == ["only"]
+    _, start, _, stage = unpacked(found)
+    assert start[stage == diamond["first"] + 2].tolist() == [3000.0]
     without = gantt(tasks, Run("b", 0), None)
-    assert "parents" not in without["jobs"][1]
+    assert "critical" not in without["jobs"][1]
+    assert graphs([without], None) == {}
 
 
 def unpacked(found: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
@@ -306,11 +369,55 @@ def test_a_real_evaluation_is_drawn_as_it_went(trace_file: Path) -> None:
     }
 
 
-def test_the_reference_and_the_best_of_the_others_are_drawn() -> None:
+def test_the_page_opens_with_the_reference_and_the_best_of_the_others() -> None:
     results = results_of(results_json(), "here")
-    assert shown_runs(results, two_runs().table) == [Run("a", 0), Run("b", 0)]
+    runs = two_sequences()
+    order = [Run("a", 0), Run("b", 0), Run("a", 1), Run("b", 1)]
+    assert ordered_runs(results, runs.table) == order
+    section = timelines_section(results, runs)
+    assert [Run(one["policy"], one["sequence"]) for one in section.timelines] == order
+    assert [(one["policy"], one["sequence"]) for one in section.opening] == [("a", 0), ("b", 0)]
     with pytest.raises(FileError, match="no run of these"):
-        shown_runs(results, two_runs().table.slice(0, 0))
+        ordered_runs(results, two_runs().table.slice(0, 0))
+
+
+def test_a_page_holds_no_more_timelines_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two that it opens with always; and it tells how many are missing."""
+    results = results_of(results_json(), "here")
+    size = len(json.dumps(timelines_section(results, two_sequences()).timelines[2]))
+    for most, number in ((0, 2), (size, 3), (10 * size, 4)):
+        monkeypatch.setattr("decima.report.timelines.MOST_BYTES", most)
+        section = timelines_section(results, two_sequences())
+        assert len(section.timelines) == number
+        text = page([section], title="t", command="c")
+        assert (f"The page holds {number} of the 4 runs" in text) == (number < 4)
+        assert "of the 2 sequences were recorded" not in text
+    of_one = timelines_section(results, two_runs())
+    assert "The tasks of 1 of the 2 sequences were recorded" in page(
+        [of_one], title="t", command="c"
+    )
+
+
+def test_timelines_but_the_first_two_share_a_number_of_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are drawn as blocks; the first two as they are."""
+    monkeypatch.setattr("decima.report.timelines.MOST_BLOCKS", 4)
+    found = timelines_section(results_of(results_json(), "here"), two_sequences()).timelines
+    assert [one["blocks"] is None for one in found] == [True, True, False, False]
+
+
+def test_an_evaluation_records_the_sequences_that_memory_is_for(trace_file: Path) -> None:
+    """Two policies, three sequences: the limit is on the tasks of all that are recorded."""
+    config = small_config(trace_file, policies=("strict_fair", "fifo"))
+    trace = load_trace(config.trace)
+    tasks = [
+        2 * sum(trace.jobs[job].num_tasks for job in draw_sequence(config, trace, number).job)
+        for number in range(3)
+    ]
+    assert recorded_within(config, sum(tasks)) == range(3)
+    assert recorded_within(config, sum(tasks) - 1) == range(2)
+    assert recorded_within(config, 0) == range(1)
 
 
 def test_a_timeline_of_another_evaluation_is_refused() -> None:
@@ -423,6 +530,18 @@ def test_a_training_beside_its_references(tmp_path: Path) -> None:
     assert charts["Entropy"].y == {"Entropy": [0.5, 0.4, 0.3]}
     (lengths,) = charts["Length of an episode"].y.values()
     assert lengths[0] == TrainConfig().episodes.start_jobs
+
+
+def test_a_training_is_called_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where it is named as the folder that one is in."""
+    out = tmp_path / "page.html"
+    monkeypatch.chdir(run_folder(tmp_path / "trained"))
+    result = CliRunner().invoke(main, ["report", ".", "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "<title>Training run \u201ctrained\u201d</title>" in out.read_text()
+    assert "<h2>Training run \u201ctrained\u201d</h2>" in out.read_text()
 
 
 def test_a_training_before_its_first_iteration(tmp_path: Path) -> None:
@@ -571,6 +690,26 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
     assert contents[0] == contents[1]
     for name, content in contents[0].items():
         assert b"decima report one.json" in content, name  # the command, in the metadata
+
+
+def test_values_without_a_neighbour_are_found() -> None:
+    assert lonely([1.0]) == [True]
+    assert lonely([None, 1.0, None, 2.0, 3.0]) == [False, True, False, False, False]
+    assert lonely([]) == []
+
+
+def test_a_figure_of_one_iteration_shows_its_point(tmp_path: Path) -> None:
+    """As a marker; iterations are whole, ticks differ, and a long label is not cut."""
+    label = "a label of the y axis that is longer than the picture is high"
+    chart = Lines("One", Series([3.0], {"model": [1e-3]}), "iteration", label)
+    write_figures(tmp_path, [Section("s", "S", "table.html", {}, charts=[chart])], "made so")
+    text = (tmp_path / "s-one.svg").read_text()
+    assert re.search(r"<use [^>]*fill: #0072b2", text)
+    words = re.findall(r"<text [^>]*>([^<]+)</text>", text)
+    ticks = [word for word in words if re.fullmatch(r"[\d.\u2212]+", word)]
+    assert "3" in ticks
+    assert len(set(ticks)) == len(ticks)
+    assert max(len(word) for word in words) < len(label)
 
 
 def test_report_asks_for_something_to_write(tmp_path: Path) -> None:

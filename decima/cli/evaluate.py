@@ -24,12 +24,19 @@ from decima.cli.options import (
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.runner import Workload
-from decima.evaluation.timeline import check_timeline_path, timeline_table, write_timeline
+from decima.evaluation.timeline import (
+    check_timeline_path,
+    recorded_within,
+    timeline_table,
+    write_timeline,
+)
 from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
 from files.names import counted
 from files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
+_MOST_RECORDED = 2_500_000
+"""tasks for a page, some 100 bytes each"""
 
 
 @click.command()
@@ -95,10 +102,10 @@ def evaluate(
 
 
 def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
-    """The sequences of which every task is recorded; a page shows the first."""
+    """The sequences of which every task is recorded: for a page, as many as memory is for."""
     if timeline is not None:
         return range(config.sequences)
-    return range(0 if page is None else 1)
+    return range(0) if page is None else recorded_within(config, _MOST_RECORDED)
 
 
 def _write_page(report: Report, page: Path) -> None:

@@ -22,7 +22,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--timeline", type=_FILE, help="Tasks of the first of the results (.parquet, .csv).")
-@click.option("--title", default="Comparison of schedulers", show_default=True)
+@click.option("--title", help="Title of the page [default: by what it holds].")
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
@@ -32,7 +32,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def report(
     results: tuple[Path, ...],
     timeline: Path | None,
-    title: str,
+    title: str | None,
     figures: Path | None,
     output: Path | None,
 ) -> None:
@@ -57,6 +57,8 @@ def report(
     folders = [path for path in results if path.is_dir()]
     sections += [training_section(path, number) for number, path in enumerate(folders)]
     if output is not None:
+        if title is None and not found:
+            title = sections[0].heading if len(sections) == 1 else "Training runs"
         write_report(output, sections, title)
         say(f"wrote {output}")
     if figures is not None:

@@ -117,9 +117,9 @@ def train(
         if (out / MODEL).exists():
             stdout().print(f"model: {out / MODEL}")
         if page is not None:
-            from decima.report.training import training_section
+            from decima.report.training import training_section, training_title
 
-            write_report(page, [training_section(out)], f"Training {out.name}")
+            write_report(page, [training_section(out)], training_title(out))
 
 
 def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:

@@ -19,6 +19,7 @@ from files.reading import read_bytes
 from files.writing import written_whole
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
+from traces import load_trace
 from traces.numbers import Float64
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
@@ -31,6 +32,22 @@ _NEEDED = {
     **dict.fromkeys(_TIMES, pa.float64()),
 }
 """columns without which a table is no timeline, and what they are read as"""
+
+
+def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:
+    """The first sequences, of which all policies together run at most `most_tasks` tasks.
+
+    At least one, however many it has.
+    """
+    trace = load_trace(config.trace)
+    tasks = np.array([job.num_tasks for job in trace.jobs])
+    total = 0
+    for number in range(config.sequences):
+        job = draw_sequence(config, trace, number).job
+        total += int(tasks[job].sum()) * len(config.policies)
+        if number > 0 and total > most_tasks:
+            return range(number)
+    return range(config.sequences)
 
 
 def check_timeline_path(path: Path) -> None:

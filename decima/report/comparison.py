@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.evaluation.report import FIGURES
-from decima.report.results import PolicyResults, Results
+from decima.report.headline import headline, summary_headline
+from decima.report.results import PolicyResults, Results, difference_to
 from decima.report.section import Bars, Lines, Section, Series, series, share_complete
 from rl.statistics import Estimate, difference_percent, mean_of
 from spark_sim.metrics import jobs_in_system
@@ -59,7 +60,7 @@ def table(results: Results) -> dict[str, list[Cell]]:
                 mean_of(policy.figures[figure]),
                 None
                 if policy is first
-                else _against(policy.figures[figure], first.figures[figure]),
+                else difference_to(policy.figures[figure], first.figures[figure]),
                 best[figure] == name,
             )
             for figure in FIGURES
@@ -78,18 +79,11 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
     for name, other in policies.items():
         if name == leader:
             continue
-        against = _against(other.figures[figure], own)
+        against = difference_to(other.figures[figure], own)
         found = None if against is None else against.ci95
         if found is None or not (found[0] > 0 if sign > 0 else found[1] < 0):
             return None
     return leader if len(policies) > 1 else None
-
-
-def _against(values: Float64, reference: Float64) -> Estimate | None:
-    """The difference in percent; nothing is a percentage of 0, as a short run's utilisation is."""
-    if (reference <= 0).any():
-        return None
-    return difference_percent(values, reference)
 
 
 def distribution(results: Results) -> Series:
@@ -185,6 +179,7 @@ def comparison_section(results: Results, number: int) -> Section:
         template="comparison.html",
         content={
             "results": results,
+            "headline": headline(results),
             "cells": table(results),
             "figures": [(name, *HEADINGS[name]) for name in FIGURES],
         },
@@ -223,14 +218,16 @@ def charts(results: Results) -> list[Lines | Bars]:
 
 def summary_section(all_results: Sequence[Results]) -> Section:
     """The section over several evaluations."""
+    reference, rows = all_results[0].reference, summary(all_results)
     return Section(
         anchor="summary",
         heading="Over all settings",
         template="summary.html",
         content={
-            "reference": all_results[0].reference,
+            "headline": summary_headline(rows, reference, len(all_results)),
+            "reference": reference,
             "settings": len(all_results),
-            "rows": summary(all_results),
+            "rows": rows,
         },
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from decima.report.gantt import Tasks, unpack
@@ -31,6 +33,8 @@ _FORMATS = ("svg", "png")
 _DPI = 200
 _LONGEST_NAME = 60
 _MOST_NAMED = 12
+_LONGEST_LABEL = 32
+"""of the y axis in a line: a longer one would leave the picture"""
 _COLUMNS = 1_600
 """of a timeline, which is a picture in the SVG too: nobody could open a path for each task"""
 _GOLDEN = 0.381966
@@ -74,7 +78,7 @@ def _figures(sections: Sequence[Section]) -> Iterator[tuple[str, Figure]]:
             else:
                 _bars(axes, chart)
             yield _name(section, chart.title), figure
-        for run in section.timelines:
+        for run in section.opening:
             figure = Figure(figsize=(7.2, 2.4), layout="constrained")
             _timeline(figure.subplots(), run)
             yield _name(section, run["policy"]), figure
@@ -108,13 +112,27 @@ def _lines(axes: Axes, chart: Lines) -> None:
             color=_COLOURS[index % len(_COLOURS)],
             linestyle=_DASHES[index // len(_COLOURS) % len(_DASHES)],
             linewidth=1.3,
+            marker="o",
+            markersize=3,
+            markevery=lonely(values),
             drawstyle="steps-post" if chart.stepped else "default",
         )
-    axes.set(xlabel=_plain(chart.x), ylabel=_plain(chart.y))
+    axes.set(xlabel=_plain(chart.x), ylabel=textwrap.fill(_plain(chart.y), _LONGEST_LABEL))
     axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
+    if not chart.log_x and all(value.is_integer() for value in chart.series.x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(color="#e6e9ed", linewidth=0.6)
     if 1 < len(chart.series.y) <= _MOST_NAMED:
         axes.legend(fontsize=7, frameon=False)
+
+
+def lonely(values: Sequence[float | None]) -> list[bool]:
+    """Which values have no neighbour, so that no line shows them."""
+    there = [False, *(value is not None for value in values), False]
+    return [
+        here and not before and not after
+        for before, here, after in zip(there, there[1:], there[2:], strict=False)
+    ]
 
 
 def _bars(axes: Axes, chart: Bars) -> None:

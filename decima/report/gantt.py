@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,9 +43,7 @@ class Stages(NamedTuple):
 
     job: Int64  # (S,)
     number: Int64  # (S,) in the job
-    start_ms: Float64  # (S,) of its first task
-    finish_ms: Float64  # (S,) of its last
-    tasks: Int64  # (S,)
+    finish_ms: Float64  # (S,) of its last task
 
 
 def runs_in(table: pa.Table) -> list[Run]:
@@ -70,7 +68,7 @@ def gantt(
     Args:
         table: tasks of at least this run, as `decima.evaluation.timeline` makes and reads them.
         run: which.
-        trace: the jobs, for their stages' names and parents; None draws no graphs.
+        trace: the jobs, for the path that decided when each ended; None draws no graphs.
         most_tasks: above which tasks are merged to blocks.
     """
     own = tasks_of(table, run)
@@ -89,9 +87,6 @@ def gantt(
         "stages": {
             "job": stages.job.tolist(),
             "number": stages.number.tolist(),
-            "start_ms": np.round(stages.start_ms, 2).tolist(),
-            "finish_ms": np.round(stages.finish_ms, 2).tolist(),
-            "tasks": stages.tasks.tolist(),
         },
         **pack(tasks),
     }
@@ -104,14 +99,12 @@ def _read(table: pa.Table) -> tuple[Tasks, Stages, dict[int, str]]:
     executor = _numbers(table, "executor")
     start_ms = table["start_ms"].to_numpy().astype(np.float64)
     finish_ms = table["finish_ms"].to_numpy().astype(np.float64)
-    key, row = np.unique(np.stack([job, number]), axis=1, return_inverse=True)
-    stages = Stages(
-        key[0],
-        key[1],
-        _of_groups(np.minimum, start_ms, row, np.inf),
-        _of_groups(np.maximum, finish_ms, row, -np.inf),
-        np.bincount(row),
-    )
+    jobs, job_row = np.unique(job, return_inverse=True)
+    numbers, number_row = np.unique(number, return_inverse=True)
+    key, row = np.unique(job_row * len(numbers) + number_row, return_inverse=True)
+    last_ms = np.full(len(key), -np.inf)
+    np.maximum.at(last_ms, row, finish_ms)
+    stages = Stages(jobs[key // len(numbers)], numbers[key % len(numbers)], last_ms)
     order = np.lexsort((start_ms, executor))
     tasks = Tasks(
         executor[order],
@@ -128,12 +121,6 @@ def _read(table: pa.Table) -> tuple[Tasks, Stages, dict[int, str]]:
 def _numbers(table: pa.Table, column: str) -> Int64:
     values: Int64 = table[column].to_numpy().astype(np.int64)
     return values
-
-
-def _of_groups(reduce: np.ufunc, values: Float64, row: Int64, start: float) -> Float64:
-    found = np.full(int(row.max()) + 1, start)
-    reduce.at(found, row, values)
-    return found
 
 
 def merged(tasks: Tasks, most: int) -> Tasks:
@@ -228,7 +215,7 @@ def _column(values: Int64) -> bytes:
 
 
 def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[dict[str, Any]]:
-    """Each job's name, its rows among the stages, its graph, and the path that decided its end."""
+    """Each job's name, its rows among the stages, and the path that decided when it ended."""
     known = {} if trace is None else {job.name: job for job in trace.jobs}
     found = []
     for number, name in names.items():
@@ -242,13 +229,22 @@ def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[di
         if job is not None:
             parents = [list(stage.parents) for stage in job.stages]
             finish = {int(stages.number[row]): float(stages.finish_ms[row]) for row in rows}
-            entry |= {
-                "stage_names": [stage.name for stage in job.stages],
-                "parents": parents,
-                "critical": critical_path(parents, finish),
-            }
+            entry["critical"] = critical_path(parents, finish)
         found.append(entry)
     return found
+
+
+def graphs(runs: Sequence[Mapping[str, Any]], trace: Trace | None) -> dict[str, dict[str, Any]]:
+    """The stages of each job of `runs` that `trace` holds, once for all runs, by name."""
+    drawn = {job["name"] for run in runs for job in run["jobs"] if "critical" in job}
+    return {
+        job.name: {
+            "stage_names": [stage.name for stage in job.stages],
+            "parents": [list(stage.parents) for stage in job.stages],
+        }
+        for job in (() if trace is None else trace.jobs)
+        if job.name in drawn
+    }
 
 
 def critical_path(parents: list[list[int]], finish_ms: dict[int, float]) -> list[int]:

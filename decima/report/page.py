@@ -51,6 +51,7 @@ def page(sections: Sequence[Section], *, title: str, command: str) -> str:
     data = {
         "charts": [chart.to_json() for section in sections for chart in section.charts],
         "timelines": [run for section in sections for run in section.timelines],
+        "graphs": {name: graph for section in sections for name, graph in section.graphs.items()},
         "decisions": [plan for section in sections for plan in section.decisions],
     }
     first = [sum(len(before.charts) for before in sections[:i]) for i in range(len(sections))]

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from files.errors import FileError
 from files.reading import read_json
+from rl.statistics import Estimate, difference_percent
 from traces.numbers import Float64
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -216,6 +217,13 @@ def _policy(policy: _Policy) -> PolicyResults:
         unfinished=policy.unfinished,
         not_arrived=policy.not_arrived,
     )
+
+
+def difference_to(values: Float64, reference: Float64) -> Estimate | None:
+    """The difference in percent; nothing is a percentage of 0, as a short run's utilisation is."""
+    if (reference <= 0).any():
+        return None
+    return difference_percent(values, reference)
 
 
 def significant(value: float) -> float:

@@ -61,9 +61,18 @@ class Section(NamedTuple):
     """what the template shows"""
     charts: Sequence[Lines | Bars] = ()
     timelines: Sequence[Mapping[str, Any]] = ()
-    """as `gantt` gives them; of one section at most"""
+    """as `gantt` gives them, in the order of the page's choices; of one section at most"""
+    graphs: Mapping[str, Mapping[str, Any]] = {}
+    """of the jobs in them, as `decima.report.gantt.graphs` gives them"""
     decisions: Sequence[Mapping[str, Any]] = ()
     """as `decima.report.decisions` gives them; of one section at most"""
+
+    @property
+    def opening(self) -> Sequence[Mapping[str, Any]]:
+        """The timelines that the page opens with: the first two, if they are of one sequence."""
+        return [
+            run for run in self.timelines[:2] if run["sequence"] == self.timelines[0]["sequence"]
+        ]
 
 
 def series(x: Float64, y: Mapping[str, Float64]) -> Series:

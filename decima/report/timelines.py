@@ -1,16 +1,22 @@
-"""The section of the timelines: which runs are drawn, and their tasks."""
+"""The section of the timelines: which runs the page holds, and their tasks."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from decima.report.gantt import Run, gantt, runs_in, tasks_of
+from decima.report.gantt import MOST_TASKS, Run, gantt, graphs, runs_in, tasks_of
 from decima.report.results import Results
 from decima.report.section import Section
 from files.errors import FileError
 from traces import Trace
+
+MOST_BYTES = 12 * 2**20
+"""of the timelines of a page, but for the two that it opens with"""
+MOST_BLOCKS = 600_000
+"""of the same, shared by them"""
 
 
 class Timelines(NamedTuple):
@@ -23,21 +29,43 @@ class Timelines(NamedTuple):
 
 
 def timelines_section(results: Results, timelines: Timelines) -> Section:
-    """Two runs, which `shown_runs` picks.
+    """The runs of a timeline, of which the page shows two at a time.
 
     Raises:
         FileError: the timeline holds no run of these results, or is of another evaluation.
     """
-    runs = shown_runs(results, timelines.table)
+    runs = ordered_runs(results, timelines.table)
     for run in runs:
         _check_same_jobs(results, timelines.table, run)
+    drawn = _drawn(timelines, runs)
     return Section(
         anchor="timelines",
         heading="Timelines",
         template="timelines.html",
-        content={},
-        timelines=[gantt(timelines.table, run, timelines.trace) for run in runs],
+        content={
+            "recorded": len(runs),
+            "sequences": len({run.sequence for run in runs}),
+            "evaluated": len(results.sequences),
+        },
+        timelines=drawn,
+        graphs=graphs(drawn, timelines.trace),
     )
+
+
+def _drawn(timelines: Timelines, runs: list[Run]) -> list[dict[str, Any]]:
+    """The first two runs in full; of the others, in blocks, as many as `MOST_BYTES` hold."""
+    most_tasks = MOST_BLOCKS // max(1, len(runs) - 2)
+    found: list[dict[str, Any]] = []
+    left = MOST_BYTES
+    for number, run in enumerate(runs):
+        is_opening = number < 2
+        own = gantt(timelines.table, run, timelines.trace, MOST_TASKS if is_opening else most_tasks)
+        if not is_opening:
+            left -= len(json.dumps(own))
+            if left < 0:
+                break
+        found.append(own)
+    return found
 
 
 def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
@@ -57,9 +85,10 @@ def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
             )
 
 
-def shown_runs(results: Results, table: pa.Table) -> list[Run]:
-    """The runs to draw: of the first policy and of the other one with the least average JCT, on the
-    first sequence that the timeline holds.
+def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
+    """The runs that a timeline holds, by sequence.
+
+    Within a sequence the first policy comes first and then the others, least average JCT first.
 
     Raises:
         FileError: the timeline holds no run of these results.
@@ -71,9 +100,8 @@ def shown_runs(results: Results, table: pa.Table) -> list[Run]:
     ]
     if not there:
         raise FileError("the timeline holds no run of these results")
-    sequence = min(run.sequence for run in there)
-    own = {run.policy for run in there if run.sequence == sequence}
-    others = [name for name in results.policies if name in own and name != results.reference]
-    others.sort(key=lambda name: float(results.policies[name].figures["avg_jct_s"].mean()))
-    names = ([results.reference] if results.reference in own else []) + others
-    return [Run(name, sequence) for name in names[:2]]
+    jct_s = {name: float(one.figures["avg_jct_s"].mean()) for name, one in results.policies.items()}
+    return sorted(
+        there,
+        key=lambda run: (run.sequence, run.policy != results.reference, jct_s[run.policy]),
+    )

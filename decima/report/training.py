@@ -39,7 +39,7 @@ def training_section(path: Path, number: int = 0) -> Section:
     best = _best(run)
     return Section(
         anchor=f"training-{number}",
-        heading=f"Training {path.name}",
+        heading=training_title(path),
         template="training.html",
         content={
             "iterations": len(run.metrics),
@@ -51,6 +51,11 @@ def training_section(path: Path, number: int = 0) -> Section:
         },
         charts=_charts(run),
     )
+
+
+def training_title(path: Path) -> str:
+    """What a run is called, by the name of its folder."""
+    return f"Training run \u201c{path.resolve().name}\u201d"
 
 
 def _check_differences(path: Path, run: RunRecord) -> None:

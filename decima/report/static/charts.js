@@ -2,32 +2,82 @@
 
 const PARTS = { work: "#0072b2", "first tasks": "#56b4e9", moving: "#e69f00", idle: null };
 
-function axis(label) {
+const MOST_NAMED = 24; // a longer list of names scrolls
+const WHOLE_STEPS = Array.from({ length: 17 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
+
+// Numbers of an axis, with as many digits as tell them apart: a tick is a multiple of `step`, and of
+// a logarithmic axis a digit and its power of ten.
+function tickWords(plot, ticks, index, space, step) {
+  const sizes = ticks.filter((tick) => tick).map(Math.abs), most = Math.max(...sizes);
+  const digits = step > 0 && step < most ? Math.ceil(Math.log10(most / step)) + 2 : 3;
+  const notation = most >= 1e15 || Math.min(...sizes) < 1e-4 ? "scientific" : most >= 1e6 ? "compact" : "standard";
+  const words = new Intl.NumberFormat("en", { notation, maximumSignificantDigits: Math.min(21, digits) });
+  return ticks.map((tick) => (tick === null ? "" : tick === 0 ? "0" : words.format(tick)));
+}
+
+function valueWords(plot, value) {
+  return value == null ? "" : new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format(value);
+}
+
+// Room for the widest number, as uPlot's example of axes that size themselves.
+function axisSize(plot, words, index, cycle) {
+  const axis = plot.axes[index];
+  if (cycle > 1) return axis._size;
+  plot.ctx.font = axis.font[0];
+  const widths = (words || []).map((word) => plot.ctx.measureText(word).width / uPlot.pxRatio);
+  return Math.ceil(axis.ticks.size + axis.gap + Math.max(0, ...widths)) + 4;
+}
+
+function axis(values, more) {
   const colour = cssColour("--soft"), grid = { stroke: cssColour("--grid"), width: 1 };
-  return { label, stroke: colour, grid, ticks: grid, font: "11px system-ui", labelFont: "11px system-ui",
-    size: label === undefined ? 40 : 44, labelSize: 18 };
+  const isWhole = values.every((value) => value === null || Number.isSafeInteger(value));
+  return { stroke: colour, grid, ticks: grid, font: "11px system-ui", labelFont: "11px system-ui", labelSize: 18,
+    size: 40, values: tickWords, ...(isWhole ? { incrs: WHOLE_STEPS } : {}), ...more };
+}
+
+// Indices of values without a neighbour, which no line shows.
+function lonely(values) {
+  const isThere = (index) => values[index] !== null && values[index] !== undefined;
+  return values.flatMap((_, i) => (isThere(i) && !isThere(i - 1) && !isThere(i + 1) ? [i] : []));
+}
+
+// As many points as uPlot finds room for; those without a neighbour always.
+function pointsOf(isStepped) {
+  const filter = (plot, index, isShown) => (isShown ? null : lonely(plot.data[index]));
+  return isStepped ? { show: false, filter } : { filter };
+}
+
+// A scale of one value only has it in the middle.
+function rangeOf(x, isLog) {
+  const [low, high] = [x[0], x[x.length - 1]];
+  if (isLog || low !== high) return {};
+  const reach = Number.isInteger(low) ? 0.5 : Math.abs(low) / 2;
+  return { range: [low - reach, low + reach] };
 }
 
 function drawLines(figure, form) {
   const place = figure.querySelector(".plot");
   place.replaceChildren();
-  const series = form.series, names = Object.keys(series.y);
-  if (series.x.length === 0) {
-    place.append("Nothing to draw: no job took any time.");
+  const series = form.series, names = Object.keys(series.y), every = Object.values(series.y).flat();
+  if (every.every((value) => value === null)) {
+    place.append("Nothing to draw: there are no values.");
     return null;
   }
   const paths = form.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined;
-  const shorter = (self, ticks) => ticks.map((v) => (v === null ? "" : v >= 1e4 ? v.toExponential(0) : String(v)));
   const options = {
     width: Math.max(280, place.clientWidth), height: 260,
-    scales: { x: { time: false, distr: form.log_x ? 3 : 1 }, y: { distr: form.log_y ? 3 : 1 } },
-    axes: [{ ...axis(form.x), values: form.log_x ? shorter : undefined },
-      { ...axis(form.y), values: form.log_y ? shorter : undefined, size: 50 }],
-    series: [{ label: form.x },
-      ...names.map((name, index) => ({ label: name, width: 1.6, paths, points: { show: false }, ...lineOf(index) }))],
+    scales: { x: { time: false, distr: form.log_x ? 3 : 1, ...rangeOf(series.x, form.log_x) },
+      y: { distr: form.log_y ? 3 : 1 } },
+    axes: [axis(series.x, { label: form.x }), axis(every, { size: axisSize })],
+    series: [{ label: form.x, value: valueWords },
+      ...names.map((name, index) => ({ label: name, width: 1.6, paths, points: pointsOf(form.stepped),
+        value: valueWords, ...lineOf(index) }))],
     cursor: { drag: { x: true, y: false } },
   };
-  return new uPlot(options, [series.x, ...names.map((name) => series.y[name])], place);
+  place.append(make("div", { class: "unit" }, form.y));
+  const plot = new uPlot(options, [series.x, ...names.map((name) => series.y[name])], place);
+  place.classList.toggle("many", names.length > MOST_NAMED);
+  return plot;
 }
 
 function drawParts(figure, shares) {

@@ -55,7 +55,26 @@ async function unpacked(run) {
       finish[i] = (time + duration[i]) * run.unit_ms;
     }
   }
+  Object.assign(run.stages, stageSpans(run, start, finish, stage, count));
   return { first, start, finish, stage, count };
+}
+
+// When each stage of a run had tasks, and how many.
+function stageSpans(run, start, finish, stage, count) {
+  const size = run.stages.job.length, tasks = new Uint32Array(size);
+  const start_ms = new Float64Array(size).fill(Infinity), finish_ms = new Float64Array(size);
+  for (let i = 0; i < stage.length; i++) {
+    const at = stage[i];
+    start_ms[at] = Math.min(start_ms[at], start[i]);
+    finish_ms[at] = Math.max(finish_ms[at], finish[i]);
+    tasks[at] += count ? count[i] : 1;
+  }
+  return { start_ms, finish_ms, tasks };
+}
+
+// The stages of a job and their parents; undefined where the trace was not at hand.
+function graphOf(job) {
+  return job.critical ? DATA.graphs[job.name] : undefined;
 }
 
 const DATA = JSON.parse(document.getElementById("data").textContent);

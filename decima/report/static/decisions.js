@@ -1,6 +1,6 @@
 // Decisions: a slider over the plans of a learned policy; what it saw and why; a line in the timelines.
 
-const MARK = { time_s: null };
+const MARK = { time_s: null, sequence: null };
 
 function choiceWords(choice) {
   if (choice === null) return "leaves the rest idle";
@@ -75,8 +75,10 @@ function startDecisions() {
     const next = told.find((index) => index > Number(slider.value));
     go(next === undefined ? told[0] : next);
   });
+  MARK.sequence = Number(document.getElementById("decision-shown").dataset.sequence);
   document.addEventListener("chosen-time", (event) => {
-    const after = entries.findIndex((entry) => entry.time_s >= event.detail);
+    if (event.detail.sequence !== MARK.sequence) return;
+    const after = entries.findIndex((entry) => entry.time_s >= event.detail.time_s);
     go(after < 0 ? entries.length - 1 : after);
   });
   go(told.length ? told[0] : 0);

@@ -26,7 +26,7 @@ function shortened(text, length) {
 }
 
 function drawGraph(run, job) {
-  const column = levels(job.parents), filled = [], place = [];
+  const { parents: edges, stage_names } = graphOf(job), column = levels(edges), filled = [], place = [];
   column.forEach((at, stage) => {
     filled[at] = (filled[at] || 0) + 1;
     place[stage] = { x: 8 + at * (NODE.width + NODE.across), y: 8 + (filled[at] - 1) * (NODE.height + NODE.down) };
@@ -35,7 +35,7 @@ function drawGraph(run, job) {
   const height = 16 + Math.max(...filled) * (NODE.height + NODE.down) - NODE.down;
   const root = svg("svg", { width, height, role: "img", "aria-label": `Stages of ${job.name} under ${run.policy}` });
   const critical = new Set(job.critical);
-  job.parents.forEach((parents, stage) => {
+  edges.forEach((parents, stage) => {
     for (const parent of parents) {
       const a = place[parent], b = place[stage], x1 = a.x + NODE.width, y1 = a.y + NODE.height / 2;
       const y2 = b.y + NODE.height / 2, bend = (b.x - x1) / 2, path = job.critical;
@@ -50,9 +50,9 @@ function drawGraph(run, job) {
     const at = row.get(stage), ran = at !== undefined;
     const when = ran ? `${seconds(run.stages.start_ms[at] / 1000)} – ${seconds(run.stages.finish_ms[at] / 1000)}` : "did not run";
     const group = svg("g", { class: critical.has(stage) ? "critical" : "" },
-      svg("title", {}, `${job.stage_names[stage]}: ${ran ? run.stages.tasks[at] : 0} tasks, ${when}`),
+      svg("title", {}, `${stage_names[stage]}: ${ran ? run.stages.tasks[at] : 0} tasks, ${when}`),
       svg("rect", { x, y, width: NODE.width, height: NODE.height, rx: 5 }),
-      svg("text", { x: x + 8, y: y + 19 }, shortened(job.stage_names[stage], 14) + (ran ? ` · ${run.stages.tasks[at]} tasks` : "")),
+      svg("text", { x: x + 8, y: y + 19 }, shortened(stage_names[stage], 14) + (ran ? ` · ${run.stages.tasks[at]} tasks` : "")),
       svg("text", { x: x + 8, y: y + 36, class: "quiet" }, when));
     root.append(group);
   });
@@ -77,7 +77,7 @@ function showGraphs(number) {
     const start = Math.min(...rows.map((i) => run.stages.start_ms[i]));
     const finish = Math.max(...rows.map((i) => run.stages.finish_ms[i]));
     spans.push(`${run.policy}: ${seconds(start / 1000)} to ${seconds(finish / 1000)}`);
-    if (!job.parents) continue;
+    if (!graphOf(job)) continue;
     const graph = make("div", { class: "graph" });
     graph.append(drawGraph(run, job));
     place.append(make("figure", {}, make("figcaption", {}, `${job.name} under ${run.policy}; the path that decided its end is strong`), graph));

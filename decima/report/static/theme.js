@@ -20,5 +20,17 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () 
   labelTheme();
   recolour();
 });
+// Paper is white.
+let beforePrint;
+window.addEventListener("beforeprint", () => {
+  beforePrint = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  recolour();
+});
+window.addEventListener("afterprint", () => {
+  if (beforePrint === undefined) delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = beforePrint;
+  recolour();
+});
 
 labelTheme();

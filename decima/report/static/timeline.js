@@ -1,4 +1,5 @@
-// Two timelines, one axis: what is seen, zoomed and chosen in one is so in both.
+// Two timelines, one axis: what is seen, zoomed and chosen in one is so in both. Which runs they show
+// is chosen: one sequence, and a policy for each.
 
 const VIEW = { from: 0, to: 1 };
 const CHOSEN = { job: null };
@@ -16,10 +17,22 @@ function jobColour(number, alpha) {
 }
 
 class Gantt {
-  constructor(run, tasks, canvas) {
-    Object.assign(this, { run, tasks, canvas });
-    this.context = canvas.getContext("2d");
-    this.colours = new Uint32Array(run.stages.job.length);
+  constructor(figure, select) {
+    Object.assign(this, { figure, select, canvas: figure.querySelector("canvas") });
+    this.context = this.canvas.getContext("2d");
+  }
+
+  async show(run) {
+    this.wanted = run;
+    const tasks = await unpacked(run);
+    if (this.wanted !== run) return; // another was chosen meanwhile
+    Object.assign(this, { run, tasks, colours: new Uint32Array(run.stages.job.length) });
+    const number = (value) => value.toLocaleString("en");
+    const blocks = run.blocks === null ? ""
+      : `, drawn as ${number(run.blocks)} blocks of tasks of one stage that follow each other`;
+    this.figure.querySelector("figcaption").replaceChildren(make("b", {}, run.policy),
+      `, sequence ${run.sequence}: ${number(run.tasks)} tasks on ${run.executors} executors${blocks}`);
+    this.canvas.setAttribute("aria-label", `Tasks of ${run.policy} on ${run.executors} executors over time`);
     this.resize();
   }
 
@@ -41,7 +54,7 @@ class Gantt {
     }
     paint(this.image, this.tasks, VIEW, this.rowHeight, (stage) => this.colours[stage], 1);
     this.context.putImageData(this.image, 0, 0);
-    if (MARK.time_s === null) return;
+    if (MARK.time_s === null || MARK.sequence !== this.run.sequence) return;
     const x = ((1000 * MARK.time_s - VIEW.from) / (VIEW.to - VIEW.from)) * this.canvas.width;
     this.context.fillStyle = cssColour("--ink");
     this.context.fillRect(Math.round(x), 0, Math.max(1, Math.round(window.devicePixelRatio || 1)), this.canvas.height);
@@ -60,7 +73,7 @@ class Gantt {
   describe(row, index) {
     const { run, tasks } = this, stage = tasks.stage[index], number = run.stages.job[stage];
     const job = run.jobs.find((one) => one.number === number);
-    const names = job.stage_names, inJob = run.stages.number[stage];
+    const names = graphOf(job)?.stage_names, inJob = run.stages.number[stage];
     return {
       job: number, name: job.name, stage: names ? names[inJob] : String(inJob), executor: row,
       start_ms: tasks.start[index], finish_ms: tasks.finish[index],
@@ -148,7 +161,8 @@ function listen(chart) {
     if (held !== null && !held.moved) {
       const task = chart.at(event), box = canvas.getBoundingClientRect();
       const time_ms = VIEW.from + ((event.clientX - box.left) / box.width) * (VIEW.to - VIEW.from);
-      document.dispatchEvent(new CustomEvent("chosen-time", { detail: time_ms / 1000 }));
+      const detail = { time_s: time_ms / 1000, sequence: chart.run.sequence };
+      document.dispatchEvent(new CustomEvent("chosen-time", { detail }));
       choose(task === null || task.job === CHOSEN.job ? null : task.job);
     }
     held = null;
@@ -175,13 +189,43 @@ function showTip(tip, task, event) {
   tip.style.top = `${isLow ? event.clientY - tip.offsetHeight - 12 : low}px`;
 }
 
-async function startTimelines() {
-  for (const figure of document.querySelectorAll("figure[data-timeline]")) {
-    const run = DATA.timelines[figure.dataset.timeline];
-    CHARTS.push(new Gantt(run, await unpacked(run), figure.querySelector("canvas")));
-  }
-  if (CHARTS.length === 0) return;
+function fill(select, values, chosen) {
+  select.replaceChildren(...values.map((value) => make("option", { value }, String(value))));
+  select.selectedIndex = Math.max(0, values.indexOf(chosen));
+}
+
+// What is chosen, in the same view as before where that was of a part.
+async function showChosen(isWhole) {
+  const sequence = Number(document.getElementById("sequence").value);
+  await Promise.all(CHARTS.map((chart) => chart.show(DATA.timelines.find(
+    (run) => run.sequence === sequence && run.policy === chart.select.value))));
   whole = Math.max(...CHARTS.map((chart) => chart.run.end_ms));
-  look(0, whole);
+  if (isWhole) look(0, whole);
+  else look(VIEW.from, VIEW.to);
+}
+
+// The policies of a sequence; each chart keeps its own where it is there.
+function offerPolicies(sequence) {
+  const names = DATA.timelines.filter((run) => run.sequence === sequence).map((run) => run.policy);
+  CHARTS.forEach((chart, index) => {
+    const kept = chart.select.value;
+    fill(chart.select, names, names.includes(kept) ? kept : names[Math.min(index, names.length - 1)]);
+  });
+}
+
+async function startTimelines() {
+  const selects = [...document.querySelectorAll("select.policy")], sequence = document.getElementById("sequence");
+  document.querySelectorAll("figure.gantt").forEach((figure, index) => CHARTS.push(new Gantt(figure, selects[index])));
+  if (CHARTS.length === 0) return;
+  fill(sequence, [...new Set(DATA.timelines.map((run) => run.sequence))], DATA.timelines[0].sequence);
+  offerPolicies(DATA.timelines[0].sequence);
+  await showChosen(true);
   CHARTS.forEach(listen);
+  sequence.addEventListener("change", () => {
+    offerPolicies(Number(sequence.value));
+    showChosen(true).then(() => choose(null));
+  });
+  for (const select of selects) {
+    select.addEventListener("change", () => showChosen(VIEW.to - VIEW.from >= whole).then(() => choose(CHOSEN.job)));
+  }
 }

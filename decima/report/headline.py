@@ -1,0 +1,94 @@
+"""The result of a comparison in a sentence or two, which stands above its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from decima.report.results import PolicyResults, Results, difference_to
+from files.names import counted
+from rl.statistics import Estimate
+
+
+def headline(results: Results) -> str:
+    """Which policy has the lowest average JCT, by how much, and whether that is certain."""
+    order = sorted(results.policies, key=lambda name: _mean_s(results.policies[name]))
+    best = order[0]
+    average = f"{_mean_s(results.policies[best]):,.1f} s"
+    sequences = counted(len(results.sequences), "sequence")
+    if len(order) == 1:
+        found = (
+            f"{best} has an average JCT of {average} over {sequences}; there is no other policy to "
+            "compare it with."
+        )
+    else:
+        whose = "The baseline " if best == results.reference else ""
+        found = (
+            f"{whose}{best} has the lowest average JCT of {len(order)} policies over {sequences}: "
+            f"{average}{_below(results, best)}.{_next(results, order)}"
+        )
+    if any(one.unfinished for one in results.policies.values()):
+        found += " Jobs that were unfinished when the time limit came count with their age."
+    return found
+
+
+def _below(results: Results, best: str) -> str:
+    """How far the best policy is below the baseline."""
+    found = None if best == results.reference else _difference(results, best, results.reference)
+    if found is None:
+        return ""
+    return f", {-found.mean:.1f} % below the baseline {results.reference} ({_interval(found)})"
+
+
+def _next(results: Results, order: list[str]) -> str:
+    """How far the second best policy is above the best, unless it is the baseline of `_below`."""
+    best, other = order[:2]
+    if other == results.reference:
+        return ""
+    found = _difference(results, other, best)
+    if found is None:
+        return ""
+    return f" The next, {other}, is {found.mean:.1f} % above it ({_interval(found)})."
+
+
+def _difference(results: Results, name: str, reference: str) -> Estimate | None:
+    figures = [results.policies[one].figures["avg_jct_s"] for one in (name, reference)]
+    return difference_to(figures[0], figures[1])
+
+
+def _interval(found: Estimate) -> str:
+    """The interval of a difference, and whether it leaves the sign open."""
+    if found.ci95 is None:
+        return "no interval"
+    low, high = found.ci95
+    words = f"95 % interval of the difference {low:+.1f} to {high:+.1f} %"
+    return words if low > 0 or high < 0 else f"{words}: it includes zero"
+
+
+def summary_headline(
+    rows: Mapping[str, tuple[float, int, int]], reference: str, settings: int
+) -> str:
+    """The best policy over several settings; nothing if no policy is in all of them.
+
+    Args:
+        rows: as `decima.report.comparison.summary` gives them.
+        reference: the policy that the others are compared with.
+        settings: how many there are.
+    """
+    if not rows:
+        return ""
+    best = min(rows, key=lambda name: rows[name][0])
+    percent, below, above = rows[best]
+    if percent < 0:
+        return (
+            f"Over {settings} settings, {best} has the lowest average JCT: {-percent:.1f} % below "
+            f"the baseline {reference}. In {below} of them the interval is below zero, in {above} "
+            "above."
+        )
+    return (
+        f"Over {settings} settings, no policy has a lower average JCT than the baseline "
+        f"{reference}. The next, {best}, is {percent:.1f} % above it."
+    )
+
+
+def _mean_s(policy: PolicyResults) -> float:
+    return float(policy.figures["avg_jct_s"].mean())
