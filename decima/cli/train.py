@@ -104,6 +104,7 @@ def train(
             crews=crews,
             time_limit_s=None if minutes is None else minutes * 60,
             observers=(_Preparation(), RichProgress()),
+            say=lambda line: click.echo(line, err=True),
         )
         state = result.state
         stdout().print(

@@ -132,6 +132,19 @@ class DecimaLearner:
                 tasks = {number: number for number in range(crew.slots)}
                 dict(crew.map(rehearse_task, self._config, tasks, label="preparing"))
 
+    def lessons(self) -> list[str]:
+        """One line for each setting: its teacher, and how good that is; none without imitation."""
+        if self._config.imitate.iterations == 0:
+            return []
+        ground = self._ground.value
+        lines = []
+        for setting in ground.source.settings:
+            teacher = ground.teacher(setting)
+            line = f"{setting.label}: taught by {teacher.name}, {teacher.percent:+.1f} % against"
+            warning = "; worse than strict fair" if teacher.percent > 0.0 else ""
+            lines.append(f"{line} {REFERENCE}{warning}")
+        return lines
+
     # --- one iteration ---------------------------------------------------------------------------
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
@@ -159,7 +172,7 @@ class DecimaLearner:
         return metrics
 
     def _begin(self, iteration: int) -> None:
-        """Start a step with a new optimiser, or go back to the best weights where it went astray."""
+        """Start a step of the training with a new optimiser and the averaged weights."""
         step, own = self._config.step_at(iteration)
         if own == 0:
             set_flat_parameters(self.network, self._averaged)

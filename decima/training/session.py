@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
 from decima.training.config import TrainConfig, config_from
-from decima.training.learner import ALL_HERE, Crews, DecimaLearner
+from decima.training.learner import ALL_HERE, CollapsedError, Crews, DecimaLearner
 from decima.training.rollouts import ABOVE, REFERENCE
 from rl.checkpoint import load_tensors
 from rl.learner import LoopSettings, Observer
@@ -26,6 +26,7 @@ def run_training(
     crews: Crews = ALL_HERE,
     time_limit_s: float | None = None,
     observers: Sequence[Observer] = (),
+    say: Callable[[str], None] = lambda _: None,
 ) -> TrainingResult:
     """Train as the folder's configuration says, from its checkpoint if there is one.
 
@@ -35,31 +36,46 @@ def run_training(
         folder: the run folder, open.
         crews: who computes; the weights do not depend on it, nor on how often it changes.
         time_limit_s: stop after so long.
-        observers: told of each iteration.
+        observers: see each iteration.
+        say: gets a line for each setting, which heuristic teaches there and how good it is.
 
     Raises:
         ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
+        CollapsedError: the policy has collapsed; the best model so far is there.
         NotFiniteError: a number of the training is not finite; the message says how to replay.
     """
     config = config_from(folder.config)
     is_resumed = folder.checkpoint_file.exists()
     learner = DecimaLearner(config, crews, is_resumed=is_resumed)
-    result = train(
-        learner,
-        folder,
-        LoopSettings(
-            iterations=config.iterations,
-            validate_every=config.validation.every,
-            patience=config.validation.patience,
-            time_limit_s=time_limit_s,
-        ),
-        (TensorBoardLog(folder.path / "tensorboard"), *observers),
-    )
-    # A run that was stopped before its first validation leaves what it has.
-    has_best = folder.best_file.exists()
-    weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
-    save_model(folder.path / MODEL, config.network, weights, _card(folder, config, result))
+    for line in learner.lessons():
+        say(line)
+    try:
+        result = train(
+            learner,
+            folder,
+            LoopSettings(
+                iterations=config.iterations,
+                validate_every=config.validation.every,
+                patience=config.validation.patience,
+                time_limit_s=time_limit_s,
+            ),
+            (TensorBoardLog(folder.path / "tensorboard"), *observers),
+        )
+    except CollapsedError:
+        if folder.best_file.exists():
+            _keep_model(folder, config, learner)
+        raise
+    _keep_model(folder, config, learner)
     return result
+
+
+def _keep_model(folder: RunFolder, config: TrainConfig, learner: DecimaLearner) -> None:
+    """Write the best model; a run that was stopped before its first validation leaves the newest."""
+    facts: dict[str, Any] = {}
+    weights = learner.model_state()
+    if folder.best_file.exists():
+        weights, facts = load_tensors(folder.best_file)
+    save_model(folder.path / MODEL, config.network, weights, _card(folder, config, facts))
 
 
 _LEVEL = 0.5
@@ -106,18 +122,15 @@ def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
     }
 
 
-def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dict[str, Any]:
+def _card(folder: RunFolder, config: TrainConfig, best: Mapping[str, Any]) -> dict[str, Any]:
     """How the model was made, and what it reached on the sequences that chose it."""
-    best = result.state.best_iteration
     return {
         "feature_version": FEATURE_VERSION,
         "trace": ", ".join(sorted({one.trace for one in config.workload.evaluations()})),
         "seed": config.seed,
-        "iterations": result.state.next_iteration,
-        "best_iteration": best,
-        "trained_s": round(result.state.elapsed_s, 1),
+        "best_iteration": best.get("iteration"),
         "validation_percent_against": REFERENCE,
-        "validation": _validation(folder, best),
+        "validation": best.get("validation", {}),
         "environment": json.loads(folder.environment_file.read_text("utf-8")),
         "config": config.to_json(),
     }
