@@ -1,0 +1,304 @@
+"""Readers at the border: lines and what unfolds within named bounds, impossible times refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decima.cli.main import main
+from decima.spark import decision_log
+from decima.spark.decision_log import read_decision_log
+from decima.spark.errors import AttachError
+from files.errors import FileError
+from files.lines import LineBounds, read_lines, split_lines
+from rl import run_folder
+from rl.errors import RunError
+from rl.run_folder import read_run
+from tests.commands import refused
+from traces import TraceError, codecs, read_alibaba
+from traces.codecs import open_codec
+from traces.damage import DamageError
+from traces.spark_log import read_spark_logs
+
+# --- lines -----------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=200), st.integers(1, 20), st.integers(1, 30))
+def test_lines_do_not_depend_on_the_pieces(content: bytes, piece: int, longest: int) -> None:
+    """They are those of `bytes.split`, but for a missing end; long ones are None."""
+    pieces = [content[at : at + piece] for at in range(0, len(content), piece)]
+    found = list(split_lines(pieces, longest))
+    *ended, last = content.split(b"\n")
+    expected = [(line, True) for line in ended] + ([(last, False)] if last else [])
+    assert found == [(line if len(line) <= longest else None, end) for line, end in expected]
+
+
+def test_a_line_without_end_takes_no_memory() -> None:
+    """Sixteen MiB without a line end, a bound of 1 KiB: nothing is held."""
+    pieces = (b"x" * 2**16 for _ in range(256))
+    tracemalloc.start()
+    assert list(split_lines(pieces, 1024)) == [(None, False)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**19
+
+
+def test_the_bounds_on_lines_are_named(tmp_path: Path) -> None:
+    """Of one line, of a file, of a device whose size says nothing."""
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\nbbbbb\n")
+    assert list(read_lines(path, LineBounds(8, 5))) == [(1, b"a"), (2, b"bbbbb")]
+    for bounds, words in (
+        (LineBounds(8, 4), f"{path}:2: a line of more than 4 bytes is not read"),
+        (LineBounds(7, 9, "ask"), f"{path}: more than 7 bytes of content are not read (ask)"),
+    ):
+        with pytest.raises(FileError) as caught:
+            list(read_lines(path, bounds))
+        assert str(caught.value) == words
+    with pytest.raises(FileError, match="more than 100,000 bytes"):
+        list(read_lines(Path("/dev/zero"), LineBounds(100_000)))
+    with pytest.raises(RunError, match="cannot read: No such file"):
+        list(read_lines(tmp_path / "none", LineBounds(1), RunError))
+
+
+def test_a_decision_log_is_read_within_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all its files together; one long line is one more."""
+    path = decision_log_at(tmp_path)
+    size = path.stat().st_size
+    (tmp_path / "log.jsonl.1").write_bytes(path.read_bytes())
+    monkeypatch.setattr(decision_log, "MAX_BYTES", 2 * size)
+    assert len(read_decision_log(path).plans) == 2
+    monkeypatch.setattr(decision_log, "MAX_BYTES", 2 * size - 1)
+    refused(review(path), f"more than {size - 1:,} bytes of content are not read")
+    path.write_bytes(b"1" * 2**25)
+    refused(review(path), "log.jsonl:1: a line of more than 16,777,216 bytes is not read")
+
+
+def test_metrics_are_read_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And names that repeat in every line are held once."""
+    (tmp_path / "config.json").write_text("{}")
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text("".join(f'{{"iteration": {n}, "a long name": 1.5}}\n' for n in range(9)))
+    rows = read_run(tmp_path).metrics
+    assert len({id(name) for row in rows for name in row}) == 2
+    size = metrics.stat().st_size
+    monkeypatch.setattr(run_folder, "METRICS_BOUNDS", LineBounds(size - 1))
+    refused(
+        CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(tmp_path / "a.html")]),
+        f"metrics.jsonl: more than {size - 1:,} bytes of content are not read",
+    )
+
+
+# --- what unfolds ----------------------------------------------------------------------------
+
+
+def packed_lz4(content: bytes) -> bytes:
+    """The LZ4Block framing of lz4-java, whose checksums nobody reads."""
+    codec, found = pa.Codec("lz4_raw"), b""
+    for at in range(0, len(content), 2**22):
+        block = content[at : at + 2**22]
+        packed = codec.compress(block, asbytes=True)
+        sizes = len(packed).to_bytes(4, "little") + len(block).to_bytes(4, "little")
+        found += b"LZ4Block\x25" + sizes + bytes(4) + packed
+    return found
+
+
+def packed_snappy(content: bytes) -> bytes:
+    """The stream of snappy-java."""
+    codec, found = pa.Codec("snappy"), b"\x82SNAPPY\x00" + bytes(8)
+    for at in range(0, len(content), 2**22):
+        packed = codec.compress(content[at : at + 2**22], asbytes=True)
+        found += len(packed).to_bytes(4, "big") + packed
+    return found
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "zstd": lambda content: pa.Codec("zstd").compress(content, asbytes=True),
+    "gzip": lambda content: gzip.compress(content, 9),
+    "lz4": packed_lz4,
+    "snappy": packed_snappy,
+}
+EMPTY_LINES = b"\n" * 6_000_000
+
+
+def unfolded(content: bytes) -> tuple[bytes, str]:
+    """What a codec gives, and the fault that it ends with."""
+    kept: list[bytes] = []
+    try:
+        kept.extend(open_codec(io.BytesIO(content)))
+    except DamageError as error:
+        return b"".join(kept), str(error)
+    return b"".join(kept), ""
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_lines_from_a_compressed_file_are_in_proportion_to_it(codec: str, tmp_path: Path) -> None:
+    """Six million empty lines of a few KB: logs and tables are read no further than the bound."""
+    path = tmp_path / "log"
+    path.write_bytes(PACK[codec](EMPTY_LINES))
+    most = codecs.FREE_LINES + codecs.MAX_LINES_PER_BYTE * path.stat().st_size
+    assert most < len(EMPTY_LINES)
+    kept, fault = unfolded(path.read_bytes())
+    assert len(kept) <= most
+    assert re.search(r"compressed bytes unfold to more than .* lines", fault)
+    with pytest.raises(TraceError, match=r"not a Spark event log: .* unfold to more than"):
+        read_spark_logs([path])
+    with pytest.raises(TraceError, match=r"damaged or truncated: .* unfold to more than"):
+        read_alibaba(path)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+def test_bytes_from_a_compressed_file_are_in_proportion_to_it(
+    codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line of ten million blanks; both codecs unfold a thousandfold."""
+    monkeypatch.setattr(codecs, "FREE_BYTES", 10_000)
+    monkeypatch.setattr(codecs, "MAX_RATIO", 500)
+    content = PACK[codec](b" " * 10_000_000)
+    kept, fault = unfolded(content)
+    assert len(kept) <= 10_000 + 500 * len(content)
+    assert "unfold to more than 500 times as many" in fault
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_what_is_as_large_as_usual_unfolds_as_before(codec: str) -> None:
+    """A table of numbers, whatever its codec."""
+    content = b"".join(b"%d,%d\n" % (n, n * n) for n in range(50_000))
+    assert unfolded(PACK[codec](content)) == (content, "")
+
+
+# --- decision logs ---------------------------------------------------------------------------
+
+HEAD = {
+    "format": "decima-decisions",
+    "version": 2,
+    "run": "ab",
+    "mode": "exact",
+    "policy": "es_rule",
+    "parameters": {},
+    "ran": "es_rule",
+}
+PLAN = {
+    "plan": 1,
+    "time_ms": 1000,
+    "applied_ms": [1000, 1003],
+    "slots": 4,
+    "by": "es_rule",
+    "fault": None,
+    "sets": [[0, 0, "k1", 4, 1, 2, False]],
+    "chosen": [0],
+    "limits": {"k1": 3},
+    "in_force": True,
+}
+JOB = {
+    "job": "k1",
+    "name": "n1",
+    "arrival_ms": 1000,
+    "completion_ms": 6000,
+    "own_ms": 100,
+    "stages": [
+        {"num_tasks": 4, "parents": [], "mean_ms": 1000.0},
+        {"num_tasks": 2, "parents": [0], "mean_ms": None},
+    ],
+}
+
+
+def decision_log_at(folder: Path, *rows: Any) -> Path:
+    path = folder / "log.jsonl"
+    lines = [json.dumps(row) for row in rows or (HEAD, PLAN, JOB)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def review(path: Path) -> Any:
+    return CliRunner().invoke(main, ["spark", "review", str(path)])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"completion_ms": 999}, "completion_ms 999 lies before arrival_ms 1000"),
+        ({"completion_ms": -6000}, "completion_ms is -6000: a whole number from 0"),
+        ({"own_ms": -1}, "own_ms is -1: a whole number from 0"),
+        ({"own_ms": 5001}, "own_ms 5001 is more than the 5000 ms that it took"),
+        ({"own_ms": -1e300}, "own_ms is -1e+300: a whole number"),
+        ({"own_ms": 2**64}, "own_ms is 18446744073709551616: a whole number"),
+        ({"arrival_ms": 2**53 + 1}, "arrival_ms is 9007199254740993: a whole number from 0 to"),
+        ({"arrival_ms": "1000"}, "arrival_ms is '1000': a whole number"),
+        ({"arrival_ms": True}, "arrival_ms is True: a whole number"),
+        ({"job": 7}, "job is 7: text is needed"),
+        ({"name": None}, "name is None: text is needed"),
+    ],
+)
+def test_a_logged_job_is_one_that_can_be(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = decision_log_at(tmp_path, HEAD, PLAN, JOB | change)
+    refused(review(path), f"{path}: line 3: ", words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mean_ms": 1e18}, "mean_ms is 1e+18: a time from 0 to 9,007,199,254,740,992"),
+        ({"mean_ms": -1}, "mean_ms is -1: a time"),
+        ({"mean_ms": "1"}, "mean_ms is '1': a time"),
+        ({"num_tasks": 2**63}, "num_tasks is 9223372036854775808: a whole number"),
+        ({"num_tasks": 2.5}, "num_tasks is 2.5: a whole number"),
+        ({"num_tasks": 0}, "0 tasks, a stage has between 1 and"),
+        ({"parents": [0]}, "is its own parent"),
+        ({"parents": 2}, "damaged: TypeError"),
+    ],
+)
+def test_a_logged_stage_is_one_that_can_be(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = decision_log_at(tmp_path, HEAD, PLAN, JOB | {"stages": [JOB["stages"][0] | change]})
+    refused(review(path), f"{path}: line 3: ", words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"time_ms": 2**64}, "time_ms is 18446744073709551616: a whole number"),
+        ({"time_ms": 1.5}, "time_ms is 1.5: a whole number"),
+        ({"slots": -1}, "slots is -1"),
+        ({"sets": [[0, 0, {"k1": 1}, 4, 1, 2, False]]}, "sets is {'k1': 1}: text is needed"),
+        ({"sets": [[0, 0, "k1", 4, 1, 2**70, False]]}, "sets is 1180591620717411303424"),
+        ({"chosen": [None]}, "chosen is None"),
+        ({"limits": {"k1": -3}}, "limits is -3"),
+        ({"applied_ms": 5}, "damaged: TypeError"),
+    ],
+)
+def test_a_logged_plan_is_one_that_can_be(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = decision_log_at(tmp_path, HEAD, PLAN | change, JOB)
+    refused(review(path), f"{path}: line 2: ", words)
+
+
+def test_a_decision_log_with_names_that_no_file_holds(tmp_path: Path) -> None:
+    """Lone surrogates and escape sequences are shown as escapes, in the picture as well."""
+    odd = "\ud800\x1b[31m"
+    rows = (HEAD, PLAN | {"sets": [[0, 0, odd, 4, 1, 2, False]]}, JOB | {"job": odd, "name": odd})
+    path = decision_log_at(tmp_path, *rows)
+    picture = tmp_path / "slots.svg"
+    result = CliRunner().invoke(main, ["spark", "review", str(path), "--draw", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert "ud800" in picture.read_text()
+    with pytest.raises(AttachError, match="not a decision log"):
+        read_decision_log(decision_log_at(tmp_path, "x"))
