@@ -11,13 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.cli.main import main
+from decima.evaluation import timeline
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.runner import evaluate
+from decima.evaluation.timeline import read_timeline
 from decima.spark import decision_log
 from decima.spark.decision_log import read_decision_log
 from decima.spark.errors import AttachError
@@ -27,9 +34,21 @@ from rl import run_folder
 from rl.errors import RunError
 from rl.run_folder import read_run
 from tests.commands import refused
-from traces import TraceError, codecs, read_alibaba
+from traces import (
+    Arrivals,
+    Job,
+    Stage,
+    Trace,
+    TraceError,
+    codecs,
+    load_trace,
+    read_alibaba,
+    read_trace,
+)
+from traces.arrivals import read_arrivals
 from traces.codecs import open_codec
 from traces.damage import DamageError
+from traces.dataset import write_dataset
 from traces.spark_log import read_spark_logs
 
 # --- lines -----------------------------------------------------------------------------------
@@ -302,3 +321,191 @@ def test_a_decision_log_with_names_that_no_file_holds(tmp_path: Path) -> None:
     assert "ud800" in picture.read_text()
     with pytest.raises(AttachError, match="not a decision log"):
         read_decision_log(decision_log_at(tmp_path, "x"))
+
+
+# --- times that no float64 resolves ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arrival_ms", "task_ms", "num_tasks", "words"),
+    [
+        (1e300, 500, 3, "arrival 1e+300 ms must lie in 0..9.0072e+15"),
+        (2.0**53 + 2, 500, 3, "arrival 9007199254740994.0 ms must lie in"),
+        (0, 3e38, 300, "duration 3e+38 ms must be positive and at most 9.0072e+15"),
+        (0, 1e16, 1, "duration 1e+16 ms must be positive"),
+        (0, 1e15, 10, "work of 1e+16 ms must be at most 9.0072e+15"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+def test_a_trace_has_times_that_are_resolved(
+    arrival_ms: float, task_ms: float, num_tasks: int, words: str, suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"t{suffix}"
+    stage = {"name": "s", "num_tasks": num_tasks, "task_ms": task_ms}
+    job = {"name": "a", "arrival_ms": arrival_ms, "stages": [stage]}
+    text = json.dumps({"name": "t", "jobs": [job]})
+    if suffix == ".csv":
+        text = f"job,stage,arrival_ms,num_tasks,task_ms\na,s,{arrival_ms!r},{num_tasks},{task_ms}\n"
+    path.write_text(text)
+    refused(CliRunner().invoke(main, ["traces", "info", str(path)]), words, "to a millisecond")
+
+
+def test_the_last_time_that_is_resolved_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"job,stage,arrival_ms,num_tasks,task_ms\na,s,{2.0**53!r},1,{2.0**53!r}\n")
+    (job,) = load_trace(path).jobs
+    assert job.arrival_ms == job.work_ms == 2**53
+
+
+def test_arrivals_are_resolved(tmp_path: Path) -> None:
+    trace = Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),))
+    path = tmp_path / "a.csv"
+    path.write_text("arrival_ms,job\n0,j\n1e16,j\n")
+    with pytest.raises(TraceError, match=r"a\.csv:3: arrival_ms 1e16: must be at most 9\.0"):
+        read_arrivals(path, trace)
+    with pytest.raises(TraceError, match=r"arrival 1e\+16 ms must lie in"):
+        Arrivals(np.array([1e16]), np.zeros(1, np.int32))
+
+
+TIMELINE = {
+    "policy": ["fifo"],
+    "sequence": [0],
+    "job": [0],
+    "name": ["a"],
+    "stage": [0],
+    "executor": [0],
+    "start_ms": [0.0],
+    "finish_ms": [5.0],
+}
+
+
+def timeline_at(folder: Path, suffix: str, columns: dict[Any, Any]) -> Path:
+    path = folder / f"tasks{suffix}"
+    table = pa.table(dict(columns))
+    if suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    else:
+        pa.parquet.write_table(table, path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_timeline_has_times_that_are_resolved(suffix: str, tmp_path: Path) -> None:
+    assert read_timeline(timeline_at(tmp_path, suffix, TIMELINE)).num_rows == 1
+    late = TIMELINE | {"finish_ms": [1e16]}
+    with pytest.raises(FileError, match=r"from 0\.0 to 1e\+16 ms: .* end by 9\.0072e\+15 ms"):
+        read_timeline(timeline_at(tmp_path, suffix, late))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("place", ["column", "cell"])
+def test_a_timeline_that_is_not_utf_8_is_one_line(place: str, suffix: str, tmp_path: Path) -> None:
+    """Another column's name, a policy's name: Arrow checks neither in a Parquet file."""
+    columns = {"xyzzy": [1]} if place == "column" else {"policy": ["xyzzy"]}
+    path = timeline_at(tmp_path, suffix, TIMELINE | columns)
+    path.write_bytes(path.read_bytes().replace(b"xyzzy", b"xyz\xe5\xc9"))
+    with pytest.raises(FileError, match=r"tasks\.\w+: .*(?i:utf)"):
+        read_timeline(path)
+
+
+def test_a_timeline_is_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = timeline_at(tmp_path, ".parquet", TIMELINE)
+    monkeypatch.setattr(timeline, "MAX_VALUES", 7)
+    with pytest.raises(FileError, match=r"unfolds to \d+ values, at most 7 are read"):
+        read_timeline(path)
+    monkeypatch.setattr(timeline, "MAX_BYTES", 100)
+    with pytest.raises(FileError, match="bytes, at most 100 are read"):
+        read_timeline(path)
+
+
+def test_a_parquet_file_unfolds_in_proportion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of a megabyte that is compressed to nothing."""
+    path = timeline_at(tmp_path, ".parquet", TIMELINE | {"name": ["a" * 10**6]})
+    monkeypatch.setattr(codecs, "FREE_BYTES", 0)
+    monkeypatch.setattr(codecs, "MAX_RATIO", 10)
+    for read in (read_timeline, read_trace):
+        with pytest.raises((FileError, TraceError), match=r"unfolds to .* bytes|not a trace file"):
+            read(path)
+
+
+# --- result files ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    """An evaluation of two sequences under two policies, as JSON."""
+    config = EvaluationConfig(
+        trace="short-dag", policies=("fifo", "strict_fair"), executors=4, jobs=3, sequences=2
+    )
+    found: dict[str, Any] = json.loads(json.dumps(evaluate(config).to_json()))
+    return found
+
+
+def with_value(content: Any, value: Any, *path: Any) -> Any:
+    """A copy of `content` with another value at `path`."""
+    copy = json.loads(json.dumps(content))
+    place = copy
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return copy
+
+
+FIFO = ("policies", "fifo")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ((*FIFO, "jct_s", 0), [], "completion times of [0, 3] of [3, 3] jobs"),
+        ((*FIFO, "jct_s", 0), [1.0], "of 4 of 6 jobs, where 0 have not arrived"),
+        ((*FIFO, "jct_s", 0, 1), -1.0, "jct_s.0.1: Input should be greater than or equal to 0"),
+        ((*FIFO, "jct_s", 0, 1), 1e300, "jct_s.0.1: Input should be less than or equal to 9"),
+        ((*FIFO, "median_jct_s", "per_sequence", 0), 1e300, "median_jct_s.per_sequence.0"),
+        ((*FIFO, "avg_jct_s", "per_sequence", 0), 0, "avg_jct_s.per_sequence.0"),
+        ((*FIFO, "fairness", "per_sequence", 0), 1.01, "fairness.per_sequence.0"),
+        ((*FIFO, "utilisation", "per_sequence", 0), -0.5, "utilisation.per_sequence.0"),
+        ((*FIFO, "idle_executor_s"), -6.0, "idle_executor_s"),
+        ((*FIFO, "busy_executor_s"), 1e300, "busy_executor_s"),
+        ((*FIFO, "unfinished"), -1, "unfinished"),
+        (("sequences", 0, "arrival_s", 0), -1.0, "sequences.0.arrival_s.0"),
+        (("sequences", 0, "arrival_s", 0), 1e13, "sequences.0.arrival_s.0"),
+        (("config", "executors"), 10**9, "config.executors"),
+    ],
+)
+def test_a_result_file_holds_what_can_be(
+    results: dict[str, Any], path: tuple[Any, ...], value: Any, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(with_value(results, value, *path)))
+    page = tmp_path / "p.html"
+    refused(CliRunner().invoke(main, ["report", str(file), "-o", str(page)]), words)
+    assert not page.exists()
+
+
+def test_a_result_file_with_names_that_no_page_holds(
+    results: dict[str, Any], tmp_path: Path
+) -> None:
+    """Lone surrogates are shown as escapes."""
+    odd = with_value(results, "odd \ud800", "sequences", 0, "name", 0)
+    odd = with_value(odd, "odder \ud800", "config", "trace")
+    (tmp_path / "r.json").write_text(json.dumps(odd))
+    page = tmp_path / "p.html"
+    result = CliRunner().invoke(main, ["report", str(tmp_path / "r.json"), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    assert "odder \\ud800" in page.read_text()
+
+
+def test_a_dataset_names_files_that_can_be(tmp_path: Path) -> None:
+    """A lone surrogate is no part of a file name, nor is a terminal's escape."""
+    write_dataset(Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),)), tmp_path / "set")
+    manifest = tmp_path / "set" / "trace.json"
+    content = json.loads(manifest.read_text())
+    for name in ("\ud800", "\x1b[31m", "a" * 10_000, "..", ""):
+        content["parts"].append({"file": name, "jobs": 1})
+        manifest.write_text(json.dumps(content))
+        info = CliRunner().invoke(main, ["traces", "info", str(tmp_path / "set")])
+        refused(info, "trace.json: ", "is no part of it")
+        del content["parts"][-1]

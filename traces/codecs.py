@@ -56,9 +56,9 @@ def open_codec(stream: BinaryIO) -> Iterator[bytes]:
     return _plain(stream)
 
 
-def unfolds_too_far(num_bytes: int, packed_bytes: int) -> bool:
-    """Whether content of `num_bytes` is more than so many compressed bytes may unfold to."""
-    return num_bytes > FREE_BYTES + MAX_RATIO * packed_bytes
+def most_unfolded(packed_bytes: int) -> int:
+    """How many bytes so many compressed ones may unfold to."""
+    return FREE_BYTES + MAX_RATIO * packed_bytes
 
 
 class _Counted(io.RawIOBase):
@@ -83,7 +83,7 @@ def _bounded(pieces: Iterator[bytes], packed: _Counted) -> Iterator[bytes]:
     for piece in pieces:
         num_bytes += len(piece)
         lines += piece.count(b"\n")
-        if unfolds_too_far(num_bytes, packed.num_bytes):
+        if num_bytes > most_unfolded(packed.num_bytes):
             raise DamageError(
                 f"{packed.num_bytes:,} compressed bytes unfold to more than {MAX_RATIO:,} times as "
                 "many"
