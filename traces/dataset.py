@@ -139,9 +139,9 @@ def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]
     seen = set[str]()
     for part in parts if isinstance(parts, list) else [None]:
         match part:
-            case {"file": str(file), "jobs": int(count)} if (
-                is_clean(file, MAX_NAME) and Path(file).name == file not in {"", "..", *seen}
-            ):
+            case {"file": str(file), "jobs": int(count)} if is_clean(file, MAX_NAME) and Path(
+                file
+            ).name == file not in {"", "..", *seen}:
                 seen.add(file)
                 yield file, count
             case _:
