@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from sys import intern
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from files.errors import FileError
 from files.lines import LineBounds, read_lines
+from files.names import clean
 from files.numbers import is_count, is_number
 from files.reading import parse_json, read_json
 from files.writing import PARTIAL_SUFFIX, append, make_folder, write_json, write_whole
@@ -78,7 +79,7 @@ def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
         if not isinstance(row, dict) or not is_count(row.get(_NUMBER)):
             raise RunError(f"{path}: {line[:40]!r} is not a line of metrics")
         # One object for a name that stands in each of many lines.
-        yield line, {sys.intern(name): _metric(path, name, value) for name, value in row.items()}
+        yield line, {intern(clean(name)): _metric(path, name, value) for name, value in row.items()}
 
 
 def _metric(path: Path, name: str, value: object) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import random
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -25,9 +26,15 @@ from decima.evaluation import timeline
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import evaluate
 from decima.evaluation.timeline import read_timeline
+from decima.report import comparison_sections, results_of
+from decima.report.training import training_section
 from decima.spark import decision_log
 from decima.spark.decision_log import read_decision_log
 from decima.spark.errors import AttachError
+from decima.spark.model_card import trained_slots
+from decima.spark.review import review as reviewed
+from deeprm.errors import DeepRmError
+from deeprm.study import Models
 from files.errors import FileError
 from files.lines import LineBounds, read_lines, split_lines
 from rl import run_folder
@@ -223,7 +230,7 @@ PLAN = {
     "limits": {"k1": 3},
     "in_force": True,
 }
-JOB = {
+JOB: dict[str, Any] = {
     "job": "k1",
     "name": "n1",
     "arrival_ms": 1000,
@@ -509,3 +516,103 @@ def test_a_dataset_names_files_that_can_be(tmp_path: Path) -> None:
         info = CliRunner().invoke(main, ["traces", "info", str(tmp_path / "set")])
         refused(info, "trace.json: ", "is no part of it")
         del content["parts"][-1]
+
+
+# --- what other readers do with damage ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [1.5, "x", True, {"executors": 3}, [3], [{"executors": [3]}]])
+def test_a_card_tells_sizes_only_where_it_has_some(settings: Any) -> None:
+    """A model's header is JSON that anybody may have written."""
+    assert trained_slots({"config": {"workload": {"settings": settings}}}) is None
+
+
+def test_a_run_with_names_that_no_page_holds(tmp_path: Path) -> None:
+    """Lone surrogates in the settings and in the names of figures."""
+    (tmp_path / "config.json").write_text('{"iterations": "\\ud800"}')
+    row = {"iteration": 0, "validation/score": -3.0, "validation/above_\ud800": 5.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    page = tmp_path / "p.html"
+    result = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    assert "\\ud800" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "content", [{"a": 3}, {"a": [3]}, {"a": [{"iteration": "3"}]}, {"a": [{"x": 3}]}, []]
+)
+def test_deeprm_s_curves_are_rows_of_numbers(content: Any, tmp_path: Path) -> None:
+    (tmp_path / "curves.json").write_text(json.dumps(content))
+    with pytest.raises(DeepRmError, match=r"curves\.json: "):
+        Models(tmp_path).curves()
+
+
+JUNK = (None, True, "", [], {}, -1, 0.5, 1e300, 2**64, 10**400, "\ud800", "\x1b[31m", [[]], [1, 2])
+
+
+def changed(value: Any, rng: random.Random) -> Any:
+    """A copy of `value` with one part of it, found by walking down, replaced or gone."""
+    copy = json.loads(json.dumps(value))
+    place, key = copy, rng.choice(list(copy))
+    while isinstance(place[key], dict | list) and place[key] and rng.random() < 0.85:
+        place = place[key]
+        key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
+    if rng.random() < 0.2:
+        del place[key]
+    else:
+        place[key] = rng.choice(JUNK)
+    return copy
+
+
+def damaged(content: str, rng: random.Random) -> bytes:
+    """Cut short, or with a few bytes changed."""
+    found = bytearray(content.encode())
+    if rng.random() < 0.5:
+        return bytes(found[: rng.randrange(len(found))])
+    for _ in range(3):
+        found[rng.randrange(len(found))] = rng.randrange(256)
+    return bytes(found)
+
+
+def read_or_refuse(read: Callable[[], object]) -> None:
+    """The only error is one of ours, and one line that any terminal shows."""
+    try:
+        read()
+    except (AttachError, FileError, RunError, TraceError) as error:
+        text = str(error)
+        assert "\n" not in text
+        assert "codec can't" not in text
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_of_any_kind_never_gives_a_traceback(
+    seed: int, results: dict[str, Any], tmp_path: Path
+) -> None:
+    """Values of wrong types, huge numbers, empty lists, truncations: decision logs, results, runs,
+    traces, datasets.
+    """
+    rng = random.Random(seed)  # noqa: S311 -- no secret
+    log = [HEAD, PLAN, JOB]
+    log[rng.randrange(3)] = changed(rng.choice(log), rng)
+    path = decision_log_at(tmp_path, *log)
+    if seed % 3 == 0:
+        path.write_bytes(damaged(path.read_text(), rng))
+    read_or_refuse(lambda: reviewed(read_decision_log(path), ("fifo",)))
+    read_or_refuse(lambda: comparison_sections([results_of(changed(results, rng), "here")]))
+
+    (tmp_path / "config.json").write_text(json.dumps(changed({"iterations": 3, "seed": 1}, rng)))
+    rows = [{"iteration": n, "validation/score": -3.0, "loss": 1.0 + n} for n in range(3)]
+    rows[1] = changed(rows[1], rng)
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    read_or_refuse(lambda: training_section(tmp_path))
+
+    stage = {"name": "s", "num_tasks": 3, "task_ms": [500, 2]}
+    trace = {"name": "t", "jobs": [{"name": "a", "arrival_ms": 0, "stages": [stage]}]}
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(changed(trace, rng)))
+    read_or_refuse(lambda: load_trace(file))
+    folder = tmp_path / "set"
+    write_dataset(Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),)), folder)
+    manifest = folder / "trace.json"
+    manifest.write_text(json.dumps(changed(json.loads(manifest.read_text()), rng)))
+    read_or_refuse(lambda: load_trace(folder))

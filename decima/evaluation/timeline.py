@@ -93,6 +93,8 @@ def read_timeline(path: Path) -> pa.Table:
         names: list[str] = table.column_names
     except FileError:
         raise
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path}: not a timeline: a column's name is not UTF-8 text") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(f"{path}: not a timeline: {str(error).splitlines()[0]}") from error
     table = _typed(table, names, path)
