@@ -547,7 +547,22 @@ def test_deeprm_s_curves_are_rows_of_numbers(content: Any, tmp_path: Path) -> No
         Models(tmp_path).curves()
 
 
-JUNK = (None, True, "", [], {}, -1, 0.5, 1e300, 2**64, 10**400, "\ud800", "\x1b[31m", [[]], [1, 2])
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    "",
+    [],
+    {},
+    -1,
+    0.5,
+    1e300,
+    2**64,
+    10**400,
+    "\ud800",
+    "\x1b[31m",
+    [[]],
+    [1, 2],
+)
 
 
 def changed(value: Any, rng: random.Random) -> Any:
