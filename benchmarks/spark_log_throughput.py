@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from traces.codecs import open_codec
 from traces.spark_log import read_spark_logs
-from traces.spark_log.codecs import open_codec
 from traces.spark_log.lines import read_lines
 
 SOURCE = Path(__file__).parents[1] / "tests" / "data" / "spark_logs" / "spark-4.3-zstd"

@@ -22,6 +22,7 @@ from deeprm.errors import DeepRmError
 from deeprm.models import Model, load_model
 from deeprm.session import MODEL, new_run
 from deeprm.training_config import ObjectiveName, TrainConfig
+from files.numbers import is_number
 from files.reading import read_json
 from files.settings import build
 from files.writing import write_json
@@ -143,7 +144,14 @@ class Models:
         found = read_json(path, DeepRmError) if path.is_file() else {}
         if not isinstance(found, dict):
             raise DeepRmError(f"{path}: holds no JSON object")
+        for name, rows in found.items():
+            if not isinstance(rows, list) or not all(map(_is_row, rows)):
+                raise DeepRmError(f"{path}: {name!r:.60} is no list of rows of numbers")
         return found
+
+
+def _is_row(value: object) -> bool:
+    return isinstance(value, dict) and "iteration" in value and all(map(is_number, value.values()))
 
 
 def gather(runs: Path, out: Path) -> list[str]:

@@ -15,14 +15,17 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from sys import intern
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from filelock import FileLock, Timeout
 
 from files.errors import FileError
+from files.lines import LineBounds, read_lines
+from files.names import clean
 from files.numbers import is_count, is_number
-from files.reading import parse_json, read_bytes, read_json
+from files.reading import parse_json, read_json
 from files.writing import PARTIAL_SUFFIX, append, make_folder, write_json, write_whole
 from rl.environment import environment
 from rl.errors import RunError
@@ -30,6 +33,8 @@ from rl.errors import RunError
 _LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"
 _NUMBER = "iteration"
 """leads each line of metrics"""
+METRICS_BOUNDS = LineBounds(1 << 27)
+"""a line of one iteration has about 1 KB: room for 100,000 of them"""
 
 
 class RunRecord(NamedTuple):
@@ -66,14 +71,15 @@ def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
     """
     if not path.exists():
         return
-    for line in read_bytes(path, RunError).splitlines():
+    for _, line in read_lines(path, METRICS_BOUNDS, RunError):
         try:
             row = parse_json(line, str(path))
         except FileError:  # a process was killed while it wrote this line
             return
         if not isinstance(row, dict) or not is_count(row.get(_NUMBER)):
             raise RunError(f"{path}: {line[:40]!r} is not a line of metrics")
-        yield line, {name: _metric(path, name, value) for name, value in row.items()}
+        # One object for a name that stands in each of many lines.
+        yield line, {intern(clean(name)): _metric(path, name, value) for name, value in row.items()}
 
 
 def _metric(path: Path, name: str, value: object) -> float:

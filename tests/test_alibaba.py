@@ -276,10 +276,10 @@ def test_gzip_is_read_alike_and_a_truncated_one_is_named(tmp_path: Path) -> None
     path.write_bytes(content)
     assert len(read_alibaba(path).jobs) == 2_000
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(TraceError, match="truncated gzip"):
+    with pytest.raises(TraceError, match="damaged or truncated: gzip"):
         read_alibaba(path)
     path.write_bytes(b"no gzip")
-    with pytest.raises(TraceError, match="cannot read"):
+    with pytest.raises(TraceError, match="1 malformed"):
         read_alibaba(path)
 
 
@@ -290,7 +290,7 @@ def test_files_without_a_usable_job_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="1 not_terminated, 1 bad_times") as caught:
         read(tmp_path, row("M1", "a", end=0), row("M1", "b", status="Failed"))
     assert str(tmp_path) in str(caught.value)
-    with pytest.raises(TraceError, match=r"csv:1: a line of 10,000 bytes"):
+    with pytest.raises(TraceError, match=r"csv:1: a line of more than 10,000 bytes"):
         read(tmp_path, "x" * 20_000)
     with pytest.raises(TraceError, match="No such file"):
         read_alibaba(tmp_path / "none.csv")

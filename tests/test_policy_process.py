@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from decima.spark import wire
 from decima.spark.errors import AttachError, PolicyFaultError
@@ -19,8 +21,8 @@ from decima.spark.jobs import LiveJobs
 from decima.spark.model_card import read_card, trained_slots
 from decima.spark.planning import Guard, Planner, rehearsal
 from decima.spark.policy_process import PolicyProcess
-from decima.spark.policy_server import Server, learned
-from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.policy_server import Server, learned, serve
+from decima.spark.reports import ReportError, SessionReport, TaskSet, read_report
 from spark_sim import Action, IllegalActionError, Observation
 from spark_sim.rounds import Round
 from traces.spark_log.events import JobStart, StageInfo
@@ -104,7 +106,7 @@ def reply(*answers: Action | Exception, given: tuple[Action, ...] = ()) -> bytes
     """Of a server whose policy is scripted, for the rehearsal's jobs on four slots."""
     tables, _ = rehearsal()
     data = wire.request_bytes(tables.state, given, with_graphs=True)
-    return Server(lambda _: Scripted(*answers)).answer(wire.read_request(data))
+    return Server(lambda _: Scripted(*answers)).answer(data)
 
 
 def test_a_server_plays_the_round_to_its_end() -> None:
@@ -119,7 +121,7 @@ def test_a_server_needs_the_graphs_once() -> None:
     """The first request must bring them."""
     tables, _ = rehearsal()
     data = wire.request_bytes(tables.state, [], with_graphs=False)
-    found = Server(lambda _: Scripted()).answer(wire.read_request(data))
+    found = Server(lambda _: Scripted()).answer(data)
     assert found.startswith(wire.FAULT)
     assert b"must bring" in found
 
@@ -308,3 +310,77 @@ def test_a_round_on_what_was_sent_is_the_same_round() -> None:
     assert mine.chosen() == theirs.chosen()
     with pytest.raises(IllegalActionError):
         theirs.assign(Action(99, 1))
+
+
+def parts_of(data: bytes) -> dict[str, Any]:
+    return dict(safetensors.numpy.load(data))
+
+
+def damaged(name: str, value: Any) -> bytes:
+    """A request with another part `name`; without it where the value is None."""
+    tables, _ = rehearsal()
+    parts = parts_of(wire.request_bytes(tables.state, [], with_graphs=True))
+    if value is None:
+        del parts[name]
+    else:
+        parts[name] = value
+    found: bytes = safetensors.numpy.save(parts)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not a request for a plan: SafetensorError"),
+        (b"\xff" * 40, "not a request for a plan: SafetensorError"),
+        (safetensors.numpy.save({}), "not a request for a plan: KeyError: 'clock'"),
+        (damaged("given", None), "KeyError: 'given'"),
+        (damaged("given", np.zeros(3)), "actions are float64 of shape (3,)"),
+        (damaged("jobs", np.zeros(5, np.uint8)), "not a request for a plan: ValueError"),
+        (damaged("jobs", np.zeros(0, np.uint8)), "0 arrival times for 2 jobs"),
+        (damaged("clock", np.zeros(0, np.uint8)), "there must be one clock"),
+        (damaged("graph.first_stage", None), "KeyError: 'graph.first_stage'"),
+        (damaged("graph.first_stage", np.zeros(2)), "first_stage is float64"),
+        (damaged("graph.first_stage", np.array([0, 99], np.int32)), "first_stage does not lead"),
+        (damaged("graph.children", np.array([77], np.int32)), "a child is no stage"),
+        (damaged("graph.mean_ms", np.zeros(1)), "mean_ms has 1 rows"),
+        (damaged("graph.samples_ms", np.zeros(0, np.float32)), "waves lie outside"),
+    ],
+)
+def test_a_damaged_request_is_answered_in_one_line(data: bytes, words: str) -> None:
+    """The process goes on: the next request is served."""
+    tables, _ = rehearsal()
+    server = Server(lambda _: Scripted(Action(2, 2), Action(0, 2)))
+    answer = server.answer(data)
+    assert answer.startswith(wire.FAULT)
+    assert words in answer.decode()
+    assert "\n" not in answer.decode()
+    good = wire.request_bytes(tables.state, [], with_graphs=True)
+    assert server.answer(good) == wire.actions_bytes([Action(2, 2), Action(0, 2)])
+
+
+def test_a_child_beyond_its_job_is_refused() -> None:
+    """Machine code would follow it out of its array."""
+    tables, _ = rehearsal()
+    parts = parts_of(wire.request_bytes(tables.state, [], with_graphs=True))
+    children = parts["graph.children"].copy()
+    children[0] = 1_000_000
+    with pytest.raises(wire.WireError, match="a child is no stage of its job"):
+        wire.read_request(damaged("graph.children", children))
+
+
+def test_a_frame_too_long_ends_the_process_in_one_line() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"\xff\xff\xff\xff")
+        serve(theirs, lambda _: Scripted())
+        assert wire.receive(ours) == wire.READY
+        assert wire.receive(ours) == wire.FAULT + b"a frame of 4294967295 bytes; at most 1073741824"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "{}", "9" * 5000, '{"sets": 3}', '{"time_ms": NaN}', "[" * 10**5]
+)
+def test_a_damaged_report_of_the_jvm_is_one_kind_of_error(text: str) -> None:
+    with pytest.raises(ReportError, match=r"^report of the JVM.*$"):
+        read_report(text)

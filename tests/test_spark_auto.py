@@ -14,11 +14,12 @@ import pytest
 
 from decima.spark import AttachError, AutoSettings, Scheduler, attach
 from decima.spark.auto import Auto, Choice
-from decima.spark.decision_log import logged_job, prior_rows
+from decima.spark.decision_log import prior_rows
 from decima.spark.jobs import LiveJobs
 from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from decima.spark.judging import ASSUMED_LOAD, World, judge
 from decima.spark.live_job import LiveJob, LiveStage
+from decima.spark.log_rows import logged_job
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 

@@ -20,8 +20,8 @@ from decima.cli.import_spark import import_spark
 from decima.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
+from traces.codecs import open_codec
 from traces.spark_log import GroupBy, application, lines, read_spark_logs
-from traces.spark_log.codecs import open_codec
 from traces.spark_log.files import in_order, missing_parts
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from traces import Job, Trace, to_arrays
+from traces.codecs import open_codec
 from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
-from traces.spark_log.codecs import open_codec
 from traces.spark_log.files import find_logs
 from traces.spark_log.lines import read_lines
 

@@ -22,12 +22,11 @@ from decima.spark import AttachError
 from decima.spark.decision_log import (
     DecisionHistory,
     DecisionLog,
-    LoggedJob,
-    LoggedPlan,
     read_decision_log,
 )
 from decima.spark.jobs import LiveJobs
 from decima.spark.log_files import DecisionLogFiles
+from decima.spark.log_rows import LoggedJob, LoggedPlan
 from decima.spark.planning import Plan
 from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
@@ -355,7 +354,7 @@ def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
         (lambda lines: [lines[0], "9" * 5_000, lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], '{"plan": 1}'], "damaged: KeyError"),
         (lambda lines: [lines[0], lines[1].replace('{"job day": 2}', "[2]")], "damaged: Attribute"),
-        (lambda lines: [lines[0], lines[1].replace("false]", '"x", 1, 2]')], "damaged: "),
+        (lambda lines: [lines[0], lines[1].replace("false]", '"x", 1, 2]')], "sets is 'x'"),
         (lambda lines: lines[:3], "holds no job that ran"),
         (lambda lines: [one for one in lines if '"plan"' not in one], "and no plan: Spark's own"),
     ],

@@ -13,19 +13,19 @@ true critical path. `SKIPPED` and `ADJUSTED` name every reason; the counts are i
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import zlib
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from files.lines import LineBounds, lines_of
 from files.names import clean
 from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
+from traces.codecs import open_codec
+from traces.damage import DamageError
 from traces.errors import TraceError
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
 from traces.numbers import MS_PER_S
@@ -56,6 +56,7 @@ SUB_SECOND_MS = 500.0
 """duration of a task that starts and ends in the same second: the middle of that second"""
 
 _MAX_LINE = 10_000
+"""bytes of a row; one has about 100"""
 _MAX_TIME_S = 10**9
 _NAME = re.compile(r"[^_]*[A-Z]([0-9]{1,6})(_[0-9_]+)?(?:_Stg[0-9]+)?")
 
@@ -216,29 +217,16 @@ def _job_name(line: str) -> str:
 
 @contextmanager
 def _open(path: Path, max_bytes: int) -> Iterator[Iterator[str]]:
-    """Lines of a plain or gzip file; a fault while they are read names the file."""
+    """Lines of a plain or compressed file; a fault while they are read names the file."""
+    bounds = LineBounds(max_bytes, _MAX_LINE, TO_READ_MORE)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            yield _lines(path, stream, max_bytes)
-    except (EOFError, zlib.error) as error:
-        raise TraceError(f"{path}: damaged or truncated gzip file: {error}") from error
+        with path.open("rb") as stream:
+            lines = lines_of(open_codec(stream), str(path), bounds, TraceError)
+            yield (line.decode("utf-8", "replace").rstrip("\r") for _, line in lines)
+    except DamageError as error:
+        raise TraceError(f"{path}: damaged or truncated: {error}") from error
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
-
-
-def _lines(path: Path, stream: io.BufferedIOBase, max_bytes: int) -> Iterator[str]:
-    number = size = 0
-    while line := stream.readline(_MAX_LINE):
-        number += 1
-        size += len(line)
-        if len(line) == _MAX_LINE:
-            raise TraceError(f"{path}:{number}: a line of {_MAX_LINE:,} bytes, a row has about 100")
-        if size > max_bytes:
-            raise TraceError(
-                f"{path}:{number}: more than {max_bytes:,} bytes of content, as many are read "
-                f"({TO_READ_MORE})"
-            )
-        yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _job(

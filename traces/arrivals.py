@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from files.names import clean
+from files.numbers import MAX_TIME_MS
 from files.writing import written_whole
 from traces.errors import TraceError
-from traces.model import MAX_NAME, Trace
+from traces.model import MAX_NAME, RESOLVED, Trace
 from traces.text import parse_number, read_table
 
 DECIMA_SIM_SIZES = ("2g", "5g", "10g", "20g", "50g", "80g", "100g")
@@ -45,9 +46,9 @@ class Arrivals:
                 f"arrivals of shape {times.shape} with jobs of shape {jobs.shape}: "
                 "both must be one row of the same length, at least 1"
             )
-        bad = times[~(np.isfinite(times) & (times >= 0))]
+        bad = times[~((times >= 0) & (times <= MAX_TIME_MS))]  # also of NaN
         if len(bad):
-            raise TraceError(f"arrival {bad[0]:g} ms must be finite and not negative")
+            raise TraceError(f"arrival {bad[0]:g} ms must lie in 0..{MAX_TIME_MS:g}: {RESOLVED}")
         early = np.flatnonzero(np.diff(times) < 0)
         if len(early):
             k = int(early[0]) + 1
@@ -224,6 +225,9 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
             time_ms = parse_number(row["arrival_ms"], "arrival_ms")
             if time_ms < (times[-1] if times else 0.0):
                 rule = "lines must be in order of time" if times else "must not be negative"
+                raise TraceError(f"arrival_ms {row['arrival_ms']:.60}: {rule}")
+            if time_ms > MAX_TIME_MS:
+                rule = f"must be at most {MAX_TIME_MS:g}: {RESOLVED}"
                 raise TraceError(f"arrival_ms {row['arrival_ms']:.60}: {rule}")
             job = trace.job(clean(row["job"], MAX_NAME))
         except TraceError as error:

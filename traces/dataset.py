@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from files.errors import reason
-from files.names import clean
+from files.names import clean, is_clean
 from files.reading import read_json
 from files.writing import PARTIAL_SUFFIX, write_json
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
@@ -139,7 +139,9 @@ def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]
     seen = set[str]()
     for part in parts if isinstance(parts, list) else [None]:
         match part:
-            case {"file": str(file), "jobs": int(count)} if Path(file).name == file not in seen:
+            case {"file": str(file), "jobs": int(count)} if is_clean(file, MAX_NAME) and Path(
+                file
+            ).name == file not in {"", "..", *seen}:
                 seen.add(file)
                 yield file, count
             case _:

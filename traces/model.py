@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from files.names import is_clean
+from files.numbers import MAX_TIME_MS
 from traces.errors import TraceError
 from traces.paths import longest_paths
 
@@ -40,6 +41,8 @@ MAX_TASKS_PER_STAGE = 10_000_000
 
 MAX_NAME = 1_000
 """characters of a name; importers shorten longer ones"""
+
+RESOLVED = "later times are not resolved to a millisecond"
 
 MAX_EXECUTORS = 1_000_000
 """a larger executor level is taken for a corrupt file, too"""
@@ -79,11 +82,11 @@ class LevelDurations:
                 f"executor level {self.executors} must lie between 1 and {MAX_EXECUTORS:,}"
             )
         for wave, values in zip(WAVES, self.waves, strict=True):
-            bad = values[~(np.isfinite(values) & (values > 0))]
+            bad = values[~((values > 0) & (values <= MAX_TIME_MS))]  # also of NaN
             if len(bad):
                 raise TraceError(
                     f"level {self.executors}, {wave} wave: duration {bad[0]:g} ms "
-                    "must be positive and finite"
+                    f"must be positive and at most {MAX_TIME_MS:g}: {RESOLVED}"
                 )
         if not any(len(values) for values in self.waves):
             raise TraceError(f"level {self.executors} holds no duration in any wave")
@@ -165,11 +168,10 @@ class Job:
         _check_name("job", self.name)
         if not self.stages:
             raise TraceError(f"job {self.name!r} has no stage")
-        if self.arrival_ms is not None and not (
-            math.isfinite(self.arrival_ms) and self.arrival_ms >= 0
-        ):
+        if self.arrival_ms is not None and not 0 <= self.arrival_ms <= MAX_TIME_MS:
             raise TraceError(
-                f"job {self.name!r}: arrival {self.arrival_ms} ms must be finite and not negative"
+                f"job {self.name!r}: arrival {self.arrival_ms} ms must lie in 0..{MAX_TIME_MS:g}: "
+                f"{RESOLVED}"
             )
         names = set[str]()
         for stage in self.stages:
@@ -178,6 +180,11 @@ class Job:
             names.add(stage.name)
         self._check_parents()
         _ = self.topological_order
+        if not self.work_ms <= MAX_TIME_MS:
+            raise TraceError(
+                f"job {self.name!r}: work of {self.work_ms:g} ms must be at most {MAX_TIME_MS:g}: "
+                f"{RESOLVED}"
+            )
 
     def _check_parents(self) -> None:
         for index, stage in enumerate(self.stages):

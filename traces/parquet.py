@@ -17,7 +17,7 @@ from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import MAX_NAME, Job, Trace
 from traces.parquet_columns import read_jobs
-from traces.parquet_pages import Unfolded, unfolded
+from traces.parquet_pages import excess_of
 
 FORMAT = "decima-trace"
 VERSION = 1
@@ -113,7 +113,9 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)") from error
     header = _header(path, file)
     try:
-        _check_size(path, unfolded(data), limits)
+        excess = excess_of(data, limits.values, limits.content_bytes)
+        if excess is not None:
+            raise TraceError(f"{path}: {excess} ({TO_READ_MORE})")
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_NAMES)
         # The schema's own check would accept columns of another type; cast refuses them.
         columns = file.read().select(SCHEMA.names).cast(_READ_SCHEMA)
@@ -128,18 +130,6 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         raise TraceError(f"{path}: {error}") from error
     except (pa.ArrowException, IndexError, ValueError) as error:  # a dictionary without an entry
         raise TraceError(f"{path}: damaged trace file: {_one_line(error)}") from error
-
-
-def _check_size(path: Path, size: Unfolded, limits: Bounds) -> None:
-    """Refuse what would not fit, by the bound that it exceeds."""
-    for label, count, most in (
-        ("values", size.values, limits.values),
-        ("bytes", size.num_bytes, limits.content_bytes),
-    ):
-        if count > most:
-            raise TraceError(
-                f"{path}: unfolds to {count:,} {label}, at most {most:,} are read ({TO_READ_MORE})"
-            )
 
 
 def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:

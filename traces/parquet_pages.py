@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from traces.codecs import most_unfolded
+
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
     13
 )
@@ -47,6 +49,27 @@ def unfolded(data: bytes) -> Unfolded:
             values += _num_values(header)
             num_bytes += _count(header.get(_SIZE))
     return Unfolded(values, num_bytes)
+
+
+def excess_of(data: bytes, most_values: int, most_bytes: int) -> str | None:
+    """The bound that decoding a file would exceed, in words; None where it fits.
+
+    Args:
+        data: the file.
+        most_values: in all columns.
+        most_bytes: of decompressed pages; fewer where the file is small (`traces.codecs`).
+
+    Raises:
+        ValueError: the footer, a page or its header is damaged.
+    """
+    size = unfolded(data)
+    for label, count, most in (
+        ("values", size.values, most_values),
+        ("bytes", size.num_bytes, min(most_bytes, most_unfolded(len(data)))),
+    ):
+        if count > most:
+            return f"unfolds to {count:,} {label}, at most {most:,} are read"
+    return None
 
 
 def _chunks(data: bytes) -> Iterator[dict[int, Any]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
+from files.lines import LineBounds, read_lines
 from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
 
@@ -46,36 +45,23 @@ def read_table(
 def _cells(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
     line = 0
     try:
-        with path.open("rb") as stream:
-            lines = _lines(path, stream, max_bytes)
-            reader = csv.reader(lines, strict=True, skipinitialspace=True)
-            for row in reader:
-                line = reader.line_num
-                cells = [cell.strip() for cell in row]
-                if any(cells) and not cells[0].startswith("#"):
-                    yield line, cells
+        reader = csv.reader(_lines(path, max_bytes), strict=True, skipinitialspace=True)
+        for row in reader:
+            line = reader.line_num
+            cells = [cell.strip() for cell in row]
+            if any(cells) and not cells[0].startswith("#"):
+                yield line, cells
     except csv.Error as error:
         raise TraceError(f"{path}:{line + 1}: not CSV: {error}") from error
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}:{line + 1}: not UTF-8 text") from error
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
-def _lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[str]:
-    """Lines with their ends; a file or a line of any length takes no more than the bounds."""
-    size = 0
-    for number in itertools.count(1):
-        line = stream.readline(MAX_LINE_BYTES + 1)
-        if not line:
-            return
-        size += len(line)
-        if size > max_bytes or len(line) > MAX_LINE_BYTES:
-            rule = f"a file of more than {max_bytes:,} bytes is not read ({_TO_READ_MORE})"
-            if len(line) > MAX_LINE_BYTES:
-                rule = f"a line of more than {MAX_LINE_BYTES:,} bytes is not read"
-            raise TraceError(f"{path}:{number}: {rule}")
-        yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+def _lines(path: Path, max_bytes: int) -> Iterator[str]:
+    """Lines with their ends, which a quoted cell may hold."""
+    bounds = LineBounds(max_bytes, MAX_LINE_BYTES, _TO_READ_MORE)
+    for number, line in read_lines(path, bounds, TraceError):
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
 
 
 def _check_header(

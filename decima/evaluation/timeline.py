@@ -15,12 +15,15 @@ from decima.evaluation.runner import PolicyRun
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.trace_events import SUFFIX, write_trace_events
 from files.errors import FileError
+from files.numbers import MAX_TIME_MS
 from files.reading import read_bytes
 from files.writing import written_whole
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
 from traces import load_trace
+from traces.codecs import most_unfolded
 from traces.numbers import Float64
+from traces.parquet_pages import excess_of
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
 
@@ -32,6 +35,10 @@ _NEEDED = {
     **dict.fromkeys(_TIMES, pa.float64()),
 }
 """columns without which a table is no timeline, and what they are read as"""
+MAX_BYTES = 2**29
+"""of a file that is read"""
+MAX_VALUES = 100_000_000
+"""of all columns of a Parquet file that is read"""
 
 
 def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:
@@ -88,39 +95,54 @@ def read_timeline(path: Path) -> pa.Table:
     """
     if path.suffix not in _READ:
         raise ConfigError(f"{path}: a timeline is read from {' or '.join(_READ)}")
-    content = pa.BufferReader(read_bytes(path))
+    data = read_bytes(path, FileError, MAX_BYTES)
+    content = pa.BufferReader(data)
     try:
         if path.suffix == ".csv":
             # A column of names may hold nothing but digits.
             types = pa.csv.ConvertOptions(column_types=_NEEDED)
             table = pa.csv.read_csv(content, convert_options=types)
         else:
+            excess = excess_of(data, MAX_VALUES, most_unfolded(len(data)))
+            if excess is not None:
+                raise FileError(f"{path}: {excess}")
             table = pa.parquet.read_table(content)
-    except (pa.ArrowException, OSError) as error:
+        names: list[str] = table.column_names
+    except FileError:
+        raise
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path}: not a timeline: a column's name is not UTF-8 text") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(f"{path}: not a timeline: {str(error).splitlines()[0]}") from error
-    table = _typed(table, path)
+    table = _typed(table, names, path)
     _check_numbers(table, path)
     return table
 
 
-def _typed(table: pa.Table, path: Path) -> pa.Table:
+def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
     """The table with what is needed of its type, and there in every row.
+
+    Args:
+        table: as it was read.
+        names: of its columns.
+        path: for messages.
 
     Raises:
         FileError: a column is missing, of another type, or has gaps.
     """
     for name, kind in _NEEDED.items():
-        found = table.column_names.count(name)
+        found = names.count(name)
         if found != 1:
             raise FileError(f"{path}: the timeline has {found} columns {name!r}: 1 is needed")
         try:
             column = table[name].cast(kind)
+            column.validate(full=True)  # Parquet's strings may be no UTF-8
         except pa.ArrowException as error:
             words = str(error).splitlines()[0]
             raise FileError(f"{path}: column {name!r} is not {kind}: {words}") from error
         if column.null_count:
             raise FileError(f"{path}: column {name!r} is empty in {column.null_count:,} rows")
-        table = table.set_column(table.column_names.index(name), name, column)
+        table = table.set_column(names.index(name), name, column)
     return table
 
 
@@ -137,12 +159,12 @@ def _check_numbers(table: pa.Table, path: Path) -> None:
     if (executor >= MAX_EXECUTORS).any():
         raise FileError(f"{path}: executor {executor.max()} must lie in 0..{MAX_EXECUTORS - 1:,}")
     start_ms, finish_ms = (table[name].to_numpy() for name in _TIMES)
-    is_right = (start_ms >= 0) & (finish_ms >= start_ms) & np.isfinite(finish_ms)
+    is_right = (start_ms >= 0) & (finish_ms >= start_ms) & (finish_ms <= MAX_TIME_MS)
     if not is_right.all():
         row = int(np.argmin(is_right))
         raise FileError(
             f"{path}: a task from {start_ms[row]} to {finish_ms[row]} ms: it must start at 0 or "
-            "later and not end before"
+            f"later, not end before, and end by {MAX_TIME_MS:g} ms"
         )
 
 

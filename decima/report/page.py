@@ -43,7 +43,9 @@ def write_page(path: Path, sections: Sequence[Section], *, title: str, command: 
     Raises:
         FileError: the file cannot be written.
     """
-    write_whole(path, page(sections, title=title, command=command).encode())
+    # Names that were read hold none, but a command line and others may: a lone surrogate.
+    content = page(sections, title=title, command=command).encode(errors="backslashreplace")
+    write_whole(path, content)
 
 
 def page(sections: Sequence[Section], *, title: str, command: str) -> str:

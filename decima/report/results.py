@@ -9,15 +9,30 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from files.errors import FileError
+from files.names import printable
+from files.numbers import MAX_TIME_MS
 from files.reading import read_json
 from rl.statistics import Estimate, difference_percent
-from traces.numbers import Float64
+from spark_sim.cluster import MAX_EXECUTORS
+from traces.numbers import MS_PER_S, Float64
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
+MAX_TIME_S = MAX_TIME_MS / MS_PER_S
+_MAX_EXECUTOR_S = MAX_TIME_S * MAX_EXECUTORS
+_ROUNDING = 1e-6
+"""what a share or a sum of times may be beyond its range"""
+
+_Time = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
+_Positive = Annotated[float, Field(gt=0, le=MAX_TIME_S)]
+"""by which others are divided"""
+_Share = Annotated[float, Field(ge=0, le=1 + _ROUNDING)]
+_ExecutorTime = Annotated[float, Field(ge=-_ROUNDING, le=_MAX_EXECUTOR_S)]
+_Count = Annotated[int, Field(ge=0)]
+_Text = Annotated[str, AfterValidator(printable)]
+"""a lone surrogate, which no page can hold, becomes its escape"""
 
 
 class _Strict(BaseModel):
@@ -27,44 +42,48 @@ class _Strict(BaseModel):
 
 
 class _Config(_Strict):
-    trace: str
-    policies: Sequence[str] = Field(min_length=1)
-    executors: int = Field(ge=1)
-    interarrival_s: _Finite
-    arrivals: str
+    trace: _Text
+    policies: Sequence[_Text] = Field(min_length=1)
+    executors: int = Field(ge=1, le=MAX_EXECUTORS)
+    interarrival_s: _Time
+    arrivals: _Text
     sequences: int = Field(ge=1)
     seed: int
-    protocol: str
-    moving_delay_s: _Finite
-    estimates: str
+    protocol: _Text
+    moving_delay_s: _Time
+    estimates: _Text
 
 
 class _Sequence(_Strict):
-    name: list[str]
-    arrival_s: list[_Finite]
-    work_s: list[_Finite]
+    name: list[_Text]
+    arrival_s: list[_Time]
+    work_s: list[_Time]
 
 
-class _Figure(_Strict):
-    per_sequence: list[_Finite]
+class _TimeFigure(_Strict):
+    per_sequence: list[_Positive]
+
+
+class _ShareFigure(_Strict):
+    per_sequence: list[_Share]
 
 
 class _Policy(_Strict):
-    avg_jct_s: _Figure
-    median_jct_s: _Figure
-    p95_jct_s: _Figure
-    p99_jct_s: _Figure
-    makespan_s: _Figure
-    avg_slowdown: _Figure
-    utilisation: _Figure
-    fairness: _Figure
-    busy_executor_s: _Finite
-    moving_executor_s: _Finite
-    idle_executor_s: _Finite
-    first_executor_s: _Finite
-    unfinished: int
-    not_arrived: int
-    jct_s: list[list[_Finite]]
+    avg_jct_s: _TimeFigure
+    median_jct_s: _TimeFigure
+    p95_jct_s: _TimeFigure
+    p99_jct_s: _TimeFigure
+    makespan_s: _TimeFigure
+    avg_slowdown: _TimeFigure
+    utilisation: _ShareFigure
+    fairness: _ShareFigure
+    busy_executor_s: _ExecutorTime
+    moving_executor_s: _ExecutorTime
+    idle_executor_s: _ExecutorTime
+    first_executor_s: _ExecutorTime
+    unfinished: _Count
+    not_arrived: _Count
+    jct_s: list[list[_Time]]
 
 
 class _File(_Strict):
@@ -72,7 +91,7 @@ class _File(_Strict):
     version: int
     config: _Config
     sequences: list[_Sequence]
-    policies: dict[str, _Policy]
+    policies: dict[_Text, _Policy]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +154,7 @@ def results_of(content: Any, where: str) -> Results:
     if isinstance(content, dict) and content.get("format") == FORMAT:
         if content.get("version") != VERSION:
             raise FileError(
-                f"{where}: version {content.get('version')!r} of the results, this reads "
+                f"{where}: version {content.get('version')!r:.40} of the results, this reads "
                 f"{VERSION}: evaluate again"
             )
     elif isinstance(content, dict) and "policies" in content and "format" not in content:
@@ -156,7 +175,7 @@ def _check(file: _File, where: str) -> None:
     if len(file.sequences) != count:
         raise FileError(f"{where}: {len(file.sequences)} sequences where {count} were asked for")
     if list(file.policies) != list(file.config.policies):
-        raise FileError(f"{where}: policies {list(file.policies)} are not those asked for")
+        raise FileError(f"{where}: policies {list(file.policies)!s:.200} are not those asked for")
     for number, one in enumerate(file.sequences):
         if not 1 <= len(one.name) == len(one.arrival_s) == len(one.work_s):
             raise FileError(f"{where}: sequence {number}: not as many names as arrivals")
@@ -166,8 +185,17 @@ def _check(file: _File, where: str) -> None:
                 raise FileError(f"{where}: {name}: {figure} has not {count} values")
         arrived = [len(jct_s) for jct_s in policy.jct_s]
         jobs = [len(one.name) for one in file.sequences]
-        if len(arrived) != count or any(a > k for a, k in zip(arrived, jobs, strict=True)):
-            raise FileError(f"{where}: {name}: completion times of {arrived} of {jobs} jobs")
+        if len(arrived) != count or any(
+            not 1 <= a <= k for a, k in zip(arrived, jobs, strict=True)
+        ):
+            raise FileError(
+                f"{where}: {name}: completion times of {arrived[:9]!s:.60} of {jobs[:9]!s:.60} jobs"
+            )
+        if sum(jobs) - sum(arrived) != policy.not_arrived:
+            raise FileError(
+                f"{where}: {name}: completion times of {sum(arrived):,} of {sum(jobs):,} jobs, "
+                f"where {policy.not_arrived:,} have not arrived"
+            )
 
 
 def _results(file: _File) -> Results:

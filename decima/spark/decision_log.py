@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,55 +14,29 @@ from typing import Any, NamedTuple
 from decima.spark.errors import AttachError
 from decima.spark.live_job import LiveJob
 from decima.spark.log_files import DecisionLogFiles, Lines
+from decima.spark.log_rows import (
+    LoggedJob,
+    LoggedPlan,
+    UnmeasuredJob,
+    check_order,
+    logged_job,
+    logged_plan,
+    text,
+)
 from decima.spark.planning import Plan
-from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.reports import SessionReport
 from files.errors import reason
-from files.names import clean
-from traces import Job, Stage, Trace
+from files.lines import LineBounds, read_lines
+from files.numbers import is_number
+from files.reading import parse_json
+from traces import Trace, TraceError
 
 FORMAT = "decima-decisions"
 VERSION = 2
 _MAX_JOBS = 100_000
-
-
-class LoggedPlan(NamedTuple):
-    """One plan and what it was made for."""
-
-    number: int
-    time_ms: int
-    """of the report that it answers, since the epoch"""
-    applied_ms: tuple[int, int]
-    """it came into force between these"""
-    slots: int
-    by: str
-    sets: tuple[TaskSet, ...]
-    chosen: tuple[int, ...]
-    """Spark's ids of stages"""
-    limits: Mapping[str, int]
-    fault: str | None = None
-    """how the policy failed, where another stood in"""
-    is_in_force: bool = True
-    """False: Spark's own order was, and the plan only what the policy would have done"""
-
-
-class LoggedJob(NamedTuple):
-    """A job as it ran."""
-
-    key: str
-    job: Job
-    """stages that ran, whose tasks all take the mean that was measured"""
-    arrival_ms: int
-    completion_ms: int | None
-    """None: it was still running"""
-    own_ms: int | None
-    """of that time Spark's own (`LiveJob.own_ms`); None: it is not known"""
-
-
-class UnmeasuredJob(NamedTuple):
-    """A job of which no task succeeded, so that nobody knows how long one takes."""
-
-    key: str
-    name: str
+MAX_BYTES = 1 << 28
+"""of all files of a log that is read: twice what `DecisionLogFiles` keeps unless told otherwise"""
+_BOUNDS = LineBounds(MAX_BYTES, 1 << 24, "`DecisionLogFiles` keeps a log within bounds")
 
 
 class DecisionHistory(NamedTuple):
@@ -157,7 +132,7 @@ class DecisionLog:
 
 
 def job_row(job: LiveJob) -> dict[str, Any]:
-    """A job as the log has it; `logged_job` reads it."""
+    """A job as the log has it; `log_rows.logged_job` reads it."""
     return {
         "job": job.key,
         "name": job.name,
@@ -221,39 +196,61 @@ def read_decision_log(path: Path) -> DecisionHistory:
     """What `DecisionLog` wrote, with the older files that it has put aside.
 
     Raises:
-        AttachError: not such a file, another version, or a damaged line; a last line that was cut
-            short is left out.
+        AttachError: not such a file, another version, a damaged line, impossible values, or more
+            than `MAX_BYTES`; a last line that was cut short is left out.
     """
-    head, *rows = _rows(path)
-    older = [row for file in _older(path, head) for row in _rows(file)[1:]]
-    rows = older + rows
-    try:
-        plans = tuple(_plan(row) for row in rows if "plan" in row)
-        jobs, unmeasured = _jobs(row for row in rows if "job" in row)
-        if len(jobs) > _MAX_JOBS:
-            raise AttachError(f"{path}: {len(jobs):,} jobs, at most {_MAX_JOBS:,} are read")
-        jobs.sort(key=lambda one: one.arrival_ms)
-        parameters = {str(label): float(value) for label, value in head["parameters"].items()}
-        mode, policy, ran = str(head["mode"]), str(head["policy"]), str(head["ran"])
-        return DecisionHistory(mode, policy, plans, tuple(jobs), parameters, ran, unmeasured)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        if isinstance(error, AttachError):
-            raise
-        raise AttachError(f"{path}: damaged: {type(error).__name__}: {error}") from error
-
-
-def _jobs(
-    rows: Iterable[Mapping[str, Any]],
-) -> tuple[list[LoggedJob], tuple[UnmeasuredJob, ...]]:
+    head = _header(path)
+    if head is None:
+        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
+    version = head.get("version")
+    if version != VERSION:
+        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {VERSION}")
+    plans: list[LoggedPlan] = []
     jobs: list[LoggedJob] = []
     unmeasured: list[UnmeasuredJob] = []
-    for row in rows:
-        job = logged_job(row)
-        if job is None:
-            unmeasured.append(UnmeasuredJob(str(row["job"]), clean(str(row["name"]))))
-        else:
-            jobs.append(job)
-    return jobs, tuple(unmeasured)
+    for where, row in _rows([*_older(path, head), path]):
+        with _telling(where):
+            if "plan" in row:
+                plans.append(logged_plan(row))
+            if "job" in row:
+                _add_job(row, jobs, unmeasured)
+    jobs.sort(key=lambda one: one.arrival_ms)
+    with _telling(str(path)):
+        parameters = {text(label, label): _number(of) for label, of in head["parameters"].items()}
+        mode, policy, ran = (text(head[label], label) for label in ("mode", "policy", "ran"))
+    return DecisionHistory(
+        mode, policy, tuple(plans), tuple(jobs), parameters, ran, tuple(unmeasured)
+    )
+
+
+@contextmanager
+def _telling(where: str) -> Iterator[None]:
+    """A fault in what is read there is one line that begins with the place."""
+    try:
+        yield
+    except (AttachError, TraceError) as error:
+        raise AttachError(f"{where}: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise AttachError(f"{where}: damaged: {type(error).__name__}: {error}") from error
+
+
+def _number(value: object) -> float:
+    if not is_number(value):
+        raise AttachError(f"parameter {value!r:.60} is no finite number")
+    return float(value)
+
+
+def _add_job(
+    row: Mapping[str, Any], jobs: list[LoggedJob], unmeasured: list[UnmeasuredJob]
+) -> None:
+    if len(jobs) + len(unmeasured) == _MAX_JOBS:
+        raise AttachError(f"more than {_MAX_JOBS:,} jobs are not read")
+    job = logged_job(row)
+    if job is None:
+        unmeasured.append(UnmeasuredJob(text(row["job"], "job"), text(row["name"], "name")))
+    else:
+        check_order(job)
+        jobs.append(job)
 
 
 def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
@@ -261,7 +258,7 @@ def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
     found: list[Path] = []
     while (file := path.with_name(f"{path.name}.{len(found) + 1}")).is_file():
         try:
-            first = _header(_lines_of(file))
+            first = _header(file)
         except AttachError:
             break
         if first is None or first.get("run") != head.get("run"):
@@ -270,88 +267,33 @@ def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
     return found[::-1]
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """The header and what follows."""
-    lines = _lines_of(path)
-    head = _header(lines)
-    if head is None:
-        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
-    version = head.get("version")
-    if version != VERSION:
-        raise AttachError(f"{path}: version {version!r}, this reader knows {VERSION}")
-    found = [head]
-    for number, line in enumerate(lines[1:], 2):
-        try:
-            row = json.loads(line.decode())
-        except (ValueError, RecursionError) as error:
-            if number == len(lines):
-                break
-            raise AttachError(f"{path}: line {number} is no JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise AttachError(f"{path}: line {number} is no JSON object")
-        found.append(row)
-    return found
+def _rows(files: Sequence[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What follows the headers of all files, each line with its place."""
+    left = MAX_BYTES
+    for path in files:
+        cut: AttachError | None = None
+        for number, line in read_lines(path, replace(_BOUNDS, content_bytes=left), AttachError):
+            left -= len(line) + 1
+            if number == 1:
+                continue
+            if cut is not None:
+                raise cut
+            try:
+                row = parse_json(line, f"{path}: line {number} is no JSON", AttachError)
+            except AttachError as error:
+                cut = error  # no fault in the last line: a process was killed while it wrote it
+                continue
+            if not isinstance(row, dict):
+                raise AttachError(f"{path}: line {number} is no JSON object")
+            yield f"{path}: line {number}", row
 
 
-def _header(lines: Sequence[bytes]) -> dict[str, Any] | None:
+def _header(path: Path) -> dict[str, Any] | None:
     """The first line; None where it is not that of a decision log."""
-    try:
-        row = json.loads(lines[0].decode())
-    except (IndexError, ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) and row.get("format") == FORMAT else None
-
-
-def _lines_of(path: Path) -> list[bytes]:
-    try:
-        return path.read_bytes().splitlines()
-    except OSError as error:
-        raise AttachError(f"{path}: {reason(error)}") from error
-
-
-def _plan(row: Mapping[str, Any]) -> LoggedPlan:
-    before_ms, after_ms = row["applied_ms"]
-    return LoggedPlan(
-        int(row["plan"]),
-        int(row["time_ms"]),
-        (int(before_ms), int(after_ms)),
-        int(row["slots"]),
-        str(row["by"]),
-        tuple(_task_set(*one) for one in row["sets"]),
-        tuple(int(stage) for stage in row["chosen"]),
-        {str(job): int(limit) for job, limit in row["limits"].items()},
-        None if row["fault"] is None else str(row["fault"]),
-        bool(row.get("in_force", True)),  # older logs do not say
-    )
-
-
-def _task_set(stage: int, attempt: int, job: str, *counts: int) -> TaskSet:
-    num_tasks, successful, running, is_zombie = counts
-    return TaskSet(
-        int(stage), int(attempt), str(job), int(num_tasks), int(successful), int(running),
-        bool(is_zombie),
-    )  # fmt: skip
-
-
-def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
-    """What `job_row` told; None for a job of which nothing ran.
-
-    A stage that never ran is left out: it was skipped.
-    """
-    kept: dict[int, int] = {}
-    stages: list[Stage] = []
-    for number, stage in enumerate(row["stages"]):
-        if stage["mean_ms"] is not None:
-            kept[number] = len(kept)
-    for number in kept:
-        stage = row["stages"][number]
-        parents = [kept[parent] for parent in stage["parents"] if parent in kept]
-        took_ms = max(1.0, float(stage["mean_ms"]))
-        stages.append(Stage.fixed(f"s{number}", int(stage["num_tasks"]), took_ms, parents))
-    if not stages:
-        return None
-    completion_ms, own_ms = (
-        None if row[label] is None else int(row[label]) for label in ("completion_ms", "own_ms")
-    )
-    job = Job(clean(str(row["name"])), tuple(stages))
-    return LoggedJob(str(row["job"]), job, int(row["arrival_ms"]), completion_ms, own_ms)
+    for _, line in read_lines(path, _BOUNDS, AttachError):
+        try:
+            row = parse_json(line, str(path), AttachError)
+        except AttachError:
+            return None
+        return row if isinstance(row, dict) and row.get("format") == FORMAT else None
+    return None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from decima.spark.policy_process import import_path
 from decima.spark.worker import Worker
+from files.reading import parse_json
 from traces.estimates import Estimates
 
 PATIENCE_S = 1_800.0
@@ -94,7 +95,9 @@ class JudgeProcess:
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise JudgeError(lines[-1] if lines else f"exit code {process.returncode}")
-        found: dict[str, Any] = json.loads(told)
+        found = parse_json(told, "verdict", JudgeError)
+        if not isinstance(found, dict):
+            raise JudgeError(f"verdict: {found!r:.60} is no JSON object")
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from decima.spark.errors import AttachError
+from files.numbers import is_count
+from files.reading import parse_json
 
 
 def read_card(path: Path) -> Mapping[str, Any]:
@@ -20,10 +21,10 @@ def read_card(path: Path) -> Mapping[str, Any]:
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("json", "{}"))
+            header = parse_json((file.metadata() or {}).get("json", "{}"), str(path))
     except FileNotFoundError as error:
         raise AttachError(f"{path}: no such file") from error
-    except (OSError, SafetensorError, ValueError, RecursionError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
         raise AttachError(f"{path}: not a model file, or damaged: {error}") from error
     card = header.get("card") if isinstance(header, dict) else None
     if not isinstance(card, dict) or "network" not in header:
@@ -39,6 +40,7 @@ def trained_slots(card: Mapping[str, Any]) -> tuple[int, int] | None:
     if not isinstance(workload, dict):
         return None
     settings = workload.get("settings") or [workload]
-    found = [one.get("executors") for one in settings if isinstance(one, dict)]
-    sizes = [size for size in found if isinstance(size, int)]
+    rows = settings if isinstance(settings, list) else []
+    found = [one.get("executors") for one in rows if isinstance(one, dict)]
+    sizes = [size for size in found if is_count(size)]
     return (min(sizes), max(sizes)) if sizes else None

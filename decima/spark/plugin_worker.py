@@ -33,10 +33,14 @@ from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import SessionReport, parse_report
 from decima.spark.scheduler import Scheduler
+from files.reading import parse_json
 from traces import load_trace
 from traces.loopback import ADDRESS
 
 PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"
+_SETTINGS = {"policy", "mode", "parameters", "priors", "starve_s", "idle_s", "fair"}
+_SETTINGS |= {"decision_log", "auto_every_s"}
+"""that the plugin tells"""
 _READY_S = 300.0
 _LOOK_S = 0.2
 
@@ -99,7 +103,9 @@ class RemoteControl:
         if reply is None:
             self.is_gone = True
             raise ConnectionError("the plugin is gone")
-        found: dict[str, Any] = json.loads(reply)
+        found = parse_json(reply, "reply of the plugin", AttachError)
+        if not isinstance(found, dict):
+            raise AttachError(f"reply of the plugin: {found!r:.60} is no JSON object")
         return found
 
 
@@ -110,6 +116,9 @@ def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
         AttachError, PolicyError, ConfigError, ModelError, TraceError: a setting is not to be used.
     """
     told = control.settings
+    missing = sorted(_SETTINGS - told.keys())
+    if missing:
+        raise AttachError(f"reply of the plugin: lacks {', '.join(missing)}")
     policy, mode = str(told["policy"]), str(told["mode"])
     parameters = None if told["parameters"] is None else Path(told["parameters"])
     values = read_parameters(policy, parameters)

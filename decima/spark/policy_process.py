@@ -120,7 +120,7 @@ class PolicyProcess:
         self._graphs = state.trace
         if reply.startswith(wire.FAULT):
             raise PolicyFaultError(reply[1:].decode(errors="replace"))
-        with contextlib.suppress(ValueError):  # not whole actions
+        with contextlib.suppress(wire.WireError):
             if reply.startswith(wire.ACTIONS):
                 return wire.read_actions(reply[1:])
         raise self._replaced(f"its process answered {reply[:20]!r}")

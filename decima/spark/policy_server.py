@@ -17,7 +17,7 @@ import numpy as np
 from decima.policy import Policy
 from decima.spark import wire
 from decima.spark.planning import PolicyFor, rehearsal
-from decima.spark.wire import PlanRequest
+from decima.spark.wire import PlanRequest, WireError
 from spark_sim import Action, IllegalActionError
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
@@ -61,10 +61,12 @@ class Server:
         self._policy: Policy | None = None
         self._state: State | None = None
 
-    def answer(self, request: PlanRequest) -> bytes:
-        """The reply to a request; a policy's error is one too."""
+    def answer(self, data: bytes) -> bytes:
+        """The reply to a request; a policy's error is one too, and so is a damaged request."""
         try:
-            return wire.actions_bytes(self._decide_all(request))
+            return wire.actions_bytes(self._decide_all(wire.read_request(data)))
+        except WireError as error:
+            return wire.FAULT + str(error).encode(errors="replace")
         except Exception as error:  # noqa: BLE001 - the policy's, whatever it is; the driver tells it
             return wire.FAULT + f"{type(error).__name__}: {error}".encode(errors="replace")
 
@@ -85,6 +87,8 @@ class Server:
 
     def _fill(self, request: PlanRequest) -> tuple[State, Policy]:
         if request.graphs is not None:
+            if request.tables["clock"].shape != (1,):
+                raise WireError("there must be one clock")
             slots = int(request.tables["clock"]["num_executors"][0])
             arrival_ms = np.ascontiguousarray(request.tables["jobs"]["arrival_ms"])
             self._state = session_tables(request.graphs, slots, arrival_ms)
@@ -92,7 +96,10 @@ class Server:
         if self._state is None or self._policy is None:
             raise ValueError("the first request must bring the jobs' graphs")
         for name, rows in request.tables.items():
-            getattr(self._state, name)[:] = rows
+            table = getattr(self._state, name)
+            if rows.shape != table.shape:
+                raise WireError(f"{name}: {len(rows)} rows, not {len(table)}")
+            table[:] = rows
         return self._state, self._policy
 
 
@@ -102,7 +109,7 @@ def warm_up(policy_for: PolicyFor) -> None:
     for _ in range(2):
         tables, _ = rehearsal()
         data = wire.request_bytes(tables.state, [], with_graphs=True)
-        reply = server.answer(wire.read_request(data))
+        reply = server.answer(data)
         if not reply.startswith(wire.ACTIONS):
             raise RuntimeError(reply[1:].decode())
 
@@ -117,10 +124,14 @@ def serve(end: socket.socket, policy_for: PolicyFor) -> None:
             if os.getppid() != driver:
                 return
             continue
-        data = wire.receive(end)
+        try:
+            data = wire.receive(end)
+        except WireError as error:  # nothing tells where the next frame begins
+            wire.send(end, wire.FAULT + str(error).encode())
+            return
         if data is None:
             return
-        wire.send(end, server.answer(wire.read_request(data)))
+        wire.send(end, server.answer(data))
 
 
 def main() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from files.reading import parse_json
 from traces.spark_log.events import (
     EXECUTION_ID,
     JOB_GROUP,
@@ -17,6 +17,10 @@ from traces.spark_log.events import (
 )
 
 _KINDS = {OWN_JOB: "job", ROOT_EXECUTION_ID: "sql", EXECUTION_ID: "sql", JOB_GROUP: "group"}
+
+
+class ReportError(ValueError):
+    """What the JVM told is no report; one line."""
 
 
 class TaskSet(NamedTuple):
@@ -96,13 +100,21 @@ def read_report(text: str) -> SessionReport:
     """Parse what `Control.await` returns.
 
     Raises:
-        ValueError: not such a text; it comes from our own code, so this is a fault of ours.
+        ReportError: not such a text; it comes from our own code, so this is a fault of ours.
     """
-    return parse_report(json.loads(text))
+    return parse_report(parse_json(text, "report of the JVM", ReportError))
 
 
-def parse_report(found: Mapping[str, Any]) -> SessionReport:
+def parse_report(found: Any) -> SessionReport:
     """The same, of what has been read already."""
+    try:
+        return _report(found)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise ReportError(f"report of the JVM: damaged: {words:.200}") from error
+
+
+def _report(found: Mapping[str, Any]) -> SessionReport:
     return SessionReport(
         time_ms=found["time_ms"],
         slots=found["slots"],

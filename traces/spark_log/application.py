@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
+from traces.codecs import open_codec
+from traces.damage import DamageError
 from traces.errors import TraceError
 from traces.model import MAX_TASKS_PER_STAGE
-from traces.spark_log.codecs import open_codec
-from traces.spark_log.damage import DamageError
 from traces.spark_log.events import (
     ApplicationEnd,
     ApplicationStart,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from files.names import MAX_NAME, clean
-from traces.spark_log.damage import DamageError
+from traces.damage import DamageError
 from traces.spark_log.events import (
     CALL_SITE,
     EXECUTION_ID,

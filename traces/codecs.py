@@ -1,23 +1,36 @@
-"""The compressed streams that Spark writes, opened as plain bytes.
+"""The compressed streams that Spark and others write, opened as plain bytes.
 
 Spark names the codec in the file's suffix; here the first bytes decide, so that renamed files and
 logs in progress open as well. ``zstd`` is the usual frame format. ``lz4`` is not: Spark writes the
 LZ4Block framing of lz4-java. ``snappy`` is the stream format of snappy-java.
+
+A small file can unfold to more than any machine has time for, so what a codec gives is bounded by
+the bytes that it has taken, in bytes and in lines.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from traces.spark_log.damage import DamageError
+from traces.damage import DamageError
 
 PIECE_BYTES = 1 << 14
 """read at once from a stream; where a file breaks off, at most this much of its prefix is lost"""
 MAX_BLOCK_BYTES = 1 << 25
 """a block that claims to be larger is damaged (lz4-java's own limit)"""
+
+FREE_BYTES = 1 << 26
+"""content that a compressed file of any size may unfold to"""
+MAX_RATIO = 2_000
+"""bytes that each compressed byte may unfold to beyond `FREE_BYTES`; logs of Spark reach 1,000"""
+FREE_LINES = 1_000_000
+"""lines that a compressed file of any size may unfold to, empty ones included"""
+MAX_LINES_PER_BYTE = 2
+"""lines that each compressed byte may unfold to beyond `FREE_LINES`; tables reach 0.1"""
 
 _LZ4_MAGIC = b"LZ4Block"
 _LZ4_HEADER = 21  # magic, token, compressed size, size, checksum
@@ -30,15 +43,56 @@ def open_codec(stream: BinaryIO) -> Iterator[bytes]:
     """The decompressed content of `stream`, in pieces of bounded size.
 
     Raises:
-        DamageError: while iterating, where the compressed data is damaged or ends too early; the
-            content before that point has been given out.
+        DamageError: while iterating, where the compressed data is damaged, ends too early or
+            unfolds to more than the bounds of this module; the content before that point has been
+            given out.
     """
     start = stream.read(16)
     stream.seek(0)
     for magic, decompress in _CODECS.items():
         if start.startswith(magic):
-            return decompress(stream)
+            packed = _Counted(stream)
+            return _bounded(decompress(cast(BinaryIO, packed)), packed)
     return _plain(stream)
+
+
+def most_unfolded(packed_bytes: int) -> int:
+    """How many bytes so many compressed ones may unfold to."""
+    return FREE_BYTES + MAX_RATIO * packed_bytes
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts the bytes read from it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.num_bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._stream.read(size)
+        self.num_bytes += len(content)
+        return content
+
+    def readable(self) -> bool:
+        return True
+
+
+def _bounded(pieces: Iterator[bytes], packed: _Counted) -> Iterator[bytes]:
+    """The pieces, as far as their bytes and lines are in proportion to the compressed bytes."""
+    num_bytes = lines = 0
+    for piece in pieces:
+        num_bytes += len(piece)
+        lines += piece.count(b"\n")
+        if num_bytes > most_unfolded(packed.num_bytes):
+            raise DamageError(
+                f"{packed.num_bytes:,} compressed bytes unfold to more than {MAX_RATIO:,} times as "
+                "many"
+            )
+        if lines > FREE_LINES + MAX_LINES_PER_BYTE * packed.num_bytes:
+            raise DamageError(
+                f"{packed.num_bytes:,} compressed bytes unfold to more than {lines - 1:,} lines"
+            )
+        yield piece
 
 
 def _plain(stream: BinaryIO) -> Iterator[bytes]:
