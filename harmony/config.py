@@ -78,9 +78,7 @@ class Config:
         check_numbers(self, HarmonyError)
         for name in ("servers", "gpus", "cores", "memory_gb", "network_gbps", "jobs"):
             value = getattr(self, name)
-            _require(
-                1 <= value <= MAX_UNITS, f"{name} is {value}: at least 1, at most {MAX_UNITS:,}"
-            )
+            _require(1 <= value <= MAX_UNITS, f"{name} is {value}: 1 to {MAX_UNITS:,}")
         for name in ("interval_min", "median_min", "longest_min"):
             value = getattr(self, name)
             _require(value > 0.0, f"{name} is {value}: it must be above 0")
