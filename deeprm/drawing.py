@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,7 +17,7 @@ from rl.drawing import panels
 
 _INCH = 110.0
 """pixels of one"""
-_SMALL = {"fontsize": 7, "clip_on": False}
+_SMALL: dict[str, Any] = {"fontsize": 7, "clip_on": False}
 
 
 def picture_of(episodes: Episodes) -> Figure:

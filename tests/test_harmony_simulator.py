@@ -404,7 +404,8 @@ def test_a_program_cannot_make_a_cluster_that_a_file_cannot(
     """Types are those that a file must have; numpy's numbers serve too."""
     with pytest.raises(HarmonyError, match=words):
         replace(PAPER, **change)
-    assert replace(PAPER, servers=np.int64(7), noise=np.float32(0.5)).servers == 7
+    numpys: dict[str, Any] = {"servers": np.int64(7), "noise": np.float32(0.5)}
+    assert replace(PAPER, **numpys).servers == 7
 
 
 @pytest.mark.parametrize(

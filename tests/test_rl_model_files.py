@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import deeprm.models
 import harmony.models
 from deeprm.cli import main as deeprm_command
+from deeprm.config import PAPER
 from harmony.cli import main as harmony_command
 from rl.checkpoint import save_tensors
 
@@ -113,7 +114,7 @@ def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="do not fit the network that its header names"):
         deeprm.models.load_model(path)
     with torch.device("meta"):
-        shapes = deeprm.models.new_network("image", deeprm.models.TrainConfig().cluster)
+        shapes = deeprm.models.new_network("image", PAPER)
     wide = {name: torch.zeros(one.shape) for name, one in shapes.state_dict().items()}
     save_tensors(path, wide, {"format": 1, "config": {}, "card": {}})
     with pytest.raises(ValueError, match="do not fit the network that its header names"):

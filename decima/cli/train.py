@@ -170,7 +170,9 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        if not POLICIES.is_compiled(_COMPILED_LAST):
+        if POLICIES.is_compiled(_COMPILED_LAST):
+            click.echo("preparing: compiled code is loaded in every process", err=True)
+        else:
             click.echo("compiling, once for this machine: one to three minutes", err=True)
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
