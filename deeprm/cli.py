@@ -56,8 +56,8 @@ def train(
 ) -> None:
     """Train a policy by REINFORCE.
 
-    Ctrl-C stops after the current iteration; `--resume` goes on to the same result as if it had
-    never stopped.
+    Ctrl-C, SIGTERM and --minutes stop after the current iteration, and give it up if it has not
+    ended five seconds later; `--resume` goes on to the same result as if it had never stopped.
 
     Example: deeprm train --load 0.7 --out runs/deeprm
     """
@@ -176,9 +176,10 @@ def show(
 
 def _run(opened: Any, minutes: float | None) -> Any:
     """Train in a run folder, tell how it ended, and give back why."""
+    from deeprm.references import references
     from deeprm.session import MODEL, run_training
 
-    return run_and_tell(opened, minutes, run_training, MODEL)
+    return run_and_tell(opened, minutes, run_training, MODEL, references)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-from matplotlib import image as images
-
 from deeprm.config import Config
+from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.evaluation import baselines, evaluate
@@ -16,9 +14,8 @@ from deeprm.jobs import Purpose, draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import load_model
 from deeprm.objectives import Objective
-from deeprm.render import rgb
 from deeprm.schedulers import SJF, Draws, Scheduler
-from files.writing import written_whole
+from rl.drawing import save_figure
 from rl.statistics import difference_percent, mean_of
 
 TUNING_SETS = 200
@@ -60,7 +57,8 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
     """Write the first state at or after a time step of a test episode, as PNG.
 
     Raises:
-        DeepRmError: the episode is over before, or the file cannot be written.
+        DeepRmError: the episode is over before.
+        RunError: the file cannot be written.
     """
     episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
     scheduler = SJF if model is None else _learned(model, config)
@@ -69,8 +67,7 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
         episodes.step(rows, scheduler.choose(episodes, rows, draws))
     if len(rows) == 0:
         raise DeepRmError(f"step {step}: the episode is over at {episodes.state.time[0]}")
-    with written_whole(output, DeepRmError) as file:
-        images.imsave(file, np.asarray(rgb(episodes)), format="png")
+    save_figure(picture_of(episodes), output, "png")
 
 
 def _learned(path: Path, config: Config) -> Scheduler:

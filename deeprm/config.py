@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deeprm.errors import DeepRmError
+from files.numbers import check_numbers
 
 Span = tuple[int, int]
 """lowest and highest whole number, each as likely as any between"""
@@ -19,6 +20,18 @@ Span = tuple[int, int]
 MAX_DURATION, MAX_JOBS, MAX_STEPS = 25, 1_500, 10_000
 """of a job, a job set and an episode: sums of slowdowns in whole units, each the least common
 multiple of all durations over a job's own, then fit 64 bits"""
+
+MOST: Mapping[str, int] = {
+    "resources": 16,
+    "capacity": 10_000,
+    "horizon": MAX_STEPS,
+    "slots": MAX_JOBS,
+    "backlog": 2**15,
+    "cluster_columns": 10_000,
+    "arrival_steps": MAX_JOBS,
+    "arrival_trials": MAX_JOBS,
+}
+"""of a cluster"""
 
 
 def _require(rule: bool, message: str) -> None:
@@ -69,20 +82,17 @@ class Config:
     """units of each other resource"""
 
     def __post_init__(self) -> None:
-        for name in (
-            "resources",
-            "capacity",
-            "horizon",
-            "slots",
-            "backlog",
-            "cluster_columns",
-            "arrival_steps",
-            "arrival_trials",
-        ):
+        check_numbers(self, DeepRmError)
+        for name, most in MOST.items():
             value = getattr(self, name)
             _require(value >= 1, f"{name} is {value}: it must be at least 1")
+            _require(value <= most, f"{name} is {value}: at most {most:,}")
         for name in ("small_duration", "large_duration", "dominant_demand", "other_demand"):
             low, high = getattr(self, name)
+            _require(
+                isinstance(low, int) and isinstance(high, int),
+                f"{name} is {low} to {high}: whole numbers are needed",
+            )
             _require(
                 1 <= low <= high, f"{name} is {low} to {high}: it must not fall, nor be below 1"
             )

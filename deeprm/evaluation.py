@@ -49,6 +49,12 @@ class Outcome:
         return found
 
 
+def score_of(outcome: Outcome, objective: Objective) -> float:
+    """Mean of the objective's figure, negated where more is better."""
+    mean = float(outcome.measure(objective).mean())
+    return -mean if objective.is_gain else mean
+
+
 def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Outcome:
     """Let a scheduler play each job set once.
 

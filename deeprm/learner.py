@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from deeprm.episodes import Episodes
-from deeprm.evaluation import evaluate
+from deeprm.evaluation import evaluate, score_of
 from deeprm.imitation import imitated
 from deeprm.jobs import Purpose, draw_jobs, seed_of
 from deeprm.learned import Learned, Seen
@@ -84,9 +84,7 @@ class DeepRmLearner:
         scheduler = Learned(self.network.frozen())
         found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
         figures = {one.value: float(found.measure(one).mean()) for one in Objective}
-        is_gain = self._objective is Objective.UTILISATION
-        score = figures[self._objective.value]
-        return {"score": -score if is_gain else score, **figures}
+        return {"score": score_of(found, self._objective), **figures}
 
     def state(self) -> dict[str, Tensor]:
         """Parameters and what the optimiser remembers."""

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deeprm.compact_policy import CompactPolicy
 from deeprm.config import Config
 from deeprm.errors import DeepRmError
 from deeprm.image_policy import ImagePolicy
 from deeprm.training_config import TrainConfig
-from files.settings import build
 from rl.checkpoint import load_tensors, object_among, save_tensors
+from rl.model_files import MAX_PARAMETERS, halved, header_settings, load_halved, outline
 
 AnyNetwork = ImagePolicy | CompactPolicy
 
@@ -26,7 +26,7 @@ NETWORKS: Mapping[str, Callable[[Config, torch.Generator | None], AnyNetwork]] =
 """by the name of what they see"""
 
 _FORMAT = 1
-_MAX_BYTES = 2**26
+_MAX_BYTES = 8 * MAX_PARAMETERS
 
 
 def new_network(
@@ -34,6 +34,15 @@ def new_network(
 ) -> AnyNetwork:
     """A network that has learned nothing, of the kind called `policy`."""
     return NETWORKS[policy](config, generator)
+
+
+def check_size(config: TrainConfig) -> None:
+    """Refuse a network that is too large, before anything of it is allocated.
+
+    Raises:
+        DeepRmError: a file of it could not be read.
+    """
+    outline(lambda: new_network(config.policy, config.cluster), DeepRmError)
 
 
 class Model(NamedTuple):
@@ -54,27 +63,29 @@ def save_model(
     Raises:
         RunError: the file cannot be written.
     """
-    half = {name: tensor.half() for name, tensor in weights.items()}
     facts = {"format": _FORMAT, "config": config.to_json(), "card": dict(card)}
-    save_tensors(path, half, facts)
+    save_tensors(path, halved(weights), facts)
 
 
 def load_model(path: Path) -> Model:
     """What `save_model` wrote.
 
     Raises:
-        DeepRmError: the file is no model of ours, or belongs to another format.
+        DeepRmError: the file is no model of deeprm, belongs to another format, or its weights are
+            not those of the network that its header names.
         RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = load_tensors(path, _MAX_BYTES)
     if facts.get("format") != _FORMAT:
         raise DeepRmError(f"{path}: no model of deeprm, or of another version of it")
-    config = build(TrainConfig, object_among(facts, "config", path), DeepRmError)
+    stored = object_among(facts, "config", path)
+    config = header_settings(path, TrainConfig, stored, DeepRmError)
     card = object_among(facts, "card", path)
-    network = new_network(config.policy, config.cluster)
-    _check_weights(path, network, tensors)
-    network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
-    return Model(network, config, card)
+
+    def make() -> AnyNetwork:
+        return new_network(config.policy, config.cluster)
+
+    return Model(load_halved(path, make, tensors, DeepRmError), config, card)
 
 
 def check_same_network(model: Model, config: TrainConfig) -> None:
@@ -88,13 +99,3 @@ def check_same_network(model: Model, config: TrainConfig) -> None:
             f"a model on {model.config.policy} of its cluster cannot begin a training on "
             f"{config.policy}, or its cluster has another shape"
         )
-
-
-def _check_weights(path: Path, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    needed = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if found != needed:
-        raise DeepRmError(f"{path}: weights of shapes {found}, the network needs {needed}")
-    for name, tensor in tensors.items():
-        if not bool(tensor.isfinite().all()):
-            raise DeepRmError(f"{path}: {name} holds numbers that are not finite")

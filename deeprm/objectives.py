@@ -39,6 +39,11 @@ class Objective(Enum):
     MAKESPAN = "makespan"
 
     @property
+    def is_gain(self) -> bool:
+        """Whether more is better."""
+        return self is Objective.UTILISATION
+
+    @property
     def column(self) -> int:
         """of `State.cost`"""
         return {

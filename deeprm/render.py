@@ -6,12 +6,11 @@ jobs in the slots, and the count of those beyond.
 
 from __future__ import annotations
 
-import colorsys
-
 import numpy as np
 
 from deeprm.episodes import Episodes
 from deeprm.tables import NONE, Int32, UInt8
+from rl.colours import job_colour
 
 CELL = 6
 """pixels of a unit, and of a step, on the screen"""
@@ -20,8 +19,6 @@ GAP = 10
 _WHITE = (255, 255, 255)
 _FRAME = (60, 60, 60)
 _GREY = (120, 120, 120)
-_GOLDEN = 0.618034
-"""turn of hue from job to job: neighbours differ and colours repeat late"""
 
 
 def rgb(episodes: Episodes, e: int = 0) -> UInt8:
@@ -30,6 +27,19 @@ def rgb(episodes: Episodes, e: int = 0) -> UInt8:
     rows = [_resource(episodes, e, r) for r in range(config.resources)]
     left = np.concatenate(rows)
     return np.concatenate([left, _backlog(episodes, e, len(left))], axis=1)
+
+
+def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
+    """Left and right pixel of the cluster, of each slot, and of the count of those beyond."""
+    config = episodes.config
+    beyond = -(-config.backlog // config.horizon)
+    widths = [config.capacity, *[config.max_demand] * config.slots, beyond]
+    found, left = [], 0
+    for columns in widths:
+        width = columns * CELL + 2
+        found.append((left + GAP, left + GAP + width))
+        left += width + 2 * GAP
+    return found
 
 
 def cluster_cells(episodes: Episodes, e: int, resource: int) -> Int32:
@@ -89,5 +99,5 @@ def _colour(job: int) -> tuple[int, int, int]:
         return _WHITE
     if job < 0:
         return _GREY
-    red, green, blue = colorsys.hls_to_rgb(job * _GOLDEN % 1.0, 0.5, 0.65)
+    red, green, blue = job_colour(job)
     return round(255 * red), round(255 * green), round(255 * blue)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deeprm.errors import DeepRmError
 from deeprm.learner import DeepRmLearner
-from deeprm.models import check_same_network, load_model, save_model
+from deeprm.models import check_same_network, check_size, load_model, save_model
 from deeprm.training_config import TrainConfig
 from files.reading import read_bytes
 from files.settings import build
@@ -27,8 +27,10 @@ def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> Run
 
     Raises:
         RunError: the folder holds something, or cannot be written.
-        DeepRmError: the model is none, or of another network.
+        DeepRmError: the model is none, or of another network; or what is to be trained is too
+            large.
     """
+    check_size(config)
     if initial is None:
         return RunFolder.create(path, config.to_json())
     check_same_network(load_model(initial), config)
@@ -37,12 +39,22 @@ def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> Run
     return folder
 
 
+def config_of(folder: RunFolder) -> TrainConfig:
+    """The configuration of a run.
+
+    Raises:
+        DeepRmError: it is of another kind of training.
+    """
+    return build(TrainConfig, folder.config, DeepRmError)
+
+
 def run_training(
     folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
 ) -> TrainingResult:
     """Train as the folder's configuration says, from its checkpoint if there is one.
 
-    Leaves the best model, or without a validation the newest, as `MODEL`.
+    Leaves the best model, or without a validation the newest, as `MODEL`; nothing if no iteration
+    was done.
 
     Args:
         folder: the run folder, open.
@@ -53,7 +65,7 @@ def run_training(
         ValueError: (one line) the configuration or the checkpoint breaks a rule.
         NotFiniteError: a number of the training is not finite.
     """
-    config = build(TrainConfig, folder.config, DeepRmError)
+    config = config_of(folder)
     learner = DeepRmLearner(config)
     if config.initial and not folder.checkpoint_file.exists():
         learner.begin_with(load_model(folder.path / INITIAL))

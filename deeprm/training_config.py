@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from deeprm.config import PAPER, Config
 from deeprm.errors import DeepRmError
+from files.numbers import check_numbers
 
 ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
 
@@ -47,6 +48,7 @@ class TrainConfig:
     """job sets that choose the best weights"""
 
     def __post_init__(self) -> None:
+        check_numbers(self, DeepRmError)
         for name in ("iterations", "job_sets", "validate_every", "validation_sets"):
             value = getattr(self, name)
             if value < 1:

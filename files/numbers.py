@@ -1,9 +1,12 @@
-"""Which values of a file are numbers to count and to calculate with."""
+"""Which values of a file, or of settings, are numbers to count and to calculate with."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import sys
-from typing import TypeGuard
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 MAX_COUNT = 2**63 - 1
 """the largest whole number of 64 bits"""
@@ -24,3 +27,29 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_count(value: object, most: int = MAX_COUNT) -> TypeGuard[int]:
     """Whether it is a whole number from 0 to `most`; 3.0 is none, nor is true."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def check_numbers(settings: Any, error: type[ValueError]) -> None:
+    """Refuse a dataclass whose `int` is no whole number, or whose `float` is not finite.
+
+    A file's types are checked where it is read; this is for settings that a program makes.
+
+    Raises:
+        ValueError: (`error`) it names the first such field.
+    """
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.type in ("int", int) and not _is_whole(value):
+            raise error(f"{field.name} is {value!r:.40}: a whole number is needed")
+        if field.type in ("float", float) and not _is_finite(value):
+            raise error(f"{field.name} is {value!r:.40}: a finite number is needed")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_finite(value: object) -> bool:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) if not isinstance(value, Integral) else is_number(int(value))

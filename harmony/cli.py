@@ -11,6 +11,7 @@ import click
 from files.settings import build, change_setting
 from harmony.config import CONFIGS, RATES, Config
 from harmony.errors import HarmonyError
+from harmony.jobs import equal_arrivals
 from rl.command import (
     FILE,
     FOLDER,
@@ -63,8 +64,8 @@ def train(
 ) -> None:
     """Train a policy, one by the paper's recipe, or a reward model.
 
-    Ctrl-C stops after the current iteration; `--resume` goes on to the same result as if it had
-    never stopped.
+    Ctrl-C, SIGTERM and --minutes stop after the current iteration, and give it up if it has not
+    ended five seconds later; `--resume` goes on to the same result as if it had never stopped.
 
     Example: harmony train --out runs/harmony
     """
@@ -84,7 +85,9 @@ def train(
     table = replace(first, cluster=CONFIGS[servers], seed=seed).to_json()
     for change in changes:
         change_setting(table, change, HarmonyError)
-    _run(new_run(out, build(type(first), table, HarmonyError), initial, reward), minutes)
+    config = build(type(first), table, HarmonyError)
+    _warned(config.cluster)
+    _run(new_run(out, config, initial, reward), minutes)
 
 
 @main.command()
@@ -189,14 +192,22 @@ def show(
 
 def _cluster(servers: str, arrivals: Any, trace: Path | None) -> Config:
     config = CONFIGS[servers].arriving(arrivals)
-    return config if trace is None else replace(config, arrivals_file=str(trace))
+    return _warned(config if trace is None else replace(config, arrivals_file=str(trace)))
+
+
+def _warned(config: Config) -> Config:
+    """The same, after a line on stderr if its trace is doubtful."""
+    if (line := equal_arrivals(config)) is not None:
+        click.echo(f"warning: {line}", err=True)
+    return config
 
 
 def _run(opened: Any, minutes: float | None) -> Any:
     """Train in a run folder, tell how it ended, and give back why."""
+    from harmony.references import references
     from harmony.session import MODEL, run_training
 
-    return run_and_tell(opened, minutes, run_training, MODEL)
+    return run_and_tell(opened, minutes, run_training, MODEL, references)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from harmony.clusters import Clusters
 from harmony.config import Config
@@ -17,8 +19,11 @@ from harmony.learned import Learned
 from harmony.measured import measured
 from harmony.models import load_model
 from harmony.schedulers import Draws, Scheduler, Tiresias
+from rl.colours import job_colour
 from rl.drawing import panels, save_figure
 from rl.statistics import difference_percent, mean_of
+
+_LEGEND_ROWS = 16
 
 
 def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -> Iterator[str]:
@@ -46,7 +51,7 @@ def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -
 
 
 def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:
-    """Write the tasks on each server, a colour for each type of job, at an interval, as PNG.
+    """Write the tasks on each server, a colour and a number for each job, at an interval, as PNG.
 
     Raises:
         HarmonyError: the episode is over before.
@@ -62,29 +67,51 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
         clusters.step(rows, scheduler.choose(clusters, rows, draws))
     if len(rows) == 0:
         raise HarmonyError(f"interval {interval}: the episode is over at {_now(clusters)}")
-    _draw(clusters, output)
+    save_figure(picture_of(clusters), output, "png")
 
 
 def _now(clusters: Clusters) -> int:
     return int(clusters.state.interval[0])
 
 
-def _draw(clusters: Clusters, output: Path) -> None:
+def picture_of(clusters: Clusters) -> Figure:
+    """The tasks on each server of the first episode: a colour and a number for each job."""
     state, models = clusters.state, measured().models
-    running = state.running[0, : state.running_count[0]]
+    running = sorted(state.running[0, : state.running_count[0]].tolist())
     figure, (axes,) = panels(1)
+    figure.set_size_inches(*_size(clusters.config.servers, len(running)))
     bottom = np.zeros(clusters.config.servers)
-    named: set[int] = set()
-    for job in running:
-        model = int(clusters.jobs.model[0, job])
+    for rank, job in enumerate(running):
         tasks = state.placed[0, job].sum(axis=1)
-        label = None if model in named else models[model]
-        named.add(model)
-        axes.bar(
-            range(len(tasks)), tasks, bottom=bottom, color=f"C{model}", ec="white", label=label
+        held = np.nonzero(tasks)[0]
+        label = f"{job}  {models[int(clusters.jobs.model[0, job])]}"
+        bars = axes.bar(
+            held, tasks[held], bottom=bottom[held], color=job_colour(rank), ec="black", label=label
         )
+        axes.bar_label(bars, [str(job)] * len(held), label_type="center", fontsize=7)
         bottom += tasks
     axes.set(xlabel="server", ylabel="workers and parameter servers")
+    axes.set_xticks(range(clusters.config.servers))
+    axes.set_xlim(-0.6, clusters.config.servers - 0.4)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{len(running)} jobs in interval {_now(clusters)}")
-    axes.legend(fontsize=7)
-    save_figure(figure, output, "png")
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside right upper",
+        title="job and model",
+        fontsize=7,
+        title_fontsize=7,
+        ncols=_columns(len(running)),
+    )
+    return figure
+
+
+def _size(servers: int, jobs: int) -> tuple[float, float]:
+    """Inches: a third for each server, and room for the columns of the legend."""
+    return max(4.6, 0.33 * servers) + 1.4 * _columns(jobs), 3.6
+
+
+def _columns(jobs: int) -> int:
+    return -(-max(jobs, 1) // _LEGEND_ROWS)

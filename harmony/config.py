@@ -12,11 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from files.numbers import check_numbers
 from harmony.errors import HarmonyError
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
 
 Arrivals = Literal["uniform", "poisson", "trace"]
 MAX_JOBS, MAX_SERVERS, MAX_TASKS = 2_000, 100, 32
+MAX_UNITS, MAX_INTERVALS = 1_000_000, 1_000_000
+"""of a resource of a server, and of an episode: kernels count in 32 bits"""
+MAX_SAMPLES = 1_000_000
+"""that a training keeps in memory"""
+MAX_MIN = 1e10
+"""minutes that a float tells apart to a millisecond"""
+_MIN_RATE, _MAX_RATE, _MAX_SPREAD = 1e-6, 1e6, 10.0
 _RATE_MIN = 20.0
 
 
@@ -67,14 +75,23 @@ class Config:
     """an episode that is not over by then is cut"""
 
     def __post_init__(self) -> None:
+        check_numbers(self, HarmonyError)
         for name in ("servers", "gpus", "cores", "memory_gb", "network_gbps", "jobs"):
-            _require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: at least 1")
-        for name in ("interval_min", "jobs_per_20_min", "median_min"):
+            value = getattr(self, name)
+            _require(1 <= value <= MAX_UNITS, f"{name} is {value}: 1 to {MAX_UNITS:,}")
+        for name in ("interval_min", "median_min", "longest_min"):
             value = getattr(self, name)
             _require(value > 0.0, f"{name} is {value}: it must be above 0")
+            _require(value <= MAX_MIN, f"{name} is {value}: at most {MAX_MIN:g}")
+        rate = self.jobs_per_20_min
+        _require(
+            _MIN_RATE <= rate <= _MAX_RATE,
+            f"jobs_per_20_min is {rate}: {_MIN_RATE:g} to {_MAX_RATE:g}",
+        )
         for name in ("sigma", "noise"):
             value = getattr(self, name)
             _require(value >= 0.0, f"{name} is {value}: it must not be negative")
+            _require(value <= _MAX_SPREAD, f"{name} is {value}: at most {_MAX_SPREAD:g}")
         _require(self.servers <= MAX_SERVERS, f"{self.servers} servers: at most {MAX_SERVERS}")
         _require(self.jobs <= MAX_JOBS, f"{self.jobs} jobs: at most {MAX_JOBS}")
         _require(
@@ -87,7 +104,10 @@ class Config:
             self.longest_min >= self.median_min,
             f"longest_min is {self.longest_min}: at least median_min, {self.median_min}",
         )
-        _require(self.max_intervals >= 1, f"max_intervals is {self.max_intervals}: at least 1")
+        _require(
+            1 <= self.max_intervals <= MAX_INTERVALS,
+            f"max_intervals is {self.max_intervals}: 1 to {MAX_INTERVALS:,}",
+        )
         _require(
             self.arrivals_file == "" or self.arrivals == "trace",
             f"arrivals_file is for arrivals = trace, not {self.arrivals}",

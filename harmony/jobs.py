@@ -12,7 +12,7 @@ import numpy as np
 
 from files.numbers import is_number
 from files.reading import read_json
-from harmony.config import Config
+from harmony.config import MAX_MIN, Config
 from harmony.errors import HarmonyError
 from harmony.measured import measured, types
 from harmony.tables import Float64, Int32, Jobs, Types
@@ -20,6 +20,10 @@ from harmony.tables import Float64, Int32, Jobs, Types
 _SHORTEST = 0.05
 """of the median"""
 _MOST_ARRIVALS = 1_000_000
+_LATEST = 1e15
+"""time of a trace file, in whatever unit; beyond it a float loses thousandths"""
+_MOST_EPOCHS = 1e9
+"""of a job"""
 
 
 class Purpose(IntEnum):
@@ -73,8 +77,11 @@ def job_sequence(config: Config, jobs: Sequence[tuple[float, str, int, int, floa
     models = measured().models
     latest = 0.0
     for number, (arrival, model, workers, ps, epochs) in enumerate(jobs):
-        if not arrival >= latest:
-            raise HarmonyError(f"job {number} arrives at {arrival}, after one at {latest}")
+        if not latest <= arrival <= MAX_MIN:
+            raise HarmonyError(
+                f"job {number} arrives at {arrival}, after one at {latest}: times rise, "
+                f"up to {MAX_MIN:g} minutes"
+            )
         latest = arrival
         if model not in models:
             raise HarmonyError(f"job {number} is a {model!r:.40}; there are {', '.join(models)}")
@@ -83,8 +90,10 @@ def job_sequence(config: Config, jobs: Sequence[tuple[float, str, int, int, floa
                 f"job {number} has {workers} workers and {ps} parameter servers: 1 to "
                 f"{config.max_workers}, and up to as many"
             )
-        if not epochs > 0.0:
-            raise HarmonyError(f"job {number} trains {epochs} epochs: it must be more than 0")
+        if not 0.0 < epochs <= _MOST_EPOCHS:
+            raise HarmonyError(
+                f"job {number} trains {epochs} epochs: more than 0, at most {_MOST_EPOCHS:g}"
+            )
     columns = list(zip(*jobs, strict=True))
     return Jobs(
         np.array([len(jobs)], np.int32),
@@ -160,4 +169,21 @@ def read_arrivals(path: str) -> Float64:
     found = np.array(times, float)
     if not (found[0] >= 0.0 and (np.diff(found) >= 0.0).all() and found[-1] > 0.0):
         raise HarmonyError(f"{file}: times of `arrivals` must not fall, nor be below 0")
+    if not 1.0 / _LATEST <= found[-1] <= _LATEST:
+        raise HarmonyError(
+            f"{file}: the last time of `arrivals` is {found[-1]:g}: {1 / _LATEST:g} to {_LATEST:g}"
+        )
     return found
+
+
+def equal_arrivals(config: Config) -> str | None:
+    """A sentence to warn with, if all times of the configuration's trace are equal."""
+    if config.arrivals != "trace":
+        return None
+    times = read_arrivals(config.arrivals_file)
+    if times[0] < times[-1]:
+        return None
+    return (
+        f"{config.arrivals_file}: its {len(times)} times are all {times[0]:g}, so jobs arrive "
+        f"{len(times)} at once and figures say little about other arrivals"
+    )

@@ -11,6 +11,7 @@ from harmony.network import PolicyNetwork, RewardModel
 from harmony.schedulers import Draws, Tiresias
 from harmony.tables import Float64, Int32, Jobs
 from harmony.tokens import Scene, see, see_running
+from rl.threads import one_thread
 
 
 class Learned:
@@ -44,7 +45,7 @@ class Learned:
 
 def log_probabilities(network: PolicyNetwork, scene: Scene) -> Float64:
     """(n, 2 M) of the actions."""
-    with torch.no_grad():
+    with one_thread(), torch.no_grad():
         return np.asarray(network(scene).double().log_softmax(1).numpy())
 
 
@@ -68,5 +69,5 @@ class PredictedSpeeds:
     def __call__(self, clusters: Clusters, rows: Int32) -> Float64:
         """(n, R) epochs a minute, in the order of `state.running`."""
         running = see_running(clusters, rows, clusters.state.running.shape[1])
-        with torch.no_grad():
+        with one_thread(), torch.no_grad():
             return np.asarray(self._model(running).double().numpy())

@@ -30,7 +30,7 @@ from harmony.rollouts import (
     roll_out,
 )
 from harmony.samples import draw_samples
-from harmony.schedulers import Draws, LoadBalance, Lookahead, Mixed, Tetris, Tiresias
+from harmony.schedulers import Draws, LoadBalance, Lookahead, Mixed, Scheduler, Tetris, Tiresias
 from harmony.tables import Float64, Int32
 from harmony.teachers import Branches, Sure, Teacher
 from harmony.training_config import TrainConfig
@@ -121,15 +121,8 @@ class HarmonyLearner:
         Returns:
             each pattern's, and "score": the mean of their logarithms.
         """
-        config = self._config
-        scheduler = Learned(self._kept_network().policy, config.cluster)
-        figures: dict[str, float] = {}
-        for pattern in config.patterns:
-            cluster = config.cluster.arriving(pattern)
-            count, seed = config.validation_sequences, config.seed
-            jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
-            figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
-        return {"score": float(np.mean(np.log(list(figures.values())))), **figures}
+        scheduler = Learned(self._kept_network().policy, self._config.cluster)
+        return validation_of(scheduler, self._config)
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, what the optimiser remembers, and two moving averages."""
@@ -262,3 +255,18 @@ class HarmonyLearner:
             return policy_gradient_loss(taken, gain)
         old = torch.from_numpy(before).float().clamp(min=_LOWEST)
         return clipped_ratio_loss(taken, old, gain, self._config.clip).loss
+
+
+def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]:
+    """Mean completion time on the sequences that choose the best weights, in intervals.
+
+    Returns:
+        each pattern's, and "score": the mean of their logarithms.
+    """
+    figures: dict[str, float] = {}
+    for pattern in config.patterns:
+        cluster = config.cluster.arriving(pattern)
+        count, seed = config.validation_sequences, config.seed
+        jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
+        figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
+    return {"score": float(np.mean(np.log(list(figures.values())))), **figures}

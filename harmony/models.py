@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from files.settings import build
 from harmony.errors import HarmonyError
 from harmony.jobs import Purpose, seed_of
-from harmony.network import ActorCritic, RewardModel, Size
+from harmony.network import MAX_PARAMETERS, ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
 from harmony.training_config import TrainConfig
 from rl.checkpoint import load_tensors, object_among, save_tensors
+from rl.model_files import halved, header_settings, load_halved, outline
 
 Network = TypeVar("Network", bound=nn.Module)
 
 _FORMAT = "harmony-1"
-_MAX_BYTES = 2**26
+_MAX_BYTES = 4 * MAX_PARAMETERS
 
 
 def new_network(size: Size, seed: int = 0) -> ActorCritic:
@@ -32,6 +32,16 @@ def new_network(size: Size, seed: int = 0) -> ActorCritic:
 def new_reward_model(size: Size, seed: int = 0) -> RewardModel:
     """A reward model that has learned nothing."""
     return _seeded(seed, lambda: RewardModel(size))
+
+
+def check_size(config: TrainConfig | RewardConfig) -> None:
+    """Refuse a network that is too large, before anything of it is allocated.
+
+    Raises:
+        HarmonyError: a file of it could not be read.
+    """
+    make = new_network if isinstance(config, TrainConfig) else new_reward_model
+    outline(lambda: make(config.size), HarmonyError, MAX_PARAMETERS)
 
 
 class Model(NamedTuple):
@@ -64,9 +74,8 @@ def save_model(
     Raises:
         RunError: the file cannot be written.
     """
-    half = {n: one.half() if one.is_floating_point() else one for n, one in weights.items()}
     facts = {"format": _FORMAT, **described(config), "card": dict(card)}
-    save_tensors(path, half, facts)
+    save_tensors(path, halved(weights), facts)
 
 
 def described(config: TrainConfig | RewardConfig) -> dict[str, Any]:
@@ -83,10 +92,10 @@ def load_model(path: Path) -> Model:
         RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = _read(path, "policy")
-    config = build(TrainConfig, object_among(facts, "config", path), HarmonyError)
+    stored = object_among(facts, "config", path)
+    config = header_settings(path, TrainConfig, stored, HarmonyError)
     card = object_among(facts, "card", path)
-    network = new_network(config.size)
-    _load(path, network, tensors)
+    network = _built(path, lambda: new_network(config.size), tensors)
     return Model(network, config, card)
 
 
@@ -98,10 +107,10 @@ def load_reward_model(path: Path) -> LearnedSpeeds:
         RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = _read(path, "reward model")
-    config = build(RewardConfig, object_among(facts, "config", path), HarmonyError)
+    stored = object_among(facts, "config", path)
+    config = header_settings(path, RewardConfig, stored, HarmonyError)
     card = object_among(facts, "card", path)
-    network = new_reward_model(config.size)
-    _load(path, network, tensors)
+    network = _built(path, lambda: new_reward_model(config.size), tensors)
     network.eval()
     return LearnedSpeeds(network, config, card)
 
@@ -134,13 +143,5 @@ def _read(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, facts
 
 
-def _load(path: Path, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    needed = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != needed:
-        raise HarmonyError(f"{path}: its weights are not those of a network of its size")
-    for name, tensor in tensors.items():
-        if not bool(tensor.isfinite().all()):
-            raise HarmonyError(f"{path}: {name} holds numbers that are not finite")
-    network.load_state_dict(
-        {name: one.float() if one.is_floating_point() else one for name, one in tensors.items()}
-    )
+def _built(path: Path, make: Callable[[], Network], tensors: Mapping[str, Tensor]) -> Network:
+    return load_halved(path, make, tensors, HarmonyError, MAX_PARAMETERS)

@@ -17,9 +17,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from files.numbers import check_numbers
 from harmony.errors import HarmonyError
 from harmony.token_kernels import SERVER_COLUMNS
 from harmony.tokens import Running, Scene, job_columns
+from rl.model_files import MAX_LAYERS, check_layers
+
+MAX_PARAMETERS = 2**24
+"""of a policy with its critic: those of the paper's size have 1.1 million"""
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,15 @@ class Size:
     """H"""
 
     def __post_init__(self) -> None:
+        check_numbers(self, HarmonyError)
         if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
             raise HarmonyError(
                 f"width {self.width}, {self.layers} layers, {self.heads} heads: at least 1 of "
                 "each, and heads must divide the width"
             )
+        if self.layers > MAX_LAYERS:
+            raise HarmonyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
+        check_layers({"width": (self.width,)}, HarmonyError)
 
 
 def attention_mask(near: Tensor, seen: Tensor, heads: int) -> Tensor:

@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from harmony.config import PAPER, Config
+from files.numbers import check_numbers
+from harmony.config import MAX_SAMPLES, PAPER, Config
 from harmony.errors import HarmonyError
 from harmony.network import Size
 
@@ -33,12 +34,15 @@ class RewardConfig:
     """passes"""
 
     def __post_init__(self) -> None:
+        check_numbers(self, HarmonyError)
         for name in ("iterations", "minibatch", "validate_every"):
             value = getattr(self, name)
             if value < 1:
                 raise HarmonyError(f"{name} is {value}: it must be at least 1")
         if self.seed < 0:
             raise HarmonyError(f"seed is {self.seed}: it must not be negative")
+        if self.samples > MAX_SAMPLES:
+            raise HarmonyError(f"samples is {self.samples}: at most {MAX_SAMPLES:,}")
         kept = int(self.held_out * self.samples)
         if not 1 <= kept < self.samples:
             raise HarmonyError(

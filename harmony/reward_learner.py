@@ -20,6 +20,7 @@ from harmony.reward_config import RewardConfig
 from harmony.samples import Samples, draw_samples
 from harmony.tables import Float64, Int32
 from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from rl.threads import one_thread
 
 CLOSE = 0.1
 """relative error up to which a prediction counts as close"""
@@ -112,7 +113,7 @@ def predict(network: RewardModel, samples: Samples) -> Float64:
     """(n, N) epochs a minute; rows without a job have numbers that mean nothing."""
     network.eval()
     parts = []
-    with torch.no_grad():
+    with one_thread(), torch.no_grad():
         for first in range(0, len(samples.speed), _AT_ONCE):
             chosen: Int32 = np.arange(first, min(first + _AT_ONCE, len(samples.speed)), dtype="i4")
             parts.append(network(samples.running.rows(chosen)).double().numpy())

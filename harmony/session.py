@@ -15,6 +15,7 @@ from harmony.learned import PredictedSpeeds
 from harmony.learner import HarmonyLearner
 from harmony.models import (
     check_same_network,
+    check_size,
     described,
     load_model,
     load_reward_model,
@@ -46,8 +47,10 @@ def new_run(
 
     Raises:
         RunError: the folder holds something, or cannot be written.
-        HarmonyError: a model is none, of another network, or not asked for.
+        HarmonyError: a model is none, of another network, or not asked for; or what is to be
+            trained is too large.
     """
+    check_size(config)
     copies = {}
     if initial is not None:
         if isinstance(config, RewardConfig):
@@ -86,7 +89,8 @@ def run_training(
 ) -> TrainingResult:
     """Train as the folder's configuration says, from its checkpoint if there is one.
 
-    Leaves the best model, or without a validation the newest, as `MODEL`.
+    Leaves the best model, or without a validation the newest, as `MODEL`; nothing if no iteration
+    was done.
 
     Args:
         folder: the run folder, open.

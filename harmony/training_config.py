@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harmony.config import PAPER, Arrivals, Config
+from files.numbers import check_numbers
+from harmony.config import MAX_SAMPLES, PAPER, Arrivals, Config
 from harmony.errors import HarmonyError
 from harmony.network import Size
 
@@ -64,12 +65,16 @@ class TrainConfig:
     """for each pattern; they choose the best weights"""
 
     def __post_init__(self) -> None:
+        check_numbers(self, HarmonyError)
         for name in ("iterations", "replay", "minibatch", "samples", "validate_every"):
             self._at_least(name, 1)
         for name in ("validation_sequences", "average_iterations"):
             self._at_least(name, 1)
         for name in ("seed", "exploration", "entropy", "clip", "imitation", "tau"):
             self._at_least(name, 0)
+        for name in ("replay", "minibatch", "samples", "validation_sequences"):
+            if getattr(self, name) > MAX_SAMPLES:
+                raise HarmonyError(f"{name} is {getattr(self, name)}: at most {MAX_SAMPLES:,}")
         if not self.patterns:
             raise HarmonyError("patterns is empty: at least one way of arriving is needed")
         for name in ("discount", "smoothing", "exploration"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -14,6 +14,10 @@ from files.errors import place_and_reason
 from files.names import one_line
 from files.writing import make_folder, write_json
 from rl.errors import NoModelsError, RunError
+
+if TYPE_CHECKING:
+    from rl.progress import Reference
+    from rl.run_folder import RunFolder
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -39,13 +43,27 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
+class _OneThread(click.Command):
+    """A command in which torch computes with one thread."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # torch takes a second to load, which `--help` need not wait for.
+        from rl.threads import one_thread
+
+        with one_thread():
+            return super().invoke(ctx)
+
+
 def one_line_errors(error: type[ValueError]) -> type[click.Group]:
     """A group in which an `error`, or one of a run, ends in one line on stderr and exit code 2.
 
-    So does what the system refuses, wherever no more is known of it.
+    So does what the system refuses, wherever no more is known of it. Its commands compute with one
+    thread.
     """
 
     class OneLineErrors(click.Group):
+        command_class = _OneThread
+
         def invoke(self, ctx: click.Context) -> Any:
             try:
                 return super().invoke(ctx)
@@ -89,7 +107,13 @@ def refuse_beside_resume(*allowed: str) -> None:
             raise Refused(f"--resume keeps the run's settings: no {option.opts[0]} beside it")
 
 
-def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: str) -> Any:
+def run_and_tell(
+    opened: Any,
+    minutes: float | None,
+    run_training: Any,
+    model: str,
+    references: Callable[[RunFolder], Sequence[Reference]],
+) -> Any:
     """Train in a run folder, tell how it ended, and give back why.
 
     Args:
@@ -97,21 +121,35 @@ def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: s
         minutes: stop after so long; None never does.
         run_training: `session.run_training` of the package.
         model: name of the file that it leaves.
+        references: what the best validation of a run is compared with; the first also on the way.
     """
     # rich takes a while to load, which other commands need not wait for.
-    from rl.progress import RichProgress, duration_text
+    from rl.progress import RichProgress, compared
 
     with opened as folder:
+        click.echo(f"training in {folder.path}", err=True)
+        others = references(folder)
+        progress = RichProgress(reference=others[0] if others else None)
         limit_s = None if minutes is None else minutes * 60
-        result = run_training(folder, time_limit_s=limit_s, observers=(RichProgress(),))
-        state = result.state
-        best = "none yet" if state.best_score is None else f"{state.best_score:.4g}"
-        click.echo(
-            f"{result.reason.value} after {state.next_iteration} iterations, "
-            f"{duration_text(state.elapsed_s)} of training; best validation {best}; "
-            f"model: {folder.path / model}"
-        )
+        result = run_training(folder, time_limit_s=limit_s, observers=(progress,))
+        click.echo(_ending(result, folder.path / model, compared(result.state.best_score, others)))
         return result.reason
+
+
+def _ending(result: Any, model: Path, best: str) -> str:
+    """How a training ended, and what it leaves."""
+    from rl.progress import duration_text
+
+    state = result.state
+    if state.next_iteration == 0:
+        return (
+            f"{result.reason.value} before the first iteration had ended, so there is no model; "
+            "--resume begins it again"
+        )
+    return (
+        f"{result.reason.value} after {state.next_iteration} iterations, "
+        f"{duration_text(state.elapsed_s)} of training; best validation {best}; model: {model}"
+    )
 
 
 def train_named(

@@ -59,7 +59,8 @@ class LoopSettings:
     patience: int | None = None
     """stop after this many validations without a new best score; None never does"""
     time_limit_s: float | None = None
-    """stop after this many seconds of training in one session; None never does"""
+    """stop after this many seconds of training in one session; None never does. An iteration that
+    takes longer than that and `stopping.GRACE_S` is given up"""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "validate_every", "patience"):

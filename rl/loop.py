@@ -26,7 +26,8 @@ from rl.checkpoint import load_tensors, save_tensors, snapshot
 from rl.errors import CheckpointError, NotFiniteError, RunError
 from rl.learner import IterationReport, Learner, LoopSettings, LoopState, Observer
 from rl.run_folder import RunFolder
-from rl.stopping import stop_signals
+from rl.stopping import Interrupted, Stop, stop_signals
+from rl.threads import one_thread
 
 SAVING_SHARE = 0.02
 """share of the time that saving after each iteration may take"""
@@ -59,10 +60,12 @@ def train(
     observers: Sequence[Observer] = (),
     clock: Clock = time.monotonic,
 ) -> TrainingResult:
-    """Train until the settings, or a signal, say stop.
+    """Train until the settings, or a signal, say stop; torch computes with one thread.
 
-    Goes on from the checkpoint in the folder if there is one. SIGINT (Ctrl-C) and SIGTERM stop it
-    after the current iteration, with a checkpoint; a second SIGINT stops it at once.
+    Goes on from the checkpoint in the folder if there is one. SIGINT (Ctrl-C), SIGTERM and the time
+    limit stop it after the current iteration, with a checkpoint. An iteration that has not ended
+    `stopping.GRACE_S` seconds later is given up: the run stands where that iteration began, and a
+    resumed run repeats it. A second SIGINT stops at once.
 
     Args:
         learner: as newly made from the configuration of the run.
@@ -79,11 +82,8 @@ def train(
     try:
         for observer in observers:
             observer.started(session.state, settings)
-        with stop_signals() as asked_to_stop:
-            while (reason := session.reason_to_stop()) is None and not asked_to_stop():
-                report = session.advance()
-                for observer in observers:
-                    observer.iterated(report)
+        with one_thread(), stop_signals(settings.time_limit_s) as stop:
+            reason = _run(session, observers, stop)
             session.save()
     except BaseException:  # what was reached is kept, whatever went wrong after it
         with contextlib.suppress(RunError):
@@ -92,7 +92,20 @@ def train(
     finally:
         for observer in observers:
             observer.stopped()
-    return TrainingResult(StopReason.SIGNAL if reason is None else reason, session.state)
+    return TrainingResult(reason, session.state)
+
+
+def _run(session: _Session, observers: Sequence[Observer], stop: Stop) -> StopReason:
+    """Iterate until there is a reason to stop."""
+    while (reason := session.reason_to_stop()) is None and not stop.asked:
+        try:
+            report = session.advance(stop)
+        except Interrupted:
+            session.give_up()
+            return StopReason.SIGNAL if stop.asked else StopReason.TIME_LIMIT
+        for observer in observers:
+            observer.iterated(report)
+    return StopReason.SIGNAL if reason is None else reason
 
 
 class _Session:
@@ -127,14 +140,19 @@ class _Session:
             return StopReason.TIME_LIMIT
         return None
 
-    def advance(self) -> IterationReport:
-        """Do one iteration and record it."""
+    def advance(self, stop: Stop) -> IterationReport:
+        """Do one iteration and record it.
+
+        Raises:
+            Interrupted: it was to stop and took too long; call `give_up`.
+        """
         iteration = self.state.next_iteration
         metrics: dict[str, float] = {}
         try:
-            metrics |= _floats(self._learner.iterate(iteration))
+            with stop.may_interrupt():
+                metrics |= _floats(self._learner.iterate(iteration))
             _check_finite(metrics, self._learner.state())
-            state = self._validated(iteration, metrics)
+            state = self._validated(iteration, metrics, stop)
             after = snapshot(self._learner.state())
         except NotFiniteError as error:
             raise self._failed(iteration, metrics, error) from error
@@ -146,6 +164,10 @@ class _Session:
         self._is_saved = False
         self._save_if_due()
         return IterationReport(iteration, metrics, self.state)
+
+    def give_up(self) -> None:
+        """Put the learner back to where the current iteration began."""
+        self._learner.load(self._tensors)
 
     def save(self) -> None:
         """Write a checkpoint of where the run stands, unless the file holds that already."""
@@ -180,12 +202,13 @@ class _Session:
         self._folder.keep_metrics_before(state.next_iteration)
         return state
 
-    def _validated(self, iteration: int, metrics: dict[str, float]) -> LoopState:
+    def _validated(self, iteration: int, metrics: dict[str, float], stop: Stop) -> LoopState:
         """Validate if it is time to, and keep the model if it is the best; adds to `metrics`."""
         done = iteration + 1
         if done % self._settings.validate_every != 0 and done != self._settings.iterations:
             return self.state
-        found = _floats(self._learner.validate())
+        with stop.may_interrupt():
+            found = _floats(self._learner.validate())
         metrics |= {f"validation/{name}": value for name, value in found.items()}
         _check_finite(metrics, {})
         score = found[SCORE]

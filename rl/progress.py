@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -29,6 +30,8 @@ class Reference:
 
 class RichProgress:
     """A bar with score, best and time left; without a terminal, a line every `every_s` seconds.
+
+    The first line comes before the first iteration, which may take minutes.
 
     Args:
         console: where to show it; standard error by default, as results go to standard output.
@@ -71,6 +74,8 @@ class RichProgress:
                 "", total=settings.iterations, completed=state.next_iteration
             )
             self._bar.start()
+            return
+        self._print(f"iteration {state.next_iteration}/{settings.iterations}, begun")
 
     def iterated(self, report: IterationReport) -> None:
         """Show the iteration, if it is time to."""
@@ -82,18 +87,16 @@ class RichProgress:
         now_s = self._clock()
         if now_s - self._shown_at_s >= self._every_s or done == self._settings.iterations:
             self._shown_at_s = now_s
-            self._console.print(
-                f"iteration {done}/{self._settings.iterations}, {self._text(report.state)}",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+            self._print(f"iteration {done}/{self._settings.iterations}, {self._text(report.state)}")
 
     def stopped(self) -> None:
         """Leave the last bar standing and give the terminal back."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _text(self, state: LoopState) -> str:
         left = duration_text(time_left_s(self._begin, state, self._settings))
@@ -130,6 +133,16 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60.0)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def compared(score: float | None, references: Sequence[Reference]) -> str:
+    """A validation score beside those of others: `1.58, average slowdown (SJF 1.69)`."""
+    if score is None:
+        return "none yet"
+    if not references:
+        return f"{score:.4g}"
+    others = ", ".join(f"{one.name} {one.score:.4g}" for one in references)
+    return f"{score:.4g}, {references[0].score_name} ({others} on the same data)"
 
 
 def _compared(score: float, reference: Reference | None) -> str:

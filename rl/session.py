@@ -29,13 +29,13 @@ def train_and_save(
 ) -> TrainingResult:
     """Train from the folder's checkpoint if there is one, then save the model.
 
-    Saves the best weights, or without a validation the newest.
+    Saves the best weights, or without a validation the newest; nothing if no iteration was done.
 
     Args:
         learner: as newly made from the configuration of the run.
         folder: the run folder, open.
         settings: how long to train.
-        save: called once, at the end.
+        save: called at the end, at most once.
         observers: told of each iteration, after TensorBoard's log.
 
     Raises:
@@ -44,6 +44,8 @@ def train_and_save(
     """
     log = TensorBoardLog(folder.path / "tensorboard")
     result = train(learner, folder, settings, (log, *observers))
+    if result.state.next_iteration == 0:
+        return result
     has_best = folder.best_file.exists()
     weights = load_tensors(folder.best_file)[0] if has_best else learner.model_state()
     card = {

@@ -22,6 +22,12 @@ settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
 
+@pytest.fixture(autouse=True)
+def patient_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iterations end, however busy the machine is: a time limit of no time then does one."""
+    monkeypatch.setattr("rl.stopping.GRACE_S", 600.0)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What is marked `real_spark` needs pyspark and Java; its fixtures start after this."""
     if item.get_closest_marker("real_spark") is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,18 @@ from matplotlib import image as images
 from deeprm import cli
 from deeprm.cli import main
 from deeprm.config import PAPER
+from deeprm.drawing import picture_of
+from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
+from deeprm.evaluation import evaluate
 from deeprm.figures import FIGURES
+from deeprm.jobs import Purpose, draw_jobs, job_set
 from deeprm.models import load_model, new_network, save_model
+from deeprm.objectives import Objective
 from deeprm.plots import DRAWN
+from deeprm.references import references
+from deeprm.schedulers import SJF
+from deeprm.session import new_run
 from deeprm.study import Models, Training, gather, trainings
 from deeprm.training_config import TrainConfig
 
@@ -39,6 +48,10 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
     result = trained(tmp_path / "run", "--objective", "completion", "--seed", "3")
     assert result.exit_code == 0, result.output
     assert "all iterations done after 2 iterations" in result.output
+    assert re.search(
+        r"best validation [0-9.]+, average completion \(Tetris\* [0-9.]+, SJF [0-9.]+ on the same",
+        result.stdout,
+    )
     model = tmp_path / "run" / "model.safetensors"
     found = load_model(model)
     assert (found.config.objective, found.config.seed) == ("completion", 3)
@@ -53,6 +66,30 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
     shown = deeprm("show", "--load", "0.9", "--model", str(model), "-o", str(picture))
     assert shown.exit_code == 0, shown.output
     assert len(np.unique(images.imread(picture))) > 5
+
+
+def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
+    """Tetris* and SJF as `evaluate` has them; where more is better both are negated."""
+    for objective in ("slowdown", "utilisation"):
+        config = TrainConfig(cluster=PAPER, objective=objective, validation_sets=3, seed=4)
+        with new_run(tmp_path / objective, config) as folder:
+            tetris, sjf = references(folder)
+        jobs = draw_jobs(PAPER, 3, 4, Purpose.VALIDATION)
+        found = evaluate(SJF, PAPER, jobs, 0).measure(Objective(objective)).mean()
+        assert (tetris.name, sjf.name) == ("Tetris*", "SJF")
+        assert sjf.score == pytest.approx(-found if objective == "utilisation" else found)
+
+
+def test_a_picture_has_labels() -> None:
+    """What each part is, which job is in which slot and which colour in the cluster."""
+    jobs = job_set(PAPER, [(0, 3, (5, 1)), (0, 2, (5, 1)), (1, 15, (9, 2))])
+    episodes = Episodes(PAPER, jobs)
+    episodes.step(np.zeros(1, np.int32), np.array([1], np.int32))
+    figure = picture_of(episodes)
+    texts = {text.get_text() for text in figure.axes[0].texts}
+    assert {"cluster of\n20 units", "slot 1\nempty", "slot 2\njob 1", "0 more\nwait"} < texts
+    assert {"resource 1\nsteps ahead", "resource 2\nsteps ahead", "0", "10", "20"} < texts
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["job 0"]
 
 
 def test_a_run_goes_on(tmp_path: Path) -> None:

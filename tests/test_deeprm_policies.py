@@ -199,9 +199,9 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
         load_model(path)
     config = TrainConfig(cluster=TINY)
     save_model(path, config, new_network("compact", TINY).state_dict(), {})
-    with pytest.raises(DeepRmError, match="the network needs"):
+    with pytest.raises(DeepRmError, match="do not fit the network that its header names"):
         load_model(path)
     weights = {name: one * np.nan for name, one in new_network("image", TINY).state_dict().items()}
     save_model(path, config, weights, {})
-    with pytest.raises(DeepRmError, match="not finite"):
+    with pytest.raises(DeepRmError, match="not all finite"):
         load_model(path)

@@ -271,6 +271,8 @@ def test_a_configuration_survives_json(name: str) -> None:
         ({"cluster_columns": 3}, "20 units do not fill 3 columns"),
         ({"max_steps": 50}, "max_steps is 50"),
         ({"arrival_trials": 2, "load": 1.9}, "2 can arrive"),
+        ({"resources": 2**63 - 1}, "resources is 9223372036854775807: at most 16"),
+        ({"horizon": 10**9}, "horizon is 1000000000: at most 10,000"),
     ],
 )
 def test_an_impossible_cluster_is_refused_in_one_line(

@@ -293,3 +293,11 @@ def test_results_of_algorithms_are_those_of_the_readme() -> None:
     ]
     assert len(named) > 8
     assert [figure for figure in named if figure not in readme] == []
+
+
+def test_the_page_of_environments_names_all() -> None:
+    """Those of the older systems too, as `gymnasium.make` takes them."""
+    page = (DOCS / "environment.md").read_text()
+    for path in sorted(ROOT.glob("*/env.py")):
+        module = resolve_name(f"{path.parent.name}.env")
+        assert module.ENV_ID in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,13 @@ from matplotlib import image as images
 
 from harmony import cli
 from harmony.cli import main
+from harmony.clusters import Clusters
+from harmony.comparison import picture_of
 from harmony.config import CONFIGS, PAPER
 from harmony.errors import HarmonyError
 from harmony.figures import FIGURES
+from harmony.jobs import job_sequence
+from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model, save_model
 from harmony.network import Size
 from harmony.plots import DRAWN
@@ -58,6 +63,11 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
     result = trained(tmp_path / "run", "--seed", "3")
     assert result.exit_code == 0, result.output
     assert "all iterations done after 2 iterations" in result.output
+    assert re.search(
+        r"best validation [0-9.]+, mean logarithm of the completion times in intervals "
+        r"\(Tiresias [0-9.]+, LB [0-9.]+ on the same data\); model",
+        result.stdout,
+    )
     model = tmp_path / "run" / "model.safetensors"
     found = load_model(model)
     assert (found.config.seed, found.config.cluster) == (3, replace(PAPER, jobs=4))
@@ -75,6 +85,36 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
     shown = harmony("show", "--model", str(model), "-o", str(picture))
     assert shown.exit_code == 0, shown.output
     assert len(np.unique(images.imread(picture))) > 5
+
+
+def test_a_picture_tells_jobs_of_one_model_apart() -> None:
+    """A colour and a number for each job, and a legend with its model."""
+    model = measured().models[0]
+    jobs = job_sequence(PAPER, [*[(0.0, model, 2, 0, 100.0)] * 3, (40.0, model, 1, 0, 1.0)])
+    clusters = Clusters(PAPER, jobs)
+    while clusters.state.current[0] < 3:
+        rows = clusters.under_way()
+        clusters.step(rows, clusters.masks(rows).argmax(axis=1).astype(np.int32))
+    figure = picture_of(clusters)
+    (axes,), (legend,) = figure.axes, figure.legends
+    groups = axes.containers
+    colours = [bars[0].get_facecolor() for bars in groups]
+    assert len(set(colours)) == len(colours) == 3
+    assert {text.get_text() for text in axes.texts} == {"0", "1", "2"}
+    assert [text.get_text() for text in legend.get_texts()] == [f"{n}  {model}" for n in range(3)]
+
+
+def test_equal_times_of_arrival_are_doubted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On stderr, once; what is measured stands."""
+    monkeypatch.setattr("harmony.comparison.compare", lambda *_: ["table"])
+    trace = tmp_path / "times.json"
+    trace.write_text('{"arrivals": [5, 5, 5]}')
+    result = harmony("evaluate", "--arrivals", "trace", "--trace", str(trace))
+    assert (result.exit_code, result.stdout) == (0, "table\n")
+    assert result.stderr.startswith(f"warning: {trace}: its 3 times are all 5, so jobs arrive 3 at")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_run_goes_on(tmp_path: Path) -> None:

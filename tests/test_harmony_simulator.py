@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from files.settings import build
 from harmony.clusters import Clusters, types_of
 from harmony.config import CONFIGS, LARGE, PAPER, Config
 from harmony.errors import HarmonyError
-from harmony.jobs import Purpose, draw_jobs, job_sequence, read_arrivals
+from harmony.jobs import Purpose, draw_jobs, equal_arrivals, job_sequence, read_arrivals
 from harmony.measured import measured, types
 from harmony.samples import measure
 from harmony.tables import Float64, Int32
@@ -343,6 +344,10 @@ def test_a_trace_of_ones_own(tmp_path: Path) -> None:
         ('{"arrivals": [1, 1' + "0" * 400 + "]}", "no finite number"),
         ('{"arrivals": [1, 1e999]}', "is inf: no finite number"),
         ('{"arrivals": [2, 1]}', "must not fall"),
+        ('{"arrivals": [2, NaN]}', "NaN is not a number in JSON"),
+        ("[]", "a list `arrivals`"),
+        ('{"arrivals": [1, 1e300]}', r"is 1e\+300: 1e-15 to 1e\+15"),
+        ('{"arrivals": [0, 1e-300]}', "is 1e-300: 1e-15"),
         ("nothing", "not JSON"),
     ],
 )
@@ -367,6 +372,13 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
         ({"arrivals_file": "x"}, "arrivals_file is for"),
         ({"speed": "fast"}, "speed is 'fast'"),
         ({"colour": 1}, "unknown setting colour"),
+        ({"jobs_per_20_min": 1e300}, r"jobs_per_20_min is 1e\+300: 1e-06 to 1e\+06"),
+        ({"jobs_per_20_min": 1e-300}, "jobs_per_20_min is 1e-300"),
+        ({"interval_min": 1e300}, r"interval_min is 1e\+300: at most 1e\+10"),
+        ({"longest_min": 1e300}, r"longest_min is 1e\+300"),
+        ({"sigma": 1e300}, r"sigma is 1e\+300: at most 10"),
+        ({"memory_gb": 2**40}, "memory_gb is 1099511627776: 1 to 1,000,000"),
+        ({"max_intervals": 2**40}, "max_intervals is 1099511627776"),
     ],
 )
 def test_an_impossible_cluster_is_refused(change: dict[str, Any], words: str) -> None:
@@ -376,12 +388,38 @@ def test_an_impossible_cluster_is_refused(change: dict[str, Any], words: str) ->
 
 
 @pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"servers": 2.5}, r"servers is 2\.5: a whole number"),
+        ({"jobs": True}, "jobs is True: a whole number"),
+        ({"jobs_per_20_min": math.inf}, "jobs_per_20_min is inf: a finite number"),
+        ({"noise": math.nan}, "noise is nan: a finite number"),
+        ({"interval_min": "20"}, "interval_min is '20': a finite number"),
+        ({"sigma": 10**400}, "sigma is 1000"),
+    ],
+)
+def test_a_program_cannot_make_a_cluster_that_a_file_cannot(
+    change: dict[str, Any], words: str
+) -> None:
+    """Types are those that a file must have; numpy's numbers serve too."""
+    with pytest.raises(HarmonyError, match=words):
+        replace(PAPER, **change)
+    numpys: dict[str, Any] = {"servers": np.int64(7), "noise": np.float32(0.5)}
+    assert replace(PAPER, **numpys).servers == 7
+
+
+@pytest.mark.parametrize(
     ("job", "words"),
     [
         ((-1.0, MOBILE, 1, 0, 1.0), "arrives at"),
         ((0.0, "GPT", 1, 0, 1.0), "is a 'GPT'"),
         ((0.0, MOBILE, 3, 0, 1.0), "has 3 workers"),
         ((0.0, MOBILE, 1, 0, 0.0), r"trains 0\.0 epochs"),
+        ((0.0, MOBILE, 1, 0, math.inf), "trains inf epochs"),
+        ((0.0, MOBILE, 1, 0, math.nan), "trains nan epochs"),
+        ((0.0, MOBILE, 1, 0, 1e300), r"trains 1e\+300 epochs"),
+        ((math.inf, MOBILE, 1, 0, 1.0), "arrives at inf"),
+        ((1e300, MOBILE, 1, 0, 1.0), r"arrives at 1e\+300"),
     ],
 )
 def test_an_impossible_job_is_refused(job: Any, words: str) -> None:
@@ -397,6 +435,16 @@ def test_a_job_larger_than_the_cluster_is_refused() -> None:
     config = replace(TINY, servers=1, cores=3)
     with pytest.raises(HarmonyError, match="job 0 has more tasks than an empty cluster"):
         Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 1.0)]))
+
+
+def test_a_trace_of_equal_times_is_doubted(tmp_path: Path) -> None:
+    """One group of jobs at one moment says nothing about arrivals."""
+    path = tmp_path / "times.json"
+    path.write_text('{"arrivals": [5, 5, 5]}')
+    config = replace(PAPER.arriving("trace"), arrivals_file=str(path))
+    assert (equal_arrivals(config) or "").startswith(f"{path}: its 3 times are all 5, so")
+    assert equal_arrivals(PAPER) is None
+    assert equal_arrivals(PAPER.arriving("trace")) is None
 
 
 def test_configurations_can_be_written_and_read() -> None:

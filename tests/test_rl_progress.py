@@ -49,17 +49,18 @@ class Lines:
 
 
 def test_in_a_log_a_line_comes_every_few_seconds() -> None:
-    """The first iteration, then one in ten seconds, and the last."""
+    """At once, after the first iteration, then one in ten seconds, and the last."""
     lines = Lines(terminal=False)
     progress = RichProgress(lines.console, every_s=10.0, clock=lines.clock)
     progress.started(LoopState(), LoopSettings(iterations=12, validate_every=5))
+    assert lines.text == "iteration 0/12, begun\n"
     for iteration in range(12):
         progress.iterated(report(iteration))
         lines.now_s += 3.0
     progress.stopped()
 
     shown = [line.split(",")[0] for line in lines.text.splitlines()]
-    assert shown == [f"iteration {done}/12" for done in (1, 5, 9, 12)]
+    assert shown == [f"iteration {done}/12" for done in (0, 1, 5, 9, 12)]
 
 
 def test_a_line_compares_score_and_best_with_the_reference() -> None:
@@ -73,7 +74,7 @@ def test_a_line_compares_score_and_best_with_the_reference() -> None:
     progress.iterated(report(2, best=76.0, loss=1.0))
     progress.iterated(report(3, best=76.0, validation_score=90.0))
 
-    first, _, third, fourth = lines.text.splitlines()
+    _, first, _, third, fourth = lines.text.splitlines()
     assert first == "iteration 1/100, 5 min left"
     against = "(-5.0 % against strict_fair 80)"
     assert third == f"iteration 3/100, JCT s 76, best 76 {against}, 5 min left"
@@ -89,7 +90,7 @@ def test_scores_below_or_at_zero_compare_too() -> None:
         progress.started(LoopState(), SETTINGS)
         progress.iterated(report(0, best=-12.0, validation_score=-12.0))
 
-    negative, zero = lines.text.splitlines()
+    _, negative, _, zero = lines.text.splitlines()
     assert "best -12 (-20.0 % against random -10)" in negative
     assert "best -12 (against random 0)" in zero
 

@@ -7,34 +7,32 @@ two cannot come apart.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.evaluation.config import ConfigError
-from files.settings import build
 from files.writing import write_json
 from rl.checkpoint import load_tensors, save_tensors
 from rl.errors import RunError
+from rl.model_files import (
+    MAX_PARAMETERS,
+    check_layers,
+    check_weights,
+    header_settings,
+    outline,
+)
 
 FORMAT = "decima-model"
 VERSION = 1
 SUFFIX = ".safetensors"
 
-MAX_LAYERS = 16
-"""hidden layers of one part"""
-MAX_UNITS = 1024
-"""of a layer or an embedding"""
-MAX_PARAMETERS = 4_000_000
-"""of the whole network, which has some thousands as it is shipped"""
 MAX_BYTES = 8 * MAX_PARAMETERS
 """of a file: twice what the largest network's weights take"""
 
@@ -80,7 +78,7 @@ def load_model(path: Path) -> Model:
 
     Raises:
         ModelError: not a model, one of another version or for other features, one that is larger
-            than `MAX_UNITS` and its likes allow, or damaged.
+            than `rl.model_files` allows, or damaged.
         RunError: the file cannot be read, or is no safetensors file.
     """
     weights, header = load_tensors(path, MAX_BYTES)
@@ -96,7 +94,7 @@ def load_model(path: Path) -> Model:
     config, card = _config(path, header.get("network")), header.get("card", {})
     if not isinstance(card, dict):
         raise ModelError(f"{path}: its header's card is {card!r:.40}, not an object")
-    _check_weights(path, config, weights)
+    check_weights(path, _outline(config), weights, ModelError)
     network = PolicyNetwork(config)
     network.load_state_dict(weights)
     network.eval()
@@ -116,48 +114,24 @@ def check_size(config: NetworkConfig) -> None:
         ModelError: it has more layers, units or parameters than are read from a file.
     """
     layers = {"hidden": config.hidden, "head_hidden": config.head_hidden}
-    for label, sizes in {**layers, "embedding": (config.embedding,)}.items():
-        if len(sizes) > MAX_LAYERS or max(sizes, default=0) > MAX_UNITS:
-            raise ModelError(
-                f"a network with {label} {sizes!r:.40}: at most {MAX_LAYERS} layers of "
-                f"{MAX_UNITS:,} units are possible"
-            )
-    count = _outline(config).num_parameters
-    if count > MAX_PARAMETERS:
-        raise ModelError(
-            f"a network of {count:,} parameters: at most {MAX_PARAMETERS:,} are possible"
-        )
+    check_layers({**layers, "embedding": (config.embedding,)}, ModelError)
+    _outline(config)
 
 
 def _outline(config: NetworkConfig) -> PolicyNetwork:
     """The network with its shapes and without memory."""
-    with torch.device("meta"):
-        return PolicyNetwork(config)
+    return outline(lambda: PolicyNetwork(config), ModelError)
 
 
 def _config(path: Path, stored: object) -> NetworkConfig:
     if not isinstance(stored, dict):
         raise ModelError(f"{path}: its header names no network")
     try:
-        config = build(NetworkConfig, stored, ConfigError)
+        config = header_settings(path, NetworkConfig, stored, ConfigError)
+    except ConfigError as error:
+        raise ModelError(str(error)) from error
+    try:
         check_size(config)
-    except (ConfigError, ModelError) as error:
+    except ModelError as error:
         raise ModelError(f"{path}: its header names an impossible network: {error}") from error
     return config
-
-
-def _check_weights(path: Path, config: NetworkConfig, weights: Mapping[str, Tensor]) -> None:
-    """Refuse weights that are not, one by one, those of the network that the header names."""
-    shapes = _outline(config).state_dict()
-    expected = {name: (value.shape, value.dtype) for name, value in shapes.items()}
-    found = {name: (value.shape, value.dtype) for name, value in weights.items()}
-    if found != expected:
-        name = next(iter(sorted(set(found) ^ set(expected))), None) or next(
-            name for name in expected if expected[name] != found[name]
-        )
-        raise ModelError(
-            f"{path}: weights {name!r:.60} do not fit the network that its header names"
-        )
-    for name, value in weights.items():
-        if not math.isfinite(float(value.double().abs().sum())):
-            raise ModelError(f"{path}: weights {name!r} are not all finite")

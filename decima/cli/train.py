@@ -77,8 +77,9 @@ def train(
     """Train a policy by policy gradient.
 
     The score is the average JCT on held-back sequences against strict_fair, in percent, averaged
-    over the settings: lower is better. Ctrl-C stops after the current iteration; `--resume` goes on
-    to the same result as if it had never stopped.
+    over the settings: lower is better. Ctrl-C, SIGTERM and --minutes stop after the current
+    iteration, and give it up if it has not ended five seconds later; `--resume` goes on to the same
+    result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
     from decima.training.session import MODEL, run_training, verdict
@@ -159,7 +160,9 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        if not POLICIES.is_compiled(_COMPILED_LAST):
+        if POLICIES.is_compiled(_COMPILED_LAST):
+            click.echo("preparing: compiled code is loaded in every process", err=True)
+        else:
             click.echo("compiling, once for this machine: one to three minutes", err=True)
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:

@@ -1,0 +1,78 @@
+"""The state of a cluster as a picture with labels, which `deeprm.render` leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from deeprm.episodes import Episodes
+from deeprm.render import CELL, GAP, cluster_cells, panel_corners, rgb
+from deeprm.tables import NONE
+from rl.colours import job_colour
+from rl.drawing import panels
+
+_INCH = 110.0
+"""pixels of one"""
+_SMALL: dict[str, Any] = {"fontsize": 7, "clip_on": False}
+
+
+def picture_of(episodes: Episodes) -> Figure:
+    """The state of the first episode, with labels."""
+    pixels = rgb(episodes)
+    height, width = pixels.shape[:2]
+    figure, (axes,) = panels(1)
+    figure.set_size_inches(width / _INCH + 0.6, height / _INCH + 1.0)
+    axes.imshow(pixels, interpolation="nearest")
+    axes.set_axis_off()
+    _label_columns(axes, episodes)
+    _label_rows(axes, episodes)
+    _name_running(figure, episodes)
+    figure.suptitle(f"time step {int(episodes.state.time[0])}", fontsize=9)
+    return figure
+
+
+def _label_columns(axes: Axes, episodes: Episodes) -> None:
+    """Above the cluster, each slot with its job, and the count of those beyond."""
+    config, corners = episodes.config, panel_corners(episodes)
+    beyond = int(episodes.backlog(np.zeros(1, np.int32))[0])
+    slots = [
+        f"slot {number + 1}\n" + ("empty" if job == NONE else f"job {job}")
+        for number, job in enumerate(episodes.state.slot[0].tolist())
+    ]
+    names = [f"cluster of\n{config.capacity} units", *slots, f"{beyond} more\nwait"]
+    for (left, right), name in zip(corners, names, strict=True):
+        axes.text((left + right) / 2, GAP - 3, name, ha="center", va="bottom", **_SMALL)
+
+
+def _label_rows(axes: Axes, episodes: Episodes) -> None:
+    """Left of the cluster the steps ahead, and which resource a row shows."""
+    config = episodes.config
+    height = config.horizon * CELL + 2 + 2 * GAP
+    for resource in range(config.resources):
+        top = resource * height + GAP
+        for step in (0, config.horizon // 2, config.horizon):
+            axes.text(GAP - 3, top + step * CELL, str(step), ha="right", va="center", **_SMALL)
+        label = f"resource {resource + 1}\nsteps ahead"
+        middle = top + config.horizon * CELL / 2
+        axes.text(-18, middle, label, ha="center", va="center", rotation=90, **_SMALL)
+
+
+def _name_running(figure: Figure, episodes: Episodes) -> None:
+    """Below, the colours of the jobs in the cluster."""
+    jobs = np.unique(cluster_cells(episodes, 0, 0))
+    handles = [
+        Patch(color=job_colour(job), label=f"job {job}") for job in jobs.tolist() if job != NONE
+    ]
+    if handles:
+        figure.legend(
+            handles=handles,
+            loc="outside lower left",
+            title="in the cluster",
+            fontsize=7,
+            title_fontsize=7,
+            ncols=12,
+        )

@@ -1,0 +1,30 @@
+"""What the validations of a training are compared with."""
+
+from __future__ import annotations
+
+from deeprm.comparison import TUNING_SETS
+from deeprm.evaluation import evaluate, score_of, tuned_tetris
+from deeprm.jobs import Purpose, draw_jobs
+from deeprm.objectives import Objective
+from deeprm.schedulers import SJF
+from deeprm.session import config_of
+from rl.progress import Reference
+from rl.run_folder import RunFolder
+
+
+def references(folder: RunFolder) -> tuple[Reference, ...]:
+    """Tetris* and SJF on the job sets that choose the best weights of a run.
+
+    Raises:
+        DeepRmError: the folder is of another kind of training.
+    """
+    config = config_of(folder)
+    objective = Objective(config.objective)
+    jobs = draw_jobs(config.cluster, config.validation_sets, config.seed, Purpose.VALIDATION)
+    tuning = draw_jobs(config.cluster, TUNING_SETS, config.seed, Purpose.TUNING)
+    heuristics = {"Tetris*": tuned_tetris(config.cluster, tuning, objective), "SJF": SJF}
+    label = f"{objective.value}, negated" if objective.is_gain else f"average {objective.value}"
+    return tuple(
+        Reference(label, name, score_of(evaluate(one, config.cluster, jobs, 0), objective))
+        for name, one in heuristics.items()
+    )

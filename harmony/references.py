@@ -1,0 +1,27 @@
+"""What the validations of a training are compared with."""
+
+from __future__ import annotations
+
+from harmony.learner import validation_of
+from harmony.schedulers import LoadBalance, Tiresias
+from harmony.session import config_of
+from harmony.training_config import TrainConfig
+from rl.progress import Reference
+from rl.run_folder import RunFolder
+
+
+def references(folder: RunFolder) -> tuple[Reference, ...]:
+    """Tiresias and LB on the sequences that choose the best weights of a policy; else nothing.
+
+    Raises:
+        HarmonyError: the folder is of another kind of training.
+    """
+    config = config_of(folder)
+    if not isinstance(config, TrainConfig):
+        return ()
+    label = "mean logarithm of the completion times in intervals"
+    heuristics = {"Tiresias": Tiresias(config.cluster), "LB": LoadBalance()}
+    return tuple(
+        Reference(label, name, validation_of(one, config)["score"])
+        for name, one in heuristics.items()
+    )

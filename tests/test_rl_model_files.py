@@ -1,0 +1,139 @@
+"""Model files of `deeprm` and `harmony`: a header may not ask for memory that its weights lack.
+
+`tests/test_model_files.py` has the same for `decima`; `rl.model_files` checks all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import torch
+from click.testing import CliRunner
+
+import deeprm.models
+import harmony.models
+from deeprm.cli import main as deeprm_command
+from deeprm.config import PAPER
+from harmony.cli import main as harmony_command
+from rl.checkpoint import save_tensors
+
+Settings = dict[str, Any]
+
+WIDE_IMAGE = {"horizon": 1_300, "capacity": 10, "slots": 20, "dominant_demand": [5, 5]}
+"""few rectangles and many pixels: 5.7 million weights"""
+HARMONY: dict[str, Settings] = {
+    "millions of units": {"size": {"width": 8 * 10**6}},
+    "a million layers": {"size": {"layers": 10**6}},
+    "beyond 64 bits": {"size": {"width": 2**70}},
+    "many parameters": {"size": {"width": 1024, "layers": 16}},
+    "half a layer": {"size": {"layers": 1.5}},
+    "many samples": {"samples": 10**15},
+}
+DEEPRM: dict[str, Settings] = {
+    "many resources": {"policy": "compact", "cluster": {"resources": 2**63 - 1}},
+    "a long horizon": {"policy": "compact", "cluster": {"horizon": 10**9}},
+    "beyond 64 bits": {"policy": "compact", "cluster": {"horizon": 2**70}},
+    "many parameters": {"policy": "compact", "cluster": {"horizon": 10_000, "resources": 16}},
+    "many pixels": {"cluster": WIDE_IMAGE},
+    "many units": {"cluster": {"capacity": 10**12}},
+    "text": {"cluster": {"slots": "10"}},
+}
+KINDS = ["policy", "reward model"]
+
+
+def claim(path: Path, config: Settings, **form: Any) -> None:
+    """Write a file of one weight whose header claims a configuration."""
+    save_tensors(path, {"a": torch.zeros(1).half()}, {**form, "config": config, "card": {}})
+
+
+def refusal(command: click.Group, *arguments: str) -> str:
+    """Return the one line with which a command refuses."""
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("\n") == 1
+    assert len(result.stderr) < 500
+    return result.stderr
+
+
+@pytest.fixture(autouse=True)
+def only_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a network takes memory: those of shapes alone take none."""
+
+    def guarded(make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*arguments: Any) -> Any:
+            assert torch.empty(0).is_meta, "a network was built"
+            return make(*arguments)
+
+        return made
+
+    for name in ("ActorCritic", "RewardModel"):
+        monkeypatch.setattr(harmony.models, name, guarded(getattr(harmony.models, name)))
+    kinds = {name: guarded(make) for name, make in deeprm.models.NETWORKS.items()}
+    monkeypatch.setattr(deeprm.models, "NETWORKS", kinds)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("config", HARMONY.values(), ids=HARMONY)
+def test_a_harmony_model_of_impossible_size_is_refused(
+    config: Settings, kind: str, tmp_path: Path
+) -> None:
+    """In one line, before memory is taken for it."""
+    path = tmp_path / "giant.safetensors"
+    claim(path, config, format="harmony-1", kind=kind)
+    option = "--initial" if kind == "policy" else "--reward"
+    world = [] if kind == "policy" else ["--set", "world=model"]
+    out = tmp_path / "run"
+    told = refusal(harmony_command, "train", "--out", str(out), option, str(path), *world)
+    assert f"{path}: its header names an impossible network" in told
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("config", DEEPRM.values(), ids=DEEPRM)
+def test_a_deeprm_model_of_impossible_size_is_refused(config: Settings, tmp_path: Path) -> None:
+    """In one line, before memory is taken for it."""
+    path = tmp_path / "giant.safetensors"
+    claim(path, config, format=1)
+    told = refusal(deeprm_command, "show", "-o", str(tmp_path / "x.png"), "--model", str(path))
+    assert f"{path}: its header names an impossible network" in told
+
+
+def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
+    """A permitted size, but other tensors in the file, or more bits a number."""
+    path = tmp_path / "other.safetensors"
+    config = {"size": {"width": 256}}
+    loaders = (harmony.models.load_model, harmony.models.load_reward_model)
+    for kind, load in zip(KINDS, loaders, strict=True):
+        claim(path, config, format="harmony-1", kind=kind)
+        with pytest.raises(ValueError, match="do not fit the network that its header names"):
+            load(path)
+    claim(path, {}, format=1)
+    with pytest.raises(ValueError, match="do not fit the network that its header names"):
+        deeprm.models.load_model(path)
+    with torch.device("meta"):
+        shapes = deeprm.models.new_network("image", PAPER)
+    wide = {name: torch.zeros(one.shape) for name, one in shapes.state_dict().items()}
+    save_tensors(path, wide, {"format": 1, "config": {}, "card": {}})
+    with pytest.raises(ValueError, match="do not fit the network that its header names"):
+        deeprm.models.load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        (harmony_command, ("size.width=1024", "size.layers=16")),
+        (deeprm_command, ("policy=compact", "cluster.horizon=10000", "cluster.resources=16")),
+        (deeprm_command, tuple(f"cluster.{name}={value}" for name, value in WIDE_IMAGE.items())),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_trained(
+    command: click.Group, changes: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A training may ask for no more than a file may."""
+    options = [part for change in changes for part in ("--set", change)]
+    told = refusal(command, "train", "--out", str(tmp_path / "run"), *options)
+    assert "parameters: at most" in told
+    assert not (tmp_path / "run").exists()
