@@ -70,7 +70,7 @@ def run_training(
 
 
 def _keep_model(folder: RunFolder, config: TrainConfig, learner: DecimaLearner) -> None:
-    """Write the best model; a run that was stopped before its first validation leaves the newest."""
+    """Write the best model, or the newest where there was no validation."""
     facts: dict[str, Any] = {}
     weights = learner.model_state()
     if folder.best_file.exists():
