@@ -1,4 +1,4 @@
-# make run: install into .venv, train a small policy, compare it with the shipped one and the baselines
+# make run: install into .venv, train a network from nothing, draw its learning curve, compare it
 # make test: install into .venv and run the tests; those of a real Spark are skipped without Java 17
 # make docs: the documentation site, site/index.html
 # make wheel: dist/*.whl, with the jar of the Spark plugin in it (needs a JDK)
@@ -20,6 +20,7 @@ run: .venv/installed
 	elif [ -e $(SMALL)/config.json ]; then $(TRAIN) --resume; \
 	else $(TRAIN) --config docs/examples/small-training.toml; fi
 	@touch $(SMALL)/done
+	$(BIN)/decima report $(SMALL) -o $(SMALL)/training.html --figures $(SMALL)/figures
 	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10 --workers 2
 
 test: .venv/installed .venv/spark-3.5/installed

@@ -96,7 +96,7 @@ def entropy_loss(entropy: Tensor, weight: float, *, total: float | None = None) 
 
     Args:
         entropy: (B,) entropy H_k of the distribution at each decision, with graph.
-        weight: beta, see `schedules.EntropySchedule`.
+        weight: beta, at least 0.
         total: number of decisions of the whole update, see the module.
     """
     return -weight * _mean(entropy, total)

@@ -1,4 +1,4 @@
-"""What changes as training goes on: entropy weight, episode length."""
+"""What changes as training goes on: the length of episodes."""
 
 from __future__ import annotations
 
@@ -6,37 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-
-
-@dataclass(frozen=True)
-class EntropySchedule:
-    r"""Weight of the entropy bonus: a straight line from `start` down to `end`, then constant.
-
-    .. math:: \beta_i = \max(\beta_{end},\;
-              \beta_{start} - (\beta_{start} - \beta_{end}) \, i / I)
-
-    Decima's released code goes from 1 to 1e-4 in steps of 1e-3.
-    """
-
-    start: float
-    """weight at iteration 0"""
-    end: float
-    """weight from iteration `iterations` on, at least 0"""
-    iterations: int
-    """I, how many iterations the way down takes"""
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.end <= self.start:
-            raise ValueError(
-                f"entropy weight from {self.start} to {self.end}: it must not rise or be negative"
-            )
-        if self.iterations < 1:
-            raise ValueError(f"entropy weight falls over {self.iterations} iterations: at least 1")
-
-    def weight(self, iteration: int) -> float:
-        """Weight at an iteration, counted from 0."""
-        share = min(iteration / self.iterations, 1.0)
-        return max(self.end, self.start - (self.start - self.end) * share)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rl.objectives import (
     value_loss,
 )
 from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
-from rl.schedules import Curriculum, EntropySchedule
+from rl.schedules import Curriculum
 
 
 def small_network(seed: int = 3) -> nn.Module:
@@ -137,13 +137,6 @@ def test_a_column_beside_a_row_is_refused() -> None:
         clipped_ratio_loss(row, row, row, 0.0)
 
 
-def test_entropy_weight_falls_in_a_straight_line_to_its_floor() -> None:
-    """From 1 to 0.2 in four iterations, and no further."""
-    schedule = EntropySchedule(start=1.0, end=0.2, iterations=4)
-    found = [schedule.weight(iteration) for iteration in (0, 1, 2, 4, 400)]
-    assert found == pytest.approx([1.0, 0.8, 0.6, 0.2, 0.2])
-
-
 @pytest.mark.parametrize(
     ("growth", "expected"),
     [("linear", [100.0, 450.0, 800.0]), ("geometric", [100.0, 282.8, 800.0])],
@@ -176,9 +169,6 @@ def test_the_same_generator_draws_the_same_end() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: EntropySchedule(0.1, 0.2, 5), "must not rise"),
-        (lambda: EntropySchedule(0.1, -0.2, 5), "or be negative"),
-        (lambda: EntropySchedule(0.2, 0.1, 0), "at least 1"),
         (lambda: Curriculum(0.0, 5.0, 1), "above 0"),
         (lambda: Curriculum(9.0, 5.0, 1), "not fall"),
         (lambda: Curriculum(1.0, 5.0, 0), "at least 1"),

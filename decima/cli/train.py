@@ -82,6 +82,7 @@ def train(
     result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
+    from decima.training.curve import curve
     from decima.training.session import MODEL, run_training, verdict
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
@@ -116,6 +117,8 @@ def train(
             stdout().print("no validation yet: the model is the newest")
         else:
             stdout().print(verdict(folder, state.best_iteration))
+        for line in curve(folder.metrics()):
+            stdout().print(line, markup=False, highlight=False)
         if (out / MODEL).exists():
             stdout().print(f"model: {out / MODEL}")
         if page is not None:

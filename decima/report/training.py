@@ -14,6 +14,7 @@ from rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
 
 _VALIDATION, _SCORE = "validation/", "validation/score"
+_DRAWN = "validation/drawn"
 _ABOVE = "validation/above_"
 _SETTING = "_percent"
 _NAMED = {
@@ -144,6 +145,8 @@ def _column(rows: list[dict[str, float]], name: str, title: str, axis: str) -> L
 def _score_lines(rows: list[dict[str, float]]) -> dict[str, Float64]:
     """The model, and where the references are on the same sequences."""
     found = {"model": np.array([row[_SCORE] for row in rows])}
+    if _DRAWN in rows[-1]:
+        found["model, drawn plans"] = np.array([row.get(_DRAWN, np.nan) for row in rows])
     for name in references(rows[-1]):
         found[name] = np.array([references(row).get(name, np.nan) for row in rows])
     return found
@@ -159,11 +162,12 @@ def _throughput(rows: list[dict[str, float]]) -> dict[str, Float64]:
 
 def curriculum_jobs(config: dict[str, Any]) -> Callable[[int], float] | None:
     """Mean arrivals in an episode by iteration; None where the run's settings do not say."""
-    # The trainer's own word for it, which loads torch.
+    # Loads torch.
     from decima.training.config import config_from
-    from decima.training.episodes import curriculum_of
+    from decima.training.episodes import mean_jobs
 
     try:
-        return curriculum_of(config_from(config)).mean
+        found = config_from(config)
     except ValueError:  # of another agent, or of another release
         return None
+    return lambda iteration: mean_jobs(found, iteration)

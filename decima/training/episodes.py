@@ -87,6 +87,17 @@ def curriculum_of(config: TrainConfig) -> Curriculum:
     )
 
 
+def mean_jobs(config: TrainConfig, iteration: int) -> float:
+    """Return the mean number of arrivals in an episode."""
+    return curriculum_of(config).mean(_grown(config, iteration))
+
+
+def _grown(config: TrainConfig, iteration: int) -> int:
+    """Return how many iterations episodes have grown for: they grow in the step `reinforce`."""
+    step, own = config.step_at(iteration)
+    return own if step is config.reinforce else 0
+
+
 Groups = Mapping[tuple[int, int], range]
 """neighbours of one setting, which are played side by side: (shard, number in it) -> episodes"""
 
@@ -129,14 +140,13 @@ class EpisodeSource:
 
     def of_iteration(self, iteration: int, indices: range | None = None) -> list[Episode]:
         """The sequences of an iteration, from 0; None: all."""
-        step, own = self._config.step_at(iteration)
-        grown = own if step is self._config.reinforce else 0
+        step, _ = self._config.step_at(iteration)
         count = self._config.episodes.settings * step.sequences
         found: list[Episode] = []
         for index in range(count) if indices is None else indices:
             number = FIRST_EPISODE + iteration * MOST_EPISODES + index
             setting = self.settings[self._turn(iteration, index, step.sequences)]
-            found.append(self._episode(setting, number, self._length(grown, number)))
+            found.append(self._episode(setting, number, self._length(iteration, number)))
         return found
 
     def groups_for_validation(self) -> Groups:
@@ -181,8 +191,9 @@ class EpisodeSource:
     def _length(self, iteration: int, number: int) -> float:
         """Return the number of arrivals in an episode, as long as the curriculum is."""
         seeds = np.random.SeedSequence(self._config.seed, spawn_key=(number, _LENGTH_STREAM))
-        length = self._curriculum.draw(np.random.default_rng(seeds), iteration)
-        return min(length, self._config.episodes.longest * self._curriculum.mean(iteration))
+        grown = _grown(self._config, iteration)
+        length = self._curriculum.draw(np.random.default_rng(seeds), grown)
+        return min(length, self._config.episodes.longest * self._curriculum.mean(grown))
 
     def _episode(self, setting: Setting, number: int, length: float | None) -> Episode:
         streams = Streams(self._config.seed, number)

@@ -1,0 +1,27 @@
+"""The learning curve of a run for a terminal: one line for each validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+WIDTH = 40
+"""characters of the longest bar"""
+
+
+def curve(metrics: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the lines: iteration, score in percent above strict fair, and a bar of it.
+
+    Args:
+        metrics: rows of `metrics.jsonl`; those without a validation are left out.
+    """
+    rows = [row for row in metrics if "validation/score" in row]
+    if not rows:
+        return []
+    most = max(1.0, *(abs(row["validation/score"]) for row in rows))
+    lines = ["iteration   score   drawn   average JCT against strict_fair, percent"]
+    for row in rows:
+        score, drawn = row["validation/score"], row.get("validation/drawn")
+        bar = ("+" if score > 0 else "-") * round(WIDTH * abs(score) / most)
+        words = "" if drawn is None else f"{drawn:+.1f}"
+        lines.append(f"{int(row['iteration']) + 1:9,}  {score:+6.1f}  {words:>6}   {bar}")
+    return lines
