@@ -30,6 +30,7 @@ EXAMPLES: Mapping[str, str] = {
     "replay": "decima replay event-logs/",
     "report": "decima report results.json --timeline tasks.parquet -o report.html",
     "whatif": "decima whatif event-logs/ --executors 16",
+    "prepare": "decima prepare",
     "probe": "decima probe critical-path",
     "probe critical-path": "decima probe critical-path --steps 2000",
     "spark": "decima spark demo",

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decima.cli.console import stdout
+from decima.cli.console import announce_compilation, stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
-from decima.kernels import POLICIES
 from decima.tuning import read_tuned
 from rl.command import refuse_beside_resume
 from spark_sim import Protocol
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from decima.training.config import TrainConfig
     from decima.training.learner import Crews
     from rl.learner import IterationReport, LoopSettings, LoopState
-
-
-_COMPILED_LAST = "decima/agent"
-"""a package whose kernels training needs and simulations alone leave uncompiled"""
 
 
 @click.command()
@@ -169,8 +164,7 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        if not POLICIES.is_compiled(_COMPILED_LAST):
-            click.echo("compiling, once for this machine: one to three minutes", err=True)
+        announce_compilation()
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
         """Everything is compiled and every process is there."""
