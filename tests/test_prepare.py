@@ -146,6 +146,13 @@ def test_the_older_systems_are_among_its_steps() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.parametrize("name", [name for name, _ in prepare.all_steps()])
+def test_every_step_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To its end, with the settings that it makes up."""
+    monkeypatch.setattr(prepare, "write_private", lambda *_: None)
+    dict(prepare.all_steps())[name]()
+
+
 def test_several_processes_find_everything_compiled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

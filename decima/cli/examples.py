@@ -13,6 +13,7 @@ EXAMPLES: Mapping[str, str] = {
     "traces info": "decima traces info tpch --json",
     "traces validate": "decima traces validate mine.parquet",
     "traces show": "decima traces show tpch sf1/q5 -o q5.svg",
+    "traces sample-logs": "decima traces sample-logs logs",
     "traces import": "decima traces import spark event-logs/ -o mine.parquet",
     "traces import spark": "decima traces import spark event-logs/ -o mine.parquet",
     "traces import decima-sim": "decima traces import decima-sim spark_env/tpch -o tpch.parquet",
