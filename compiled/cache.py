@@ -45,7 +45,8 @@ IMPORTED: Counter[str] = Counter()
 """functions by package; those that no other has called yet are not compiled"""
 READY: Counter[str] = Counter()
 """those of them that have been compiled or loaded"""
-_MADE_BY = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
+MADE_BY = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
+"""versions of the compiler"""
 
 
 class Place(NamedTuple):
@@ -125,7 +126,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
             return
         folder = trusted_folder(self._place.folder)
         if folder is not None:
-            text = repr((key, self._place.stamp, _MADE_BY))
+            text = repr((key, self._place.stamp, MADE_BY))
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             yield folder / f"{self._place.name}.{digest}{SUFFIX}"
 

@@ -12,7 +12,9 @@ from numba.core import event
 from compiled.cache import IMPORTED, READY, KernelCache
 
 _EVERY_S = 10.0
-_Listener: Any = event.Listener  # numba's stubs do not know it
+# numba's stubs know neither.
+_Listener: Any = event.Listener
+_register: Any = event.register
 
 
 class Announcer(_Listener):  # type: ignore[misc]
@@ -69,7 +71,7 @@ class Announcer(_Listener):  # type: ignore[misc]
 @cache
 def announce() -> None:
     """From now on, tell on stderr what this process compiles."""
-    event.register("numba:compile", Announcer())
+    _register("numba:compile", Announcer())
 
 
 def _package(event: Any) -> str | None:

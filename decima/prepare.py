@@ -5,6 +5,9 @@ Machine code depends on the types that a function is called with, so what compil
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -12,20 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite import binding
 
-from compiled.cache import trusted_folder
+from compiled.cache import MADE_BY, trusted_folder
+from decima.agent.score_kernels import SCORES
 from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
 from decima.kernels import POLICIES
 from decima.policies import SHIPPED_MODEL, model_path, policy_named
 from files.private import read_private, write_private
+from gnn.kernels import ENCODER
 from spark_sim import Cluster, Protocol, Simulator
 from traces import load_trace, to_arrays
 
 _TRACE = "random-dag"
 """generated, so nothing is read"""
-_MARK = "prepared"
-"""a file beside the machine code"""
 _OLDER = ("deeprm", "harmony")
 """packages with commands and kernels of their own, each with a module `prepare`"""
 
@@ -33,8 +37,9 @@ Step = tuple[str, Callable[[], object]]
 
 
 def prepare_once() -> None:
-    """Compile what `decima` needs, unless that has been done with these sources on this machine."""
-    if is_prepared():
+    """Compile what `decima` needs, unless it has been on this machine, or cannot be kept."""
+    folder = trusted_folder(Path(POLICIES.folder))
+    if folder is None or not os.access(folder, os.W_OK) or is_prepared():
         return
     with one_process_of_this_host():
         if not is_prepared():  # by another process, meanwhile
@@ -44,7 +49,15 @@ def prepare_once() -> None:
 
 def is_prepared() -> bool:
     """Whether all has been compiled once, and was kept."""
-    return read_private(Path(POLICIES.folder) / _MARK) is not None
+    return read_private(_mark()) is not None
+
+
+def _mark() -> Path:
+    """The file that says so, for these sources and this kind of processor."""
+    sources = [kernels.fingerprint() for kernels in (POLICIES, ENCODER, SCORES)]
+    processor = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    digest = hashlib.sha256(repr((sources, processor, MADE_BY)).encode()).hexdigest()
+    return Path(POLICIES.folder) / f"prepared-{digest[:16]}"
 
 
 def decima_steps() -> Iterator[Step]:
@@ -111,6 +124,6 @@ def _train_and_mark() -> None:
     from decima.training.rehearsal import rehearse
 
     rehearse(TrainConfig())
-    folder = trusted_folder(Path(POLICIES.folder))
-    if folder is not None:
-        write_private(folder / _MARK, b"")
+    if trusted_folder(Path(POLICIES.folder)) is not None:
+        with contextlib.suppress(OSError):  # a cache that is shared to be read
+            write_private(_mark(), b"")

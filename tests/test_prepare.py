@@ -20,6 +20,7 @@ from compiled.progress import Announcer
 from decima import prepare
 from decima.cli.main import main
 from decima.kernels import POLICIES
+from files.private import write_private
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "package of this test"
@@ -164,8 +165,20 @@ def test_several_processes_find_everything_compiled(
     prepare.prepare_once()
     assert done == [1]
     assert not prepare.is_prepared()
-    (tmp_path / "policies" / "prepared").write_bytes(b"")
-    (tmp_path / "policies" / "prepared").chmod(0o600)
+    write_private(prepare._mark(), b"")
     prepare.prepare_once()
     assert done == [1]
     assert prepare.is_prepared()
+
+
+def test_what_cannot_be_kept_is_not_prepared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Other processes would not find it."""
+    done = []
+    monkeypatch.setitem(vars(POLICIES), "folder", str(tmp_path / "policies"))
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies").chmod(0o777)
+    monkeypatch.setattr(prepare, "decima_steps", lambda: iter([("one", lambda: done.append(1))]))
+    prepare.prepare_once()
+    assert done == []
