@@ -7,14 +7,15 @@ cache. A package that has kernels of its own names their sources in a `Kernels` 
 
 Numba also keeps apart what lies in different folders. Here equal sources share their machine code
 wherever they lie: a cluster unpacks an archive anew for each executor of each application, and all
-of a host should compile but once.
+of a host should compile but once. What is loaded is checked before (`compiled.cache`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import inspect
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,11 +23,11 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
-from numba.core import caching
 
-# numba's stubs know neither `_nrt` nor that a cache may look elsewhere.
+from compiled.cache import KernelCache, Place
+
+# numba's stubs do not know `_nrt`.
 _compiler: Any = numba.njit
-_caching: Any = caching
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,16 +71,8 @@ class Kernels:
 
     @cached_property
     def folder(self) -> str:
-        """`cache_folder` as it was when the first kernel was made."""
+        """Path of `cache_folder` as it was when the first kernel was made."""
         return str(self.cache_folder())
-
-    def is_compiled(self, inside: str = "") -> bool:
-        """Whether an earlier run has left machine code for these sources (else: about a minute).
-
-        Args:
-            inside: a folder of them, such as "decima/agent", that is asked about alone.
-        """
-        return any((Path(self.folder) / inside.replace("/", ".")).rglob("*.nbi"))
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile `function` on first use and keep its machine code between runs."""
@@ -94,64 +87,26 @@ class Kernels:
         return self._cached(_compiler(_nrt=False, forceinline=True)(function))
 
     def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
-        # With a read-only home every run compiles for itself, nothing else changes.
-        with contextlib.suppress(RuntimeError, OSError):
-            # What `enable_caching` does, but for where.
-            numba_own: Any = dispatcher
-            numba_own._cache = self._cache(numba_own.py_func)
+        # What `enable_caching` does, but for where.
+        numba_own: Any = dispatcher
+        try:
+            place = self._place(numba_own.py_func)
+        except (OSError, RuntimeError):  # a source that cannot be read, a user without a home
+            place = None
+        numba_own._cache = KernelCache(numba_own.py_func, place, self.name)
         return dispatcher
 
-    @cached_property
-    def _cache(self) -> type:
-        """Numba's cache, which looks for machine code where these kernels keep theirs."""
-
-        class Places(_caching.CompileResultCacheImpl):  # type: ignore[misc]
-            _locator_classes = [_Places(self)]  # noqa: RUF012 - numba's name and type
-
-        class Cache(_caching.FunctionCache):  # type: ignore[misc]
-            _impl_class = Places
-
-        return Cache
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Tells numba where the machine code of each function of `kernels` is kept."""
-
-    kernels: Kernels
-
-    def from_function(self, function: Any, file: str) -> _Place | None:
-        """None where nothing can be kept."""
-        path = Path(file).resolve()
-        if path.is_relative_to(self.kernels.root):
-            # The folder's name stands for the content of our own files, wherever they lie.
-            inside = ".".join(path.relative_to(self.kernels.root).parent.parts)
-            stamp = ""
-        else:
-            inside = hashlib.sha256(str(path.parent).encode()).hexdigest()[:16]
-            stamp = hashlib.sha256(path.read_bytes()).hexdigest()
-        line = function.__code__.co_firstlineno
-        place = _Place(str(Path(self.kernels.folder) / inside), stamp, str(line))
-        try:
-            place.ensure_cache_path()
-        except OSError:
+    def _place(self, function: Any) -> Place | None:
+        """Where the machine code of `function` is kept; None if its source is in no file."""
+        path = Path(inspect.getfile(function)).resolve()
+        if not path.is_file():  # typed at a prompt
             return None
-        return place
-
-
-@dataclass(frozen=True)
-class _Place(_caching._CacheLocator):  # type: ignore[misc]
-    """Where that of one function is kept, in the words of numba."""
-
-    folder: str
-    stamp: str
-    line: str
-
-    def get_cache_path(self) -> str:
-        return self.folder
-
-    def get_source_stamp(self) -> str:
-        return self.stamp
-
-    def get_disambiguator(self) -> str:
-        return self.line
+        line = function.__code__.co_firstlineno
+        name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}"
+        if path.is_relative_to(self.root):
+            # The folder's name stands for the content of our own files, wherever they lie.
+            inside = ".".join(path.relative_to(self.root).parent.parts)
+            return Place(Path(self.folder) / inside, name, "")
+        inside = hashlib.sha256(str(path.parent).encode()).hexdigest()[:16]
+        stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+        return Place(Path(self.folder) / inside, name, stamp)

@@ -18,6 +18,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from compiled.cache import trusted_folder
 from decima.agent.columns import FEATURE_VERSION
 from decima.kernels import POLICIES
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
@@ -44,7 +45,7 @@ def versions() -> Mapping[str, str]:
 @cache
 def fingerprint() -> Mapping[str, str]:
     """`versions`, and a digest of what the kernels and the shipped network make of a few jobs."""
-    with _one_process_of_this_host():
+    with one_process_of_this_host():
         values = np.concatenate([*played()])
     return {**versions(), "computed": digest(values)}
 
@@ -63,19 +64,21 @@ def _version(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _one_process_of_this_host() -> Iterator[None]:
-    """Compile alone; without a place for machine code everybody compiles anyway."""
+def one_process_of_this_host() -> Iterator[None]:
+    """Compile alone; without a place for machine code that can be trusted everybody compiles."""
     folder = Path(POLICIES.folder)
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+    base = trusted_folder(folder.parent)
+    lock = None if base is None else FileLock(base / f"{folder.name}.lock", mode=0o600)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=COMPILING_S)
+        if lock is not None:
+            lock.acquire(timeout=COMPILING_S)
     except (OSError, Timeout):
         pass
     try:
         yield
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()
 
 
 def played() -> Iterator[NDArray[np.float64]]:

@@ -31,6 +31,10 @@ FIGURES = ("figure4", "figure5", "figure6", "figure7", "sizes")
 @click.version_option(package_name="decima-scheduler")
 def main() -> None:
     """DeepRM: learn to pack jobs that need several resources (HotNets 2016)."""
+    # numba takes a second to load, which the help need not wait for.
+    from compiled.progress import announce
+
+    announce()
 
 
 @main.command()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -27,7 +26,7 @@ from files.reading import read_json
 from files.settings import build
 from files.writing import write_json
 from rl.run_folder import RunFolder, read_run
-from rl.session import gather_models
+from rl.session import gather_models, shipped_models
 
 LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
 """percent"""
@@ -122,11 +121,14 @@ class Models:
     """The models of the study in a folder.
 
     Args:
-        folder: where; None for those in the package.
+        folder: where; None for those beside the package's code.
+
+    Raises:
+        DeepRmError: none are there, as in an installed wheel.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = Path(str(files("deeprm") / "data")) if folder is None else folder
+        self._folder = shipped_models("deeprm", DeepRmError) if folder is None else folder
 
     def of(self, kind: Kind, load: int) -> list[Model]:
         """Those of all seeds that are there."""

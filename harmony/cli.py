@@ -39,6 +39,10 @@ _trace = click.option("--trace", type=FILE, help="Times of arrival, for --arriva
 @click.version_option(package_name="decima-scheduler")
 def main() -> None:
     """Harmony: learn to place distributed training jobs under interference."""
+    # numba takes a second to load, which the help need not wait for.
+    from compiled.progress import announce
+
+    announce()
 
 
 @main.command()

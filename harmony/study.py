@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from harmony.reward_config import RewardConfig
 from harmony.session import MODEL, AnyConfig, new_run
 from harmony.training_config import TrainConfig, recipe
 from rl.run_folder import RunFolder
-from rl.session import gather_models
+from rl.session import gather_models, shipped_models
 
 SEEDS = (0, 1, 2)
 SMALL = Size(width=32)
@@ -154,11 +153,14 @@ class Models:
     """The models of the study in a folder.
 
     Args:
-        folder: where; None for those in the package.
+        folder: where; None for those beside the package's code.
+
+    Raises:
+        HarmonyError: none are there, as in an installed wheel.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = Path(str(files("harmony") / "data")) if folder is None else folder
+        self._folder = shipped_models("harmony", HarmonyError) if folder is None else folder
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
         """Those of all seeds that are there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,22 @@ def train_and_save(
     }
     save(weights, card)
     return result
+
+
+def shipped_models(package: str, error: type[ValueError]) -> Path:
+    """The folder of a package's trained models, which its wheel does not bring.
+
+    Raises:
+        ValueError: (`error`) there is none.
+    """
+    folder = Path(str(files(package) / "data"))
+    if not any(folder.glob("*.safetensors")):
+        raise error(
+            f"the trained models of {package} are not in its wheel: give --models "
+            f"{package}/data of the unpacked source distribution (decima-scheduler-VERSION.tar.gz)"
+            f", or train them: {package} study"
+        )
+    return folder
 
 
 def gather_models(

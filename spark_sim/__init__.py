@@ -3,6 +3,10 @@
 The Gymnasium environment is in `spark_sim.env`, apart, so that only its users import Gymnasium.
 """
 
+import decima_packages
+
+decima_packages.check("spark_sim")
+
 from spark_sim.batch import ObservationBatch, batch_of
 from spark_sim.cluster import Cluster, ExecutorClass, Protocol
 from spark_sim.errors import IllegalActionError, SimulationError

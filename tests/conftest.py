@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import settings
 
-from compiled.kernels import Kernels
+from compiled.progress import Announcer
 from decima.cli.main import main
 from tests.commands import SMALL, Command
 from tests.real_spark import missing_for_spark, skip_without
@@ -32,6 +32,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """What is marked `real_spark` needs pyspark and Java; its fixtures start after this."""
     if item.get_closest_marker("real_spark") is not None:
         skip_without(missing_for_spark(os.environ), os.environ)
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands say of compilation depends on the machine's history, not on the command."""
+    monkeypatch.setattr(Announcer, "tell", lambda *_: None)
 
 
 SHARED = Path(__file__).parents[1].parent / "shared"
@@ -65,10 +71,8 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def run(trace_file: Path) -> Command:
     """`decima evaluate`, or another command, on that trace."""
-    # The note about the first compilation depends on the machine's history, not on the command.
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
 
     def invoke(*arguments: object, command: str = "evaluate") -> Result:
         texts = [str(argument) for argument in arguments]

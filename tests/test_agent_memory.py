@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from decima.agent.memory import Memory, Seen
+from gnn.few import FewNodes, Flow
+from gnn.layer_kernels import Real
 
 from decima.agent import plans
 from decima.agent.graph import GraphSorter, units_of, whole_graph
-from decima.agent.memory import Memory, Seen
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scene import scene_of_batch
-from gnn.few import FewNodes, Flow
-from gnn.layer_kernels import Real
 from spark_sim import Cluster, Status
 from spark_sim.vector import VectorSimulator
 from tests.test_agent_support import (

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
+from decima.agent.scores import Scores
 from torch import Tensor
 
 from decima.agent import plans
 from decima.agent.graph import Graph, Legal, Rule
 from decima.agent.plans import Plans
-from decima.agent.scores import Scores
 from spark_sim.tables import ANY, NONE
 
 DRAWS = 20_000

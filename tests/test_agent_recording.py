@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import torch
+from decima.agent.scores import Scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -17,7 +18,6 @@ from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.plans import Taken, rows_of
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep
-from decima.agent.scores import Scores
 from rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (

@@ -12,10 +12,11 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from gnn.kernels import ENCODER
 
+from compiled.cache import SUFFIX
 from compiled.kernels import Kernels
 from decima.kernels import POLICIES
-from gnn.kernels import ENCODER
 from spark_sim.compile import SIMULATOR, kernel
 
 ROOT = Path(__file__).parents[1]
@@ -128,7 +129,7 @@ def test_machine_code_is_kept_between_processes(tmp_path: Path) -> None:
     """The second process finds what the first has compiled, below the folder that it was told."""
     cache = tmp_path / "cache"
     assert run_tiny(tmp_path, cache) == "6.0 0"
-    assert list(cache.rglob("*.nbi"))
+    assert list(cache.rglob(f"*{SUFFIX}"))
     assert run_tiny(tmp_path, cache) == "6.0 1"
 
 
@@ -138,9 +139,15 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
     hits = []
     for place in ("one", "two"):
         package = tmp_path / place / "spark_sim"
-        for source in ("compiled/kernels.py", "spark_sim/compile.py"):
+        for source in (
+            "compiled/kernels.py",
+            "compiled/cache.py",
+            "files/errors.py",
+            "files/private.py",
+            "spark_sim/compile.py",
+        ):
             copy = tmp_path / place / source
-            copy.parent.mkdir(parents=True)
+            copy.parent.mkdir(parents=True, exist_ok=True)
             copy.with_name("__init__.py").write_text("")
             shutil.copy(ROOT / source, copy)
         (package / "tiny.py").write_text(TINY.format(counts=True))

@@ -254,7 +254,7 @@ def messages() -> str:
     """Each text in our code, a line each, with … for what varies."""
     found = [path.read_text() for path in (ROOT / "decima" / "spark" / "java").rglob("*.java")]
     for package in ("files", "traces", "spark_sim", "rl", "decima"):
-        for path in (ROOT / package).rglob("*.py"):
+        for path in (*(ROOT / package).rglob("*.py"), ROOT / "decima_packages.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 parts = node.values if isinstance(node, ast.JoinedStr) else [node]
                 texts = [getattr(part, "value", "…") for part in parts]

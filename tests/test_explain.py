@@ -14,7 +14,6 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from compiled.kernels import Kernels
 from decima.agent import columns, plans
 from decima.agent import model as model_files
 from decima.agent.network import NetworkConfig, PolicyNetwork
@@ -566,9 +565,8 @@ def test_the_cluster_is_compared_with_the_run_so_far(
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+def tiny() -> tuple[str, ...]:
     """Arguments of a small workload."""
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     return ("--jobs", "12", "--interarrival", "1", "--executors", "4")
 
 

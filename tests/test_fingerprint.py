@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decima.agent.columns import FEATURE_VERSION
-from decima.fingerprint import _one_process_of_this_host, digest, fingerprint, played, versions
+from decima.fingerprint import digest, fingerprint, one_process_of_this_host, played, versions
 from decima.kernels import POLICIES
 
 
@@ -43,5 +43,5 @@ def test_a_host_without_a_place_for_machine_code_answers_too(
 ) -> None:
     """It compiles without waiting for others."""
     monkeypatch.setitem(vars(POLICIES), "folder", "/proc/none/policies")
-    with _one_process_of_this_host():
+    with one_process_of_this_host():
         pass

@@ -8,12 +8,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from gnn.reference import ReferenceEncoder
 from torch import Tensor
 
 from gnn.encoder import Encoder, EncoderConfig
 from gnn.heads import Head
 from gnn.levels import Levels, levels_of
-from gnn.reference import ReferenceEncoder
 
 FEATURES = 3
 CONFIGS = {

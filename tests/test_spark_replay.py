@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from compiled.kernels import Kernels
 from decima.cli.main import main
 from decima.spark.errors import AttachError
 from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
@@ -98,7 +97,6 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""
     from traces import write_trace
 
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     jobs = (chain("chain", (6, 2, 4)), fork_join("fork", (3, 6)))
     path, out = tmp_path / "small.parquet", tmp_path / "out.json"
     write_trace(Trace("small", jobs), path)

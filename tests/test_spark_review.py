@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from compiled.kernels import Kernels
 from decima.cli.main import main
 from decima.report import write_page
 from decima.report.spark import review_section
@@ -137,11 +136,8 @@ def test_spark_s_own_time_is_part_of_every_simulated_run(tmp_path: Path) -> None
         ("of their own", "Nothing tells how near the simulator comes"),
     ],
 )
-def test_a_simulator_that_is_far_off_says_so(
-    ran: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_simulator_that_is_far_off_says_so(ran: str, part: str, tmp_path: Path) -> None:
     """3.5 s really, 2.5 s simulated, whichever policies are asked for; within 10 % nothing."""
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     path = tmp_path / "log.jsonl"
     command = ["spark", "review", str(path), "--policies", "strict_fair"]
     ran_slowly(path, 1_000, ran=ran)
@@ -210,10 +206,9 @@ def test_a_log_tells_which_plans_were_in_force(tmp_path: Path) -> None:
 
 
 def test_a_log_is_reviewed_with_the_parameters_of_its_policy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Half of the slots for the only job: four tasks one after the other; `--tuned` says others."""
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     path, tuned = tmp_path / "log.jsonl", tmp_path / "tuned.json"
     decisions = ran_slowly(path, parameters=TUNED)
     assert decisions.parameters == TUNED
@@ -284,9 +279,8 @@ def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
         draw_decisions(decisions, tmp_path / "a.gif")
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(tmp_path: Path) -> None:
     """Figures of the log's own policy too, where it is one of ours."""
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     path, picture = tmp_path / "log.jsonl", tmp_path / "slots.svg"
     written(path, "tuned_srw")
     found = CliRunner().invoke(main, ["spark", "review", str(path), "--draw", str(picture)])
@@ -309,7 +303,6 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """With the figures and sentences that it prints, and the slots of each job; or one line, and
     no file, where there is no folder for it.
     """
-    monkeypatch.setattr(Kernels, "is_compiled", lambda *_: True)
     path, page = tmp_path / "log.jsonl", tmp_path / "review.html"
     written(path, "tuned_srw")
     command = ["spark", "review", str(path), "--policies", "fifo,strict_fair"]

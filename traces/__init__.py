@@ -5,6 +5,10 @@ The core is `Trace` (of `Job`, `Stage`, `LevelDurations`), its file format (`rea
 or path. `traces.graph` and `traces.draw` are imported by those who look at jobs.
 """
 
+import decima_packages
+
+decima_packages.check("traces")
+
 from traces.alibaba import read_alibaba
 from traces.arrays import TraceArrays, to_arrays
 from traces.arrivals import ARRIVALS, Arrivals, read_arrivals, write_arrivals

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from files.writing import make_folder, write_whole
 from traces.dataset import is_dataset, read_dataset
 from traces.decima_sim import read_decima_sim
 from traces.errors import TraceError
@@ -33,6 +34,10 @@ DATA_FOLDER = Path(__file__).parent / "data"
 
 MEASURED = "-measured"
 """suffix of a recorded built-in trace without the model"""
+
+_SAMPLE_LOG = DATA_FOLDER / "sample-log.zstd"
+_SAMPLE_NAME = "local-1795258383920.zstd"
+"""as Spark calls the log of this application"""
 
 _SEED = 20_190_819
 """any constant: a built-in trace is the same everywhere"""
@@ -67,6 +72,21 @@ def list_builtin() -> dict[str, str]:
 def is_builtin(name: str) -> bool:
     """Whether a trace of this name comes with the project."""
     return name in list_builtin() or _ANY.fullmatch(name) is not None
+
+
+def write_sample_log(folder: Path) -> Path:
+    """Write a small Spark event log into a folder, which is made if it is not there.
+
+    Returns:
+        the path of the log.
+
+    Raises:
+        TraceError: it cannot be written.
+    """
+    make_folder(folder, TraceError)
+    path = folder / _SAMPLE_NAME
+    write_whole(path, _SAMPLE_LOG.read_bytes(), TraceError)
+    return path
 
 
 def load_trace(name_or_path: str | Path) -> Trace:

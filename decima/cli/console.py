@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from decima.kernels import POLICIES
+from compiled.progress import announce
 from files.names import one_line, printable
 
 _PIPE_WIDTH = 160
@@ -48,9 +48,8 @@ def stdout(*, markup: bool = True) -> Console:
 
 
 def announce_compilation() -> None:
-    """Say why the first run on a machine starts late."""
-    if not POLICIES.is_compiled():
-        click.echo("compiling the simulator, once for this machine: one to three minutes", err=True)
+    """From here on, say what is compiled and how far that is: it takes minutes at first."""
+    announce()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from decima.cli.console import announce_compilation
 from decima.cli.options import added
 from decima.evaluation.config import ConfigError
 from parallel.crew import Crew
@@ -75,7 +76,7 @@ def open_crew(where: Where, name: str) -> Iterator[Crew]:
 
 @contextmanager
 def open_machine(where: Where) -> Iterator[Crew]:
-    """The processes of `--workers`.
+    """The processes of `--workers`. Several find compiled what they need, which is done here once.
 
     Raises:
         ValueError: (one line) fewer than one.
@@ -83,6 +84,12 @@ def open_machine(where: Where) -> Iterator[Crew]:
     if where.cluster is None and where.archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     with HERE if where.workers == 1 else LocalCrew(where.workers) as crew:
+        if crew is not HERE:
+            # torch takes a second to load, which one process alone may never need.
+            from decima.prepare import prepare_once
+
+            announce_compilation()
+            prepare_once()
         yield crew
 
 
@@ -99,9 +106,10 @@ def open_cluster(where: Where, name: str) -> Iterator[Crew]:
     from parallel.session import open_session
     from parallel.spark import SparkCrew
 
+    announce_compilation()
     context = open_session(str(where.cluster), name=name, archive=where.archive)
     try:
-        click.echo("asking the executors; a new host compiles first (1 to 3 minutes)", err=True)
+        click.echo("asking the executors; a new host compiles first, for some minutes", err=True)
         check_executors(context, fingerprint)
         with SparkCrew(context) as crew:
             yield crew

@@ -10,6 +10,7 @@ from decima.cli.evaluate import evaluate
 from decima.cli.examples import add_examples
 from decima.cli.explain import explain
 from decima.cli.fit_rule import fit_rule
+from decima.cli.prepare import prepare
 from decima.cli.probe import probe
 from decima.cli.replay import replay
 from decima.cli.report import report
@@ -38,6 +39,7 @@ main.add_command(whatif)
 main.add_command(probe)
 main.add_command(spark)
 main.add_command(cluster)
+main.add_command(prepare)
 add_examples(main)
 
 if __name__ == "__main__":

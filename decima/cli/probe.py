@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from decima.cli.console import progress_bar, stdout
+from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.probe.config import CLOSE, ProbeConfig, StudyConfig
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def critical_path(steps: int, seed: int, trace: str) -> None:
     from decima.probe.study import run_study
 
     config = StudyConfig(ProbeConfig(steps=steps), seed=seed, trace=trace)
+    announce_compilation()
     with progress_bar("starting") as (bar, task):
 
         def show(label: str, done: int, total: int) -> None:

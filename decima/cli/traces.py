@@ -27,6 +27,7 @@ from traces import (
     read_wfcommons,
     write_trace,
 )
+from traces.catalog import write_sample_log
 from traces.graph import depth, summary
 from traces.numbers import MS_PER_S
 
@@ -95,6 +96,17 @@ def show(trace: str, job: str | None, output: Path | None) -> None:
 
     draw_job(found, output)
     say(f"wrote {output}")
+
+
+@traces.command("sample-logs")
+@click.argument("folder", type=click.Path(path_type=Path))
+def sample_logs(folder: Path) -> None:
+    """Write a small Spark event log into FOLDER, to try other commands with.
+
+    Four small queries, one after the other, as Spark 4.3 recorded them on two slots.
+    """
+    path = write_sample_log(folder)
+    say(f"wrote {path}")
 
 
 @traces.group("import")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decima.cli.console import stdout
+from decima.cli.console import announce_compilation, stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
-from decima.kernels import POLICIES
 from rl.command import refuse_beside_resume
 from spark_sim import Protocol
 from traces import load_trace
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
     from decima.training.config import TrainConfig
     from decima.training.learner import Crews
     from rl.learner import IterationReport, LoopSettings, LoopState
-
-
-_COMPILED_LAST = "decima/agent"
-"""a package whose kernels training needs and simulations alone leave uncompiled"""
 
 
 @click.command()
@@ -163,10 +158,8 @@ class _Preparation:
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        if POLICIES.is_compiled(_COMPILED_LAST):
-            click.echo("preparing: compiled code is loaded in every process", err=True)
-        else:
-            click.echo("compiling, once for this machine: one to three minutes", err=True)
+        click.echo("preparing: compiled code is loaded in every process", err=True)
+        announce_compilation()
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
         """Everything is compiled and every process is there."""

@@ -23,12 +23,13 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import decima_packages
 from files.writing import written_whole
 from parallel.errors import ClusterError
 
 NAME = "decima-scheduler"
 SUFFIXES = (".tar.gz", ".tgz")
-_PACKAGES = ("files", "compiled", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
+_PACKAGES = (*decima_packages.NEEDS["decima"], "decima")
 _ROOT = Path(__file__).resolve().parents[2]
 _LEVEL = 4
 """of compression: one more saves 1 % and takes a quarter longer"""
@@ -156,6 +157,8 @@ def _files_of(one: Distribution) -> Iterator[_File]:
 
 def _own_files() -> Iterator[_File]:
     """The code that runs here, wherever it lies."""
+    module = Path(decima_packages.__file__)
+    yield _File(module, module.name)
     for package in _PACKAGES:
         for source in sorted((_ROOT / package).rglob("*")):
             if source.is_file() and "__pycache__" not in source.parts:

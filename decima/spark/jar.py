@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from decima.spark.errors import AttachError, missing
+from files.errors import reason
+from files.private import NotPrivateError, private_folder, read_private, write_private
 from files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
@@ -29,19 +31,49 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
     """The jar that came with this installation, else one in the user's cache, made if need be.
 
+    A jar in the cache is used only if nobody else can have written it (`files.private`), and if it
+    is what was written: its digest lies beside it.
+
     Raises:
-        AttachError: it has to be compiled, and there is no JDK or no pyspark.
+        AttachError: it has to be compiled, and there is no JDK or no pyspark; or others may write
+            to the cache.
     """
     name = jar_name()
     shipped = _SHIPPED / name
     if shipped.is_file():
         return shipped
     cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    path = Path(cache) / "decima" / name
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        build_jar(path, environment)
+    try:
+        path = private_folder(Path(cache) / "decima") / name
+    except NotPrivateError as fault:
+        raise AttachError(
+            f"{fault}: no jar is kept or taken there; set XDG_CACHE_HOME to a folder of your own"
+        ) from fault
+    if not _is_as_written(path):
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / name
+            build_jar(made, environment)
+            _keep(path, made.read_bytes())
     return path
+
+
+def _is_as_written(path: Path) -> bool:
+    """Whether a jar and its digest are there, of the user's own, and belong together."""
+    jar, digest = read_private(path), read_private(_digest_path(path))
+    return jar is not None and digest == hashlib.sha256(jar).hexdigest().encode()
+
+
+def _keep(path: Path, jar: bytes) -> None:
+    """Write a jar for the user alone, then its digest: with an older one it is made again."""
+    try:
+        write_private(path, jar)
+        write_private(_digest_path(path), hashlib.sha256(jar).hexdigest().encode())
+    except OSError as fault:
+        raise AttachError(f"{path}: cannot write: {reason(fault)}") from fault
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
 
 
 def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:

@@ -30,7 +30,7 @@ _TRACE = "random-dag"
 def rehearse(config: TrainConfig) -> None:
     """Compile what `config` needs and this machine has not compiled, and load it into this process.
 
-    Compiling takes one to three minutes of one core, once for a machine; loading takes two seconds.
+    Compiling takes minutes of one core, once for a machine; loading takes two seconds.
     """
     ground = Kept(Ground(_tiny(config)))
     weights = flat_parameters(PolicyNetwork(ground.value.config.network))

@@ -1,0 +1,27 @@
+"""`decima prepare`: compile everything now, so that no later command has to."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from decima.cli.console import announce_compilation
+
+
+@click.command()
+def prepare() -> None:
+    """Compile what all commands need, `deeprm` and `harmony` included.
+
+    It takes some minutes of processor time, once for a machine and a version of this program;
+    without it every command compiles what it needs when it needs it, and says so.
+    """
+    # torch takes a second to load, which other commands need not wait for.
+    from decima.prepare import all_steps
+
+    announce_compilation()
+    began_s = time.monotonic()
+    for name, step in all_steps():
+        click.echo(f"preparing: {name}", err=True)
+        step()
+    click.echo(f"ready after {time.monotonic() - began_s:.0f} s")

@@ -1,0 +1,129 @@
+"""Compile beforehand what the commands need, by doing everything once and tiny.
+
+Machine code depends on the types that a function is called with, so what compiles it is a call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+
+from compiled.cache import MADE_BY, trusted_folder
+from decima.agent.kernels import AGENT
+from decima.evaluation import EvaluationConfig, evaluate
+from decima.fingerprint import one_process_of_this_host, played
+from decima.kernels import POLICIES
+from decima.policies import SHIPPED_MODEL, model_path, policy_named
+from decima.training.teacher_kernels import TEACHERS
+from files.private import read_private, write_private
+from spark_sim import Cluster, Protocol, Simulator
+from traces import load_trace, to_arrays
+
+_TRACE = "random-dag"
+"""generated, so nothing is read"""
+_OLDER = ("deeprm", "harmony")
+"""packages with commands and kernels of their own, each with a module `prepare`"""
+
+Step = tuple[str, Callable[[], object]]
+
+
+def prepare_once() -> None:
+    """Compile what `decima` needs, unless it has been on this machine, or cannot be kept."""
+    folder = trusted_folder(Path(POLICIES.folder))
+    if folder is None or not os.access(folder, os.W_OK) or is_prepared():
+        return
+    with one_process_of_this_host():
+        if not is_prepared():  # by another process, meanwhile
+            for _, step in decima_steps():
+                step()
+
+
+def is_prepared() -> bool:
+    """Whether all has been compiled once, and was kept."""
+    return read_private(_mark()) is not None
+
+
+def _mark() -> Path:
+    """The file that says so, for these sources and this kind of processor."""
+    sources = [kernels.fingerprint() for kernels in (AGENT, TEACHERS)]
+    processor = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    digest = hashlib.sha256(repr((sources, processor, MADE_BY)).encode()).hexdigest()
+    return Path(POLICIES.folder) / f"prepared-{digest[:16]}"
+
+
+def decima_steps() -> Iterator[Step]:
+    """What `prepare` does, with a few words for each."""
+    yield "a few jobs under the fitted rules and the learned policy", lambda: list(played())
+    yield "comparisons", _evaluate
+    yield "decisions of a live session", _decide
+    yield "replays of event logs", _replay
+    yield "explanations", _explain
+    yield "training", _train_and_mark
+
+
+def all_steps() -> Iterator[Step]:
+    """What `decima_steps` yields, and a step for each older system."""
+    yield from decima_steps()
+    for package in _OLDER:
+        yield package, import_module(f"{package}.prepare").prepare
+
+
+def _config(**changed: Any) -> EvaluationConfig:
+    return EvaluationConfig(
+        **{"trace": _TRACE, "executors": 4, "jobs": 2, "sequences": 1, **changed}
+    )
+
+
+def _evaluate() -> None:
+    """Heuristics share one loop, but for what those of executor classes plan before it."""
+    evaluate(_config(policies=("strict_fair", "graphene", SHIPPED_MODEL)))
+    policies = ("tetris", "es_classes", SHIPPED_MODEL)
+    evaluate(_config(policies=policies, classes="6x2,9x2", demands="drawn"))
+
+
+def _decide() -> None:
+    from decima.spark.policy_server import warm_up
+
+    for name in ("es_rules", SHIPPED_MODEL):
+        warm_up(partial(policy_named, name))
+
+
+def _replay() -> None:
+    from decima.replay.spark_order import FIFO, SparkJobs, play_spark
+
+    trace = load_trace(_TRACE)
+    cluster = Cluster(num_executors=3, protocol=Protocol.SESSION)
+    simulator = Simulator(to_arrays(trace), cluster, np.zeros(1), np.zeros(1, np.int32))
+    of_stage = np.zeros(len(trace.jobs[0].stages), np.int64)
+    play_spark(simulator, FIFO, [SparkJobs(of_stage, of_stage > 0, None)])
+
+
+def _explain() -> None:
+    from decima.agent.model import shared_model
+    from decima.evaluation.runner import Workload
+    from decima.explain.decision import explain_decision
+    from decima.explain.moments import at_number, moments
+
+    config = _config(policies=(SHIPPED_MODEL,))
+    workload = Workload.of(config)
+    moment = at_number(moments(workload, config, SHIPPED_MODEL, 0), 1)
+    explain_decision(shared_model(model_path(SHIPPED_MODEL)).network, workload, moment)
+
+
+def _train_and_mark() -> None:
+    from decima.training.config import TrainConfig
+    from decima.training.rehearsal import rehearse
+
+    rehearse(TrainConfig())
+    if trusted_folder(Path(POLICIES.folder)) is not None:
+        with contextlib.suppress(OSError):  # a cache that is shared to be read
+            write_private(_mark(), b"")

@@ -1,0 +1,59 @@
+"""The top-level packages of decima-scheduler, and a check that nothing shadows one of them.
+
+Their names are short, so a ``files.py`` in the working folder, or a ``traces`` package that is
+installed by something else, may come first on Python's path. What would fail then is some import
+deep inside, with a message that names neither. Each package asks here first; this module's own name
+is one that nobody else has.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "files": (),
+    "compiled": ("files",),
+    "parallel": ("files",),
+    "traces": ("files",),
+    "spark_sim": ("files", "compiled", "traces"),
+    "gnn": (),
+    "rl": ("files",),
+    "deeprm": ("files", "compiled", "rl"),
+    "harmony": ("files", "compiled", "rl"),
+    "decima": ("files", "compiled", "parallel", "traces", "spark_sim", "gnn", "rl"),
+}
+"""what each package imports"""
+
+_HOME = Path(__file__).resolve().parent
+
+
+def check(package: str) -> None:
+    """Refuse to go on where something else would be imported in place of what `package` needs.
+
+    Raises:
+        ImportError: so it is; one line with both places.
+    """
+    for name in NEEDS[package]:
+        found = _place(name)
+        if found is not None and found.parent != _HOME / name:
+            raise ImportError(
+                f"{package} needs the package {name!r} of decima-scheduler ({_HOME / name}), but "
+                f"{found} comes first: rename that, or start Python where it is not on the path",
+                name=name,
+            )
+
+
+def _place(name: str) -> Path | None:
+    """The file, or the folder without `__init__.py`, that an import of `name` takes.
+
+    None where none is found: another finder than that of paths, as of editable installs, has it.
+    """
+    loaded = sys.modules.get(name)
+    spec = PathFinder.find_spec(name) if loaded is None else getattr(loaded, "__spec__", None)
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations
+    place = next(iter(folders or ()), None) if spec.origin is None else spec.origin
+    return None if place is None else Path(place).resolve()

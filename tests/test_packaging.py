@@ -1,0 +1,160 @@
+"""What a wheel holds, what an index shows of it, and what it says of what it lacks."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email import message_from_string
+from email.message import Message
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from decima.cli.main import main
+from decima_packages import NEEDS
+from deeprm.cli import main as deeprm
+from harmony.cli import main as harmony
+from tests.readme_blocks import blocks
+from traces.spark_log import read_spark_logs
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TUTORIALS = [ROOT / "docs" / name for name in ("start-researcher.md", "start-engineer.md")]
+_BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
+_RELATIVE = re.compile(r"\]\((?![a-z]+://)[^)]*\)")
+
+
+@pytest.fixture(scope="module")
+def setup() -> ModuleType:
+    """`setup.py`, without building anything."""
+    spec = importlib.util.spec_from_file_location("our_setup", ROOT / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel of this tree, built without a network."""
+    pytest.importorskip("setuptools", "77", reason="building needs setuptools 77")
+    folder = tmp_path_factory.mktemp("build")
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copy(ROOT / "decima_packages.py", folder)
+    for package in NEEDS:
+        shutil.copytree(
+            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.jar")
+        )
+    done = subprocess.run(  # noqa: S603 - our own build
+        [sys.executable, "-c", _BUILD], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return zipfile.ZipFile(folder / "dist" / done.stdout.split()[-1])
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    """Its metadata, as an index reads them."""
+    (name,) = (one for one in wheel.namelist() if one.endswith(".dist-info/METADATA"))
+    return message_from_string(wheel.read(name).decode())
+
+
+def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile) -> None:
+    """Each module, the shipped model and rules, traces, the sample log, Java, pages."""
+    names = set(wheel.namelist())
+    code = {
+        str(path.relative_to(ROOT))
+        for package in NEEDS
+        for path in (ROOT / package).rglob("*.py")
+    }  # fmt: skip
+    assert code | {"decima_packages.py"} <= names
+    for folder in ("decima/data", "traces/data", "decima/report/static", "decima/spark/java"):
+        files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+        assert files
+        assert {str(path.relative_to(ROOT)) for path in files} <= names
+    for data in ("deeprm/data/curves.json", "harmony/data/interference.json"):
+        assert data in names
+
+
+def test_a_wheel_is_light(wheel: zipfile.ZipFile) -> None:
+    """The models of the older systems, twenty times as much as the rest, stay out."""
+    assert sum(one.compress_size for one in wheel.infolist()) < 2e6
+    models = [name for name in wheel.namelist() if name.endswith(".safetensors")]
+    assert models == ["decima/data/decima.safetensors"]
+
+
+def test_an_index_shows_no_link_that_leads_nowhere(metadata: Message) -> None:
+    """The text of README.md, whose own links are relative to the repository."""
+    text = str(metadata.get_payload())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert text.startswith("# decima-scheduler\n")
+    assert _RELATIVE.findall((ROOT / "README.md").read_text())
+    assert _RELATIVE.findall(text) == []
+    assert "from decima import EvaluationConfig" in text
+
+
+def test_every_supported_python_is_a_classifier(metadata: Message) -> None:
+    found = [one for one in metadata.get_all("Classifier", []) if "Python :: 3." in one]
+    assert [one.rpartition(" ")[2] for one in found] == ["3.11", "3.12", "3.13"]
+
+
+def test_links_become_those_of_the_documentation_site(setup: ModuleType) -> None:
+    """Once its place is known; code and links to elsewhere stay."""
+    text = (
+        "[one](docs/a/b.md#c) and [two](CHANGELOG.md), [three](LICENSE), ![four](docs/x.png), "
+        "[five](https://example.org/a.md), [six](#here)\n```sh\n[seven](docs/a.md)\n```\n"
+    )
+    assert setup.long_description(text, "https://docs.example/") == (
+        "[one](https://docs.example/a/b.html#c) and [two](https://docs.example/changelog.html), "
+        "three, four, [five](https://example.org/a.md), six\n```sh\n[seven](docs/a.md)\n```\n"
+    )
+    assert setup.long_description("[one](docs/a.md)", None) == "one"
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [(deeprm, "deeprm"), (harmony, "harmony")], ids=["deeprm", "harmony"]
+)
+def test_figures_without_the_models_say_where_to_get_them(
+    program: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an installed wheel has none: one line, and no folder."""
+    monkeypatch.setattr("rl.session.files", lambda _package: tmp_path)
+    found = CliRunner().invoke(program, ["reproduce", "--out", str(tmp_path / "figures")])  # type: ignore[arg-type]
+    assert found.exit_code == 2
+    assert found.stderr.count("\n") == 1
+    assert f"the trained models of {name} are not in its wheel: give --models" in found.stderr
+    assert not (tmp_path / "figures").exists()
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_needs_no_repository(page: Path) -> None:
+    """Its commands read nothing that a wheel does not bring."""
+    code = "\n".join(block.code for block in blocks(page.read_text()))
+    assert code
+    assert re.findall(r"\b(?:tests|docs|benchmarks)/|\bmake\b", code) == []
+
+
+def test_the_sample_log_is_one_that_commands_read(tmp_path: Path) -> None:
+    """Four jobs; a folder that cannot be made is one line."""
+    found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "logs")])
+    assert found.exit_code == 0, found.output
+    trace, _ = read_spark_logs([tmp_path / "logs"])
+    assert len(trace.jobs) == 4
+    (tmp_path / "file").write_text("")
+    found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "file")])
+    assert (found.exit_code, found.stderr.count("\n")) == (2, 1)
+
+
+def test_the_sample_log_is_in_the_package() -> None:
+    """And not only in the tests, from which it was taken."""
+    assert (resources.files("traces") / "data" / "sample-log.zstd").is_file()

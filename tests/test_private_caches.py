@@ -1,0 +1,242 @@
+"""Caches that are read as code: whose files are loaded, and what is done with damaged ones."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiled import cache
+from decima.spark import jar
+from decima.spark.errors import AttachError
+from files.private import NotPrivateError, private_folder, read_private, write_private
+
+ROOT = Path(__file__).parents[1]
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+
+TINY = """
+from spark_sim.compile import kernel
+
+@kernel
+def doubled(value):
+    return 2 * value
+
+found = doubled(21)
+print(found, sum(doubled.stats.cache_hits.values()))
+"""
+
+
+def run_tiny(tmp_path: Path, cache_folder: Path) -> subprocess.CompletedProcess[str]:
+    """Compile and call one small kernel in a process of its own."""
+    script = tmp_path / "tiny.py"
+    script.write_text(TINY)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache_folder), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def kept(folder: Path) -> Path:
+    """The one file of machine code below a folder."""
+    (found,) = folder.rglob(f"*{cache.SUFFIX}")
+    return found
+
+
+class Planted:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.trace),)
+
+
+def test_machine_code_is_for_the_user_alone(tmp_path: Path) -> None:
+    """Folders 0700, files 0600, whatever the umask; and it is found again."""
+    folder = tmp_path / "new" / "cache"
+    before = os.umask(0)
+    try:
+        assert run_tiny(tmp_path, folder).stdout == "42 0\n"
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
+    assert modes == {0o600}
+    places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in places} == {0o700}
+    assert run_tiny(tmp_path, folder).stdout == "42 1\n"
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "flipped at the end", "longer"])
+def test_damaged_machine_code_is_compiled_anew(tmp_path: Path, damage: str) -> None:
+    """Truncated or changed by a bit: a miss, and the file is whole again afterwards."""
+    folder = tmp_path / "cache"
+    run_tiny(tmp_path, folder)
+    content = bytearray(kept(folder).read_bytes())
+    if damage.startswith("flipped"):
+        content[-1 if damage.endswith("end") else len(content) // 2] ^= 1
+    end = {"empty": 0, "cut": len(content) // 2}.get(damage, len(content))
+    kept(folder).write_bytes(bytes(content[:end]) + b"x" * (damage == "longer"))
+    done = run_tiny(tmp_path, folder)
+    assert (done.stdout, done.stderr) == ("42 0\n", "")
+    assert run_tiny(tmp_path, folder).stdout == "42 1\n"
+
+
+def test_a_file_that_another_function_left_is_a_miss(tmp_path: Path) -> None:
+    """What was compiled from what is part of what is checked."""
+    folder = tmp_path / "cache"
+    run_tiny(tmp_path, folder)
+    content = kept(folder).read_bytes()
+    key = pickle.dumps(("another", ()))
+    head = len(cache._FORMAT)
+    kept(folder).write_bytes(content[:head] + hashlib.sha256(key).digest() + key)
+    assert run_tiny(tmp_path, folder).stdout == "42 0\n"
+
+
+def plant(folder: Path, trace: Path) -> None:
+    """Put a file that runs code, with a digest that fits, in the place of the machine code."""
+    content = pickle.dumps(Planted(trace))
+    path = kept(folder)
+    path.write_bytes(cache._FORMAT + hashlib.sha256(content).digest() + content)
+
+
+@pytest.mark.parametrize("what", ["cache", "inside", "file"])
+def test_what_others_may_write_is_not_loaded(tmp_path: Path, what: str) -> None:
+    """One line says so, and the command goes on."""
+    folder = tmp_path / "cache"
+    run_tiny(tmp_path, folder)
+    plant(folder, tmp_path / "trace")
+    place = {"cache": folder, "inside": kept(folder).parent, "file": kept(folder)}[what]
+    place.chmod(0o777)
+    done = run_tiny(tmp_path, folder)
+    assert done.stdout == "42 0\n"
+    assert not (tmp_path / "trace").exists()
+    if what != "file":  # which is replaced
+        assert done.stderr.count("\n") == 1
+        assert f"{place}: others may write to it" in done.stderr
+
+
+@as_root
+@pytest.mark.parametrize("what", ["cache", "inside", "file"])
+def test_what_belongs_to_others_is_not_loaded(tmp_path: Path, what: str) -> None:
+    """A cache that another user has prepared, permissions and all."""
+    folder = tmp_path / "cache"
+    run_tiny(tmp_path, folder)
+    plant(folder, tmp_path / "trace")
+    place = {"cache": folder, "inside": kept(folder).parent, "file": kept(folder)}[what]
+    os.chown(place, NOBODY, NOBODY)
+    done = run_tiny(tmp_path, folder)
+    assert done.stdout == "42 0\n"
+    assert not (tmp_path / "trace").exists()
+    if what != "file":
+        assert "belongs to another user" in done.stderr
+
+
+def test_the_check_of_planted_files_would_see_them_loaded(tmp_path: Path) -> None:
+    """A file of the user's own is loaded: what keeps others out is who owns it."""
+    folder = tmp_path / "cache"
+    run_tiny(tmp_path, folder)
+    plant(folder, tmp_path / "trace")
+    with pytest.raises(AssertionError):
+        run_tiny(tmp_path, folder)
+    assert (tmp_path / "trace").is_dir()
+
+
+# --- folders and files ---------------------------------------------------------------------------
+
+
+def test_a_sticky_folder_may_lie_above_but_not_be_the_one(tmp_path: Path) -> None:
+    """As /tmp does."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    assert private_folder(shared / "mine") == shared / "mine"
+    with pytest.raises(NotPrivateError, match="shared: others may write to it"):
+        private_folder(shared)
+
+
+def test_a_folder_that_others_could_replace_is_none(tmp_path: Path) -> None:
+    """Whoever may write above it can put another in its place."""
+    above = tmp_path / "above"
+    private_folder(above / "mine")
+    above.chmod(0o777)
+    with pytest.raises(NotPrivateError, match="above: others may write to it"):
+        private_folder(above / "mine")
+
+
+def test_links_are_followed_and_their_end_is_checked(tmp_path: Path) -> None:
+    """To a folder of the user's own they may lead, and that one is used."""
+    (tmp_path / "real").mkdir(0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert private_folder(tmp_path / "link" / "in") == tmp_path / "real" / "in"
+    (tmp_path / "real").chmod(0o777)
+    with pytest.raises(NotPrivateError, match="real: others may write to it"):
+        private_folder(tmp_path / "link" / "in")
+
+
+def test_a_linked_file_a_pipe_and_a_folder_are_not_read(tmp_path: Path) -> None:
+    write_private(tmp_path / "file", b"x")
+    assert read_private(tmp_path / "file") == b"x"
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name in ("link", "pipe", ".", "missing"):
+        assert read_private(tmp_path / name) is None
+
+
+# --- the jar of the plugin -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Paths of the jars that are made; `plugin_jar` finds none in the package."""
+    found: list[Path] = []
+
+    def build(path: Path, _environment: object) -> None:
+        path.write_bytes(b"a jar")
+        found.append(path)
+
+    monkeypatch.setattr(jar, "_SHIPPED", tmp_path / "none")
+    monkeypatch.setattr(jar, "build_jar", build)
+    return found
+
+
+def test_a_jar_is_made_once_and_kept_for_the_user_alone(tmp_path: Path, made: list[Path]) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    path = jar.plugin_jar(environment)
+    assert jar.plugin_jar(environment) == path
+    assert len(made) == 1
+    assert path.read_bytes() == b"a jar"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path]) -> None:
+    """One that lay there before, one that was changed, one that others may write."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    path = tmp_path / "cache" / "decima" / jar.jar_name()
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_bytes(b"planted")
+    assert jar.plugin_jar(environment) == path
+    path.write_bytes(b"changed")
+    jar.plugin_jar(environment)
+    path.chmod(0o666)
+    jar.plugin_jar(environment)
+    assert len(made) == 3
+    assert path.read_bytes() == b"a jar"
+
+
+def test_a_jar_is_refused_where_others_may_write(tmp_path: Path, made: list[Path]) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    jar.plugin_jar(environment).parent.chmod(0o777)
+    with pytest.raises(AttachError, match="others may write to it: no jar is kept"):
+        jar.plugin_jar(environment)
+    assert len(made) == 1

@@ -1,0 +1,73 @@
+"""Files and folders of a user that have the name of one of our packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decima_packages import NEEDS
+
+ROOT = Path(__file__).parents[1]
+
+
+def imported(package: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What becomes of an import by a program that lies in `folder`."""
+    return subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", f"import {package}"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], package: str, name: str, place: Path) -> None:
+    """The last line of the traceback names what comes first, and whose place it takes."""
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: {package} needs the package {name!r} of decima-scheduler ({ROOT / name}), "
+        f"but {place} comes first: rename that, or start Python where it is not on the path"
+    )
+
+
+@pytest.mark.parametrize("name", NEEDS["decima"])
+def test_a_file_of_that_name_is_named(tmp_path: Path, name: str) -> None:
+    """In the working folder, empty or not."""
+    (tmp_path / f"{name}.py").write_text("")
+    refused(imported("decima", tmp_path), "decima", name, tmp_path / f"{name}.py")
+
+
+@pytest.mark.parametrize("package", ["traces", "spark_sim", "gnn", "rl", "parallel", "deeprm"])
+def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> None:
+    """Not only `decima`; here a package of the user's own."""
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "__init__.py").write_text("")
+    refused(imported(package, tmp_path), package, "files", tmp_path / "files" / "__init__.py")
+
+
+def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
+    """However it was found."""
+    (tmp_path / "files.py").write_text("")
+    program = "import files, sys; sys.path.remove(''); traces = __import__('traces')"
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    refused(done, "traces", "files", tmp_path / "files.py")
+
+
+def test_what_is_not_needed_may_have_any_name(tmp_path: Path) -> None:
+    """Jobs as data need no module called `parallel`; a folder without code shadows nothing."""
+    (tmp_path / "parallel.py").write_text("")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "compiled").mkdir()
+    assert imported("traces", tmp_path).returncode == 0
