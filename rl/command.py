@@ -10,10 +10,12 @@ from typing import Any, Protocol, TypeVar
 import click
 from click.core import ParameterSource
 
+from files.entry import INTERRUPTED
 from files.errors import place_and_reason
-from files.names import one_line
+from files.names import one_line, suggestion
 from files.writing import make_folder, write_json
 from rl.errors import NoModelsError, RunError
+from rl.group import CommandGroup
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -45,7 +47,7 @@ def one_line_errors(error: type[ValueError]) -> type[click.Group]:
     So does what the system refuses, wherever no more is known of it.
     """
 
-    class OneLineErrors(click.Group):
+    class OneLineErrors(CommandGroup):
         def invoke(self, ctx: click.Context) -> Any:
             try:
                 return super().invoke(ctx)
@@ -99,6 +101,7 @@ def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: s
         model: name of the file that it leaves.
     """
     # rich takes a while to load, which other commands need not wait for.
+    from rl.loop import StopReason
     from rl.progress import RichProgress, duration_text
 
     with opened as folder:
@@ -111,7 +114,9 @@ def run_and_tell(opened: Any, minutes: float | None, run_training: Any, model: s
             f"{duration_text(state.elapsed_s)} of training; best validation {best}; "
             f"model: {folder.path / model}"
         )
-        return result.reason
+    if result.reason is StopReason.SIGNAL:
+        click.get_current_context().exit(INTERRUPTED)
+    return result.reason
 
 
 def train_named(
@@ -133,7 +138,8 @@ def train_named(
     known = {one.name: one for one in trainings}
     unknown = [name for name in only if name not in known]
     if unknown:
-        raise error(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
+        near = suggestion(unknown[0], known)
+        raise error(f"unknown training {unknown[0]!r:.60}{near}; there are {', '.join(known)}")
     for name in only or known:
         click.echo(name, err=True)
         if train(known[name]) is StopReason.SIGNAL:

@@ -15,6 +15,7 @@ from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
 from decima.kernels import POLICIES
 from decima.tuning import read_tuned
+from files.entry import INTERRUPTED
 from rl.command import refuse_beside_resume
 from spark_sim import Protocol
 from traces import load_trace
@@ -89,6 +90,7 @@ def train(
     """
     # torch takes a second to load, which other commands need not wait for.
     from decima.training.session import MODEL, run_training, verdict
+    from rl.loop import StopReason
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
@@ -127,6 +129,8 @@ def train(
             from decima.report.training import training_section
 
             write_report(page, [training_section(out)], f"Training {out.name}")
+    if result.reason is StopReason.SIGNAL:
+        click.get_current_context().exit(INTERRUPTED)
 
 
 def _config(
