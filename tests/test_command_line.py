@@ -38,9 +38,10 @@ def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tu
 
 
 EVERY = [(name, words) for name, program in PROGRAMS.items() for words in commands(program)]
+IDS = [" ".join((name, *words)) for name, words in EVERY]
 
 
-@pytest.mark.parametrize(("program", "words"), EVERY, ids=lambda value: "-".join(value))
+@pytest.mark.parametrize(("program", "words"), EVERY, ids=IDS)
 def test_h_is_help_everywhere(program: str, words: tuple[str, ...]) -> None:
     short, long = (
         CliRunner().invoke(PROGRAMS[program], [*words, option]) for option in ("-h", "--help")
@@ -53,7 +54,7 @@ def interrupted(*_arguments: Any, **_named: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("program", "words"), EVERY, ids=lambda value: "-".join(value))
+@pytest.mark.parametrize(("program", "words"), EVERY, ids=IDS)
 def test_ctrl_c_is_one_line_and_exit_code_130(
     program: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,12 +100,13 @@ def test_ctrl_c_while_packages_load_is_one_line(
 def test_a_real_ctrl_c_leaves_no_traceback() -> None:
     """While a module is imported that takes for ever."""
     code = (
-        "import signal, sys, time, files.entry\n"
+        "import signal, time, files.entry as entry\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
-        "files.entry.importlib.import_module = lambda _: (print('on', flush=True), time.sleep(60))\n"
-        "files.entry.decima()\n"
+        "slow = lambda _: (print('on', flush=True), time.sleep(60))\n"
+        "entry.importlib.import_module = slow\n"
+        "entry.decima()\n"
     )
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
