@@ -29,7 +29,8 @@ def train_and_save(
 ) -> TrainingResult:
     """Train from the folder's checkpoint if there is one, then save the model.
 
-    Saves the best weights, or without a validation the newest.
+    Saves the best weights, or without a validation the newest. How long it took is in the folder's
+    metrics, not in the model: the same training gives the same bytes.
 
     Args:
         learner: as newly made from the configuration of the run.
@@ -50,7 +51,6 @@ def train_and_save(
         "iterations": result.state.next_iteration,
         "best_iteration": result.state.best_iteration,
         "best_score": result.state.best_score,
-        "trained_s": round(result.state.elapsed_s, 1),
     }
     save(weights, card)
     return result

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.evaluation.report import FIGURES
+from decima.evaluation.report import FIGURES, estimate
 from decima.report.results import PolicyResults, Results
 from decima.report.section import Bars, Lines, Section, Series, series, share_complete
-from rl.statistics import Estimate, difference_percent, mean_of
+from rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
 from traces.numbers import Float64
 
@@ -56,7 +56,7 @@ def table(results: Results) -> dict[str, list[Cell]]:
         found[name] = [
             Cell(
                 figure,
-                mean_of(policy.figures[figure]),
+                estimate(figure, policy.figures[figure]),
                 None
                 if policy is first
                 else _against(policy.figures[figure], first.figures[figure]),
@@ -187,9 +187,18 @@ def comparison_section(results: Results, number: int) -> Section:
             "results": results,
             "cells": table(results),
             "figures": [(name, *HEADINGS[name]) for name in FIGURES],
+            "intervals": _intervals(results),
         },
         charts=charts(results),
     )
+
+
+def _intervals(results: Results) -> str:
+    """How the intervals are made, or why there are none."""
+    count = len(results.sequences)
+    if any(are_repeats(one.figures["avg_jct_s"]) for one in results.policies.values()):
+        return f"The {count} sequences are identical repeats of one: there are no intervals."
+    return "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
 
 
 def charts(results: Results) -> list[Lines | Bars]:

@@ -107,7 +107,10 @@ def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
 
 
 def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dict[str, Any]:
-    """How the model was made, and what it reached on the sequences that chose it."""
+    """How the model was made, and what it reached on the sequences that chose it.
+
+    How long it took is in the folder's metrics: the same training gives the same bytes.
+    """
     best = result.state.best_iteration
     return {
         "feature_version": FEATURE_VERSION,
@@ -115,7 +118,6 @@ def _card(folder: RunFolder, config: TrainConfig, result: TrainingResult) -> dic
         "seed": config.seed,
         "iterations": result.state.next_iteration,
         "best_iteration": best,
-        "trained_s": round(result.state.elapsed_s, 1),
         "validation_percent_against": REFERENCE,
         "validation": _validation(folder, best),
         "environment": json.loads(folder.environment_file.read_text("utf-8")),
