@@ -14,8 +14,8 @@ from rich.table import Table
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import PolicyRun
-from decima.replay import Recording, ReplayReport
-from decima.replay.check import Fidelity, overlapping, relative_error
+from decima.replay import Recording, ReplayReport, check
+from decima.replay.check import Fidelity, overlapping, recorded_policy, relative_error
 from decima.replay.report import fidelity_table, verdict, worst_jobs_table
 from decima.report.comparison import best_policy as best_of_page
 from decima.report.comparison import executor_time, summary
@@ -23,6 +23,7 @@ from decima.report.comparison import table as page_table
 from decima.report.results import results_of
 from decima.report.whatif import whatif_section
 from decima.spark import judging
+from decima.spark.decision_log import prior_rows
 from decima.spark.judge_process import Question
 from decima.whatif import WhatIfSettings
 from decima.whatif.advice import best_policy, can_be_trusted, findings
@@ -32,6 +33,7 @@ from decima.whatif.load import (
     known_share,
     offered_load,
     recorded_avg_s,
+    recorded_reference,
     recorded_slots,
     span_s,
 )
@@ -180,6 +182,21 @@ def test_a_policy_needs_both_intervals_below_zero() -> None:
     assert best_policy(replace(found, sizes={**found.sizes, 8: main})) is None
 
 
+def test_identical_draws_leave_it_to_the_resampled_arrivals() -> None:
+    """Without an interval, and not certain by themselves."""
+    fifo, once = ([10.0] * 6, [20.0, 22.0, 21.0]), np.ones(3)
+    for resampled_s, best in (([18.0, 19.6, 18.9], "spark_fair"), ([18.0, 23.0, 19.0], None)):
+        policies = {"fifo": fifo, "spark_fair": ([9.0] * 6, resampled_s)}
+        found = what_was_found(policies=policies, draws=once)
+        assert found.has_repeats
+        assert best_policy(found) == best
+        assert any(
+            "3 draws of task durations are identical" in one for one in caveats(found, checked())
+        )
+    worse = {"fifo": fifo, "spark_fair": ([11.0] * 6, [18.0, 19.6, 18.9])}
+    assert best_policy(what_was_found(policies=worse, draws=once)) is None
+
+
 @pytest.mark.parametrize(
     ("ahead", "best"), [(0.005, "spark_fair"), (0.015, "spark_fair"), (0.025, "tuned_srw")]
 )
@@ -223,6 +240,37 @@ def test_a_check_is_useless_by_its_bias_alone() -> None:
     check = checked()
     factors = np.array([1, 1, 1, 1, 1, 2.2])
     assert not can_be_trusted(replace(check, simulated_s=factors * check.recorded_s))
+
+
+def at_size(found: WhatIf, size: int, **times_s: Float64) -> WhatIf:
+    """The study where policies take these times on so many slots; (draws,) or (draws, 1)."""
+    results = dict(found.sizes[size].policies)
+    for name, each_s in times_s.items():
+        results[name] = replace(results[name], recorded_jct_s=each_s[:, None] * np.ones(6))
+    return replace(found, sizes={**found.sizes, size: replace(found.sizes[size], policies=results)})
+
+
+def test_the_lowest_of_a_size_is_certain_and_the_recommended_one_where_as_good() -> None:
+    """Lower by a tenth on average, but not for certain, is none; 1 % lower is as good."""
+    fifo, fair = ([20.0] * 6, [20.0, 22.0, 21.0]), ([15.0] * 6, [15.0, 16.6, 15.8])
+    found = what_was_found(policies={"fifo": fifo, "spark_fair": fair})
+    rows = (
+        ([14.0, 25.0, 15.0], "on 4 none below fifo"),
+        ([17.9, 18.0, 18.1], "on 4 spark_fair (-10 %"),
+        ([19.7, 19.8, 19.9], "on 4 none below fifo"),
+    )
+    for fair_s, words in rows:
+        other = at_size(found, 4, fifo=np.array([19.9, 20.0, 20.1]), spark_fair=np.array(fair_s))
+        assert words in " ".join(findings(other, checked()))
+    three = what_was_found(
+        policies={"fifo": fifo, "spark_fair": fair, "tuned_srw": ([18.0] * 6, [18.0, 19.6, 18.8])}
+    )
+    for srw_s, best in ((9.9, "spark_fair"), (9.7, "tuned_srw")):
+        draws = np.array([0.99, 1.0, 1.01])
+        other = at_size(
+            three, 16, fifo=12 * draws, spark_fair=10 * draws, tuned_srw=srw_s * draws**2
+        )
+        assert f"on 16 {best} (" in " ".join(findings(other, checked()))
 
 
 def test_who_wins_counts_jobs_beyond_a_tenth() -> None:
@@ -347,6 +395,10 @@ def test_caveats_come_where_they_should() -> None:
     assert "On more slots than recorded" in said(found)
     assert "On more slots than recorded" not in said(what_was_found(executors=4))
     assert "identical" not in said(found)
+    assert "came right after another had ended" not in said(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("decima.whatif.caveats.waiting_share", lambda _: 0.51)
+        assert "51 % of the jobs came right after another had ended" in said(found)
     assert "had not ended" not in said(found)
     moving = said(what_was_found(protocol="executors"))
     assert "One takes 2 s to start in another application and 1 s longer" in moving
@@ -404,6 +456,52 @@ def test_who_overlapped_by_hand() -> None:
     assert overlapping(recorded()).tolist() == [False, False, False, True, True, True]
 
 
+def test_a_short_job_inside_a_long_one_overlaps() -> None:
+    """The second ends long before the third begins; the first goes on."""
+    made = recorded()
+    ends_ms = dict(zip("012345", (90e3, 7e3, 13e3, 19e3, 25e3, 31e3), strict=True))
+    rows = {
+        name: {**row, "end_ms": ends_ms[name[-1]]}
+        for name, row in made.trace.metadata["recorded"].items()
+    }
+    trace = replace(made.trace, metadata={**made.trace.metadata, "recorded": rows})
+    assert overlapping(replace(made, trace=trace)).all()
+
+
+def test_the_recorded_policy_is_that_of_most_jobs() -> None:
+    """Four of six jobs ran under FAIR, however it is written; three are not most."""
+    assert recorded_policy({"spark.scheduler.mode": "fair"}) == "spark_fair"
+    assert recorded_policy({}) == "fifo"
+    made = recorded()
+    (application,) = made.trace.metadata["applications"]
+    both = [application, {**application, "settings": {"spark.scheduler.mode": "FAIR"}}]
+    for first, policy in ((2, "spark_fair"), (3, "fifo")):
+        rows = {
+            name: {**row, "application": int(number >= first)}
+            for number, (name, row) in enumerate(made.trace.metadata["recorded"].items())
+        }
+        metadata = {**made.trace.metadata, "recorded": rows, "applications": both}
+        assert (
+            recorded_reference(replace(made, trace=replace(made.trace, metadata=metadata)))
+            == policy
+        )
+
+
+def test_a_replay_averages_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1 and 3 s: 2 s, with a spread of 1 s; without driver times half of that."""
+
+    def played(_shared: Any, task: Any) -> Float64:
+        each = np.array([[1.0], [3.0]]) * np.ones(6)
+        return each if task.driver_times else each / 2
+
+    monkeypatch.setattr(check, "_simulated_s", played)
+    found = check.replay(recorded(), check.ReplaySettings(draws=2))
+    assert found.simulated_s.tolist() == [2.0] * 6
+    assert found.spread_s.tolist() == [1.0] * 6
+    assert found.tasks_only_s.tolist() == [1.0] * 6
+    assert found.recorded_s.tolist() == [2.0, 3.0, 5.0, 12.0, 26.0, 30.0]
+
+
 # --- judging a session ---------------------------------------------------------------------------
 
 
@@ -437,6 +535,54 @@ def test_a_session_changes_only_for_what_is_certainly_better(
     assert judged(monkeypatch, tuned_srw=better, es_rule=sure).best == "tuned_srw"
     assert judged(monkeypatch, tuned_srw=[11.0, 12.1, 13.1, 14.3]).best is None
     assert judged(monkeypatch).best is None
+
+
+def logged(number: int, end_ms: int | None, own_ms: int = 500) -> dict[str, Any]:
+    """A job of four tasks of 2 s that came in the second of its number."""
+    (row,) = prior_rows(Trace("one", (Job(f"job {number}", (stage("s", 4, 2000.0),)),)))
+    return row | {"arrival_ms": 1000 * number, "completion_ms": end_ms, "own_ms": own_ms}
+
+
+def world_of(*rows: dict[str, Any], is_timed: bool = True, ran_since_ms: int = 0) -> judging.World:
+    asked = Question(4, "fifo", "es_rule", ran_since_ms, (), "exact", rows, is_timed, {})
+    return judging.World(asked)
+
+
+def test_the_error_is_of_what_ran_and_counts_sparks_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1.5 s are predicted and 0.5 s are Spark's own: 3 s are half as much again."""
+    asked: list[str] = []
+
+    def jct_s(_world: Any, policy: str, runs: Sequence[Any]) -> list[Float64]:
+        asked.append(policy)
+        return [np.full(len(run.job), 1.5) for run in runs]
+
+    monkeypatch.setattr(judging.World, "_jct_s", jct_s)
+    rows = [logged(number, 1000 * number + 3000) for number in range(4)]
+    error = world_of(*rows).error()
+    assert error is not None
+    assert error.mean == pytest.approx(50.0)
+    assert asked == ["es_rule"]
+    world = world_of(*rows)
+    assert world.average_s("fifo", [world.resampled(0), world.resampled(1)]).tolist() == [2.0, 2.0]
+    assert world_of(rows[0], logged(1, None)).error() is None, "one job is no stretch"
+    assert world_of(*rows, ran_since_ms=2500).error() is None
+    assert world_of(*rows, ran_since_ms=1500).error() is not None
+    assert world_of(*rows, is_timed=False).error() is None
+
+
+def test_resampled_jobs_begin_at_0_and_fill_the_slots_to_four_fifths() -> None:
+    """8 s of work on 4 slots: one job each 2.5 s where only jobs are known; else their gaps."""
+    rows = [logged(number, None) for number in range(60)]
+    untimed = world_of(*rows, is_timed=False)
+    runs = [untimed.resampled(number) for number in range(30)]
+    assert {run.arrival_ms[0] for run in runs} == {0.0}
+    gaps_s = [np.diff(run.arrival_ms).mean() / 1000 for run in runs]
+    assert np.mean(gaps_s) == pytest.approx(2.0 / judging.ASSUMED_LOAD, rel=0.05)
+    timed = world_of(*rows).resampled(0)
+    assert np.diff(timed.arrival_ms) == pytest.approx(1000.0)
+    assert timed.arrival_ms[0] == 0.0
 
 
 # --- evaluations ---------------------------------------------------------------------------------
