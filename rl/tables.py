@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -16,6 +16,26 @@ _ENDLESS = 1_000_000
 """columns of a terminal on which every table finds room"""
 _MOST_OF_A_NAME = 0.5
 """of the width; a longer first column is folded, so that figures find room beside it"""
+
+
+def print_table(table: Table, console: Console, show: Callable[..., None]) -> None:
+    """Print a table: in a pipe as wide as it is, on a terminal in parts where it is too wide.
+
+    Args:
+        table: with names in its first column.
+        console: whose width is asked for.
+        show: prints on it.
+    """
+    if not console.is_terminal:
+        before = console.width
+        console.width = max(before, width(table, console))
+        show(table)
+        console.width = before
+        return
+    for number, part in enumerate(parts(table, console)):
+        if number > 0:
+            show()
+        show(part)
 
 
 def parts(table: Table, console: Console) -> Iterator[Table]:
@@ -52,8 +72,7 @@ def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*map(printable, row))
-    for part in parts(table, console):
-        console.print(part)
+    print_table(table, console, console.print)
 
 
 def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = False) -> Table:

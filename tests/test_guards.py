@@ -79,7 +79,9 @@ def recorded() -> Recording:
     return Recording(trace, ImportSummary(), ())
 
 
-def result(times_s: Sequence[float], resampled_s: Sequence[float], draws: Float64) -> PolicyResult:
+def result(
+    times_s: Sequence[float] | Float64, resampled_s: Sequence[float], draws: Float64
+) -> PolicyResult:
     """Times of each job in the mean draw, and averages of three resampled sequences."""
     resampled = np.array(resampled_s)
     return PolicyResult(draws[:, None] * np.array(times_s), resampled, 2 * resampled)
@@ -415,7 +417,8 @@ def test_fidelity_by_hand() -> None:
     error = relative_error(np.array([11.0, 8.0, 16.0, 10.2]), np.full(4, 10.0))
     found = Fidelity.of(error)
     assert found is not None
-    assert (found.jobs, found.median_error_percent) == (4, pytest.approx(15.0))
+    assert found.jobs == 4
+    assert found.median_error_percent == pytest.approx(15.0)
     assert found.bias_percent == pytest.approx(13.0)
     assert found.above(14.0) == ["median error"]
     assert found.above(12.0) == ["median error", "mean bias"]
@@ -720,7 +723,8 @@ def test_the_page_counts_settings_and_shares_of_time() -> None:
     higher = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [20.0, 24.0]})
     unsure = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [8.0, 14.0]})
     found = summary([results_of(one, "here") for one in (lower, higher, unsure)])
-    assert found["b"] == (pytest.approx(0.0), 1, 1)
+    assert found["b"][0] == pytest.approx(0.0)
+    assert found["b"][1:] == (1, 1)
     shares = executor_time(results_of(lower, "here"))["a"]
     assert shares == {"work": 0.4, "first tasks": 0.2, "moving": 0.1, "idle": pytest.approx(0.3)}
 

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from decima.cli.main import main as decima
 from deeprm.cli import main as deeprm
-from harmony.cli import main as harmony
 from tests.commands import Command
 from tests.test_training import sets
 
@@ -73,7 +72,7 @@ def test_tuned_parameters_are_the_same_to_the_byte(run: Command, tmp_path: Path)
     twice(tmp_path, make)
 
 
-@pytest.mark.parametrize("program", [decima, deeprm, harmony], ids=["decima", "deeprm", "harmony"])
+@pytest.mark.parametrize("program", [decima, deeprm], ids=["decima", "deeprm"])
 def test_a_trained_model_is_the_same_to_the_byte(
     program: click.Group, trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,9 +83,6 @@ def test_a_trained_model_is_the_same_to_the_byte(
         decima: sets(trace_file, "iterations=1"),
         deeprm: ["--set", "iterations=1", "--set", "job_sets=2", "--set", "episodes=2",
                  "--set", "validation_sets=2", "--set", "imitation=0"],
-        harmony: ["--set", "iterations=1", "--set", "imitation=0", "--set", "replay=64",
-                  "--set", "validation_sequences=1", "--set", "size.width=16",
-                  "--set", "samples=200"],
     }[program]  # fmt: skip
 
     def make(out: Path) -> None:

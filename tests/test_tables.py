@@ -25,14 +25,16 @@ ROWS = (
 )
 
 
-def shown(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+def shown(rows: Sequence[Sequence[str]], width: int, *, is_terminal: bool = True) -> list[str]:
     """The lines of a table of these rows."""
     table = Table(box=None, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    console = CleanConsole(width=width, file=io.StringIO())
+    console = CleanConsole(
+        width=width, file=io.StringIO(), force_terminal=is_terminal, color_system=None
+    )
     console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
@@ -42,6 +44,13 @@ def test_a_table_that_fits_is_one() -> None:
     lines = shown(ROWS, 160)
     assert len(lines) == 3
     assert all(heading in lines[0] for heading in HEADINGS)
+
+
+def test_in_a_pipe_a_row_is_a_line() -> None:
+    """However wide, for programs that read it."""
+    lines = shown([(LONG, *ROWS[0][1:])], 80, is_terminal=False)
+    assert [line.split()[0] for line in lines] == ["policy", LONG]
+    assert lines[0].rstrip().endswith("busy")
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -22,24 +22,21 @@ from rich.text import Text
 
 from decima.kernels import POLICIES
 from files.names import one_line, printable
-from rl.tables import PIPE_WIDTH, parts
+from rl.tables import PIPE_WIDTH, print_table
 
 
 class CleanConsole(Console):
     """Shows what is not printable as its escape: names come from files, and terminals obey.
 
-    Tables that are too wide come in parts, one below the other (`rl.tables`).
+    Tables that are too wide for a terminal come in parts, one below the other (`rl.tables`).
     """
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as `Console.print`, and no table cut."""
-        if len(objects) != 1 or not isinstance(objects[0], Table):
+        if len(objects) == 1 and isinstance(objects[0], Table):
+            print_table(objects[0], self, super().print)
+        else:
             super().print(*objects, **options)
-            return
-        for number, part in enumerate(parts(objects[0], self)):
-            if number > 0:
-                super().print()
-            super().print(part, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """The text of a line, a cell or a title."""
