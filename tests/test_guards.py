@@ -345,6 +345,9 @@ def test_the_json_and_the_page_of_a_what_if() -> None:
     result = found.main.policies["tuned_srw"]
     assert own["mean"] == pytest.approx(result.avg_s.mean())
     assert own["each"] == result.avg_s.tolist()
+    each_s = size["policies"]["tuned_srw"]["jct_s"]
+    assert each_s == pytest.approx(result.recorded_jct_s.mean(axis=0))
+    assert each_s != pytest.approx(result.recorded_jct_s[0])
     low, high = own["difference_percent"]["ci95"]
     assert low < own["difference_percent"]["mean"] < high < 0
     rows = whatif_section(found, checked(), []).content["policies"]
@@ -362,6 +365,14 @@ def test_the_json_and_the_page_of_a_what_if() -> None:
         "-25 % [-27, -24]",
         "-25 % [-27, -24]",
     ]
+
+
+def test_sizes_share_the_first_four_draws() -> None:
+    """Of six: the last two, ten times as long, are of one size alone."""
+    found = what_was_found(draws=np.array([0.98, 1.0, 1.02, 1.0, 10.0, 10.0]))
+    for name in ("fifo", None):
+        assert len(found.shared_avg_s(8, name)) == 4
+    assert found.shared_avg_s(8, "fifo").mean() == pytest.approx(20.0)
 
 
 def test_facts_of_a_recording_by_hand() -> None:
@@ -457,6 +468,12 @@ def test_the_replay_tables_by_hand() -> None:
 def test_who_overlapped_by_hand() -> None:
     """2 of 6 end before the next comes: the first; then 9 < 12, 17 < 18; 30, 50 and 60 overlap."""
     assert overlapping(recorded()).tolist() == [False, False, False, True, True, True]
+
+
+def test_the_verdict_grows_with_the_error() -> None:
+    """Up to 9 %, to 18 %, and beyond."""
+    for factor, words in ((1.08, "relied on."), (1.12, "for nothing."), (1.2, "--group-by.")):
+        assert verdict(checked(factor)).endswith(words)
 
 
 def test_a_short_job_inside_a_long_one_overlaps() -> None:
@@ -648,6 +665,8 @@ def test_the_json_of_an_evaluation_by_hand() -> None:
     assert found["fairness"]["per_sequence"] == pytest.approx([36 / 42, 49 / 63, 64 / 90])
     assert found["utilisation"]["mean"] == pytest.approx(0.3)
     assert found["makespan_s"]["mean"] == pytest.approx(50.0)
+    late = report_of(three("fifo", 0.5, not_arrived=2))._policy_json("fifo")
+    assert (late["jobs"], late["not_arrived"]) == (9, 6)
     assert report.timings_json()["cpu_s"]["fifo"] == {"policy": 0.75, "environment": 1.5}
 
 
@@ -725,6 +744,8 @@ def test_the_page_counts_settings_and_shares_of_time() -> None:
     found = summary([results_of(one, "here") for one in (lower, higher, unsure)])
     assert found["b"][0] == pytest.approx(0.0)
     assert found["b"][1:] == (1, 1)
+    mean = summary([results_of(one, "here") for one in (lower, unsure)])["b"][0]
+    assert mean == pytest.approx(100 * (0.5**0.5 - 1))
     shares = executor_time(results_of(lower, "here"))["a"]
     assert shares == {"work": 0.4, "first tasks": 0.2, "moving": 0.1, "idle": pytest.approx(0.3)}
 
