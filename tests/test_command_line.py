@@ -24,6 +24,7 @@ from files.names import suggestion
 from harmony.cli import main as harmony
 from rl.loop import StopReason
 from spark_sim import Protocol
+from tests.test_training import sets
 from traces import load_trace
 
 PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
@@ -71,14 +72,15 @@ def test_ctrl_c_is_one_line_and_exit_code_130(
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
 
 
-@pytest.mark.parametrize("program", ["deeprm", "harmony"])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_training_that_is_asked_to_stop_exits_with_130(
-    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: str, trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After its iteration, with its model written."""
     out = tmp_path / "run"
     monkeypatch.setattr("rl.loop._Session.reason_to_stop", lambda _: StopReason.SIGNAL)
-    result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out)])
+    more = sets(trace_file) if program == "decima" else []
+    result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
     assert result.exit_code == 130, result.output
     assert "asked to stop after 0 iterations" in result.stdout
     assert (out / "model.safetensors").exists()
