@@ -18,15 +18,15 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from decima.agent.scores import Embeddings
+from gnn.reference import ReferenceEncoder
 from torch import Tensor
 
 from decima.agent.model import load_model
 from decima.agent.policy import LearnedPolicy
-from decima.agent.scores import Embeddings
 from decima.policies import model_path
 from gnn.encoder import Encoder, EncoderConfig
 from gnn.levels import levels_of
-from gnn.reference import ReferenceEncoder
 from spark_sim import Cluster, Simulator
 from traces import load_trace, to_arrays
 from traces.arrays import TraceArrays

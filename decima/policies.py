@@ -15,6 +15,7 @@ from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.graphene_plan import planned_places
 from decima.policy import Policy
 from decima.weights import shipped_weights
+from files.names import suggestion
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS
@@ -281,13 +282,15 @@ class Heuristic:
         """
         if name not in HEURISTICS:
             known = ", ".join((*HEURISTICS, SHIPPED_MODEL))
-            raise PolicyError(f"unknown policy {name!r}; there are {known}")
+            near = suggestion(name, (*HEURISTICS, SHIPPED_MODEL))
+            raise PolicyError(f"unknown policy {name!r}{near}; there are {known}")
         spec = HEURISTICS[name]
         values = dict(spec.defaults)
         for label, value in (parameters or {}).items():
             if label not in values:
                 raise PolicyError(
-                    f"policy {name!r} has no parameter {label!r} (it has {_listed(values)})"
+                    f"policy {name!r} has no parameter {label!r}{suggestion(label, values)} "
+                    f"(it has {_listed(values)})"
                 )
             values[label] = _checked(f"policy {name!r}: {label}", value, spec.search.get(label, ()))
         missing = [label for label in values if label not in (parameters or values)]

@@ -151,10 +151,11 @@ def evaluate(
     Example: deeprm evaluate --load 0.9 runs/deeprm/model.safetensors
     """
     from deeprm.comparison import compare
+    from rl.tables import print_rows
 
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
-    for line in compare(config, objective, models, sets, seed):
-        click.echo(line)
+    rows = compare(config, objective, models, sets, seed)
+    print_rows(next(rows), rows)
 
 
 @main.command()

@@ -1,4 +1,4 @@
-"""Models and heuristics side by side, as lines of a table; and one state as a picture."""
+"""Models and heuristics side by side, as rows of a table; and one state as a picture."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from deeprm.models import load_model
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF, Draws, Scheduler
 from rl.drawing import save_figure
-from rl.statistics import difference_percent, mean_of
+from rl.statistics import difference_percent
 
 TUNING_SETS = 200
 
 
 def compare(
     config: Config, objective: str, models: Sequence[Path], sets: int, seed: int
-) -> Iterator[str]:
-    """Lines of a table: each scheduler's figures, and how far it is from Tetris*.
+) -> Iterator[list[str]]:
+    """Rows of a table, headings first: each scheduler's figures, and how far it is from Tetris*.
 
     Args:
         config: the cluster.
@@ -42,15 +42,14 @@ def compare(
     schedulers = dict(baselines(config, tuning, measure))
     schedulers |= {str(path): _learned(path, config) for path in models}
     reference = evaluate(schedulers["tetris"], config, jobs, seed).measure(measure)
-    wide = max(len(name) for name in schedulers)
-    columns = "".join(f"{one.value:>13}" for one in Objective)
-    yield f"{'scheduler':{wide}}{columns}{'held steps':>12}  {objective} against tetris, 95 %"
+    figures = [one.value for one in Objective]
+    yield ["scheduler", *figures, "held steps", f"{objective} against tetris, 95 %"]
     for name, scheduler in schedulers.items():
         found = evaluate(scheduler, config, jobs, seed)
-        figures = "".join(f"{mean_of(found.measure(one)[None]).mean:13.3f}" for one in Objective)
+        figures = [f"{found.measure(one).mean():.3f}" for one in Objective]
         against = difference_percent(found.measure(measure)[None], reference)
-        held = f"{100 * found.held_steps.mean():10.1f} %"
-        yield f"{name:{wide}}{figures}{held}  {against.words('+.1f', ' %')}"
+        held = f"{100 * found.held_steps.mean():.1f} %"
+        yield [name, *figures, held, against.words("+.1f", " %")]
 
 
 def picture(config: Config, model: Path | None, seed: int, step: int, output: Path) -> None:

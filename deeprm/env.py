@@ -22,6 +22,7 @@ from deeprm.jobs import Purpose, draw_jobs
 from deeprm.objectives import Objective
 from deeprm.render import rgb
 from deeprm.tables import Bool, Float32, Int64, Jobs, UInt8
+from files.names import suggestion
 
 ENV_ID = "deeprm/DeepRM-v0"
 _ONLY = np.zeros(1, np.int32)
@@ -105,10 +106,14 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
         """
         found = CONFIGS.get(config) if isinstance(config, str) else config
         if found is None:
-            raise DeepRmError(f"unknown configuration {config!r}; there are {', '.join(CONFIGS)}")
+            near = suggestion(config, CONFIGS)
+            raise DeepRmError(
+                f"unknown configuration {config!r}{near}; there are {', '.join(CONFIGS)}"
+            )
         if objective not in {one.value for one in Objective}:
             names = ", ".join(one.value for one in Objective)
-            raise DeepRmError(f"unknown objective {objective!r}; there are {names}")
+            near = suggestion(objective, (one.value for one in Objective))
+            raise DeepRmError(f"unknown objective {objective!r}{near}; there are {names}")
         if observation not in ("image", "compact"):
             raise DeepRmError(f"observation is {observation!r}: image or compact")
         if render_mode not in (None, "rgb_array"):

@@ -7,7 +7,9 @@ Unicode and Python call so: none of these is.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+from collections.abc import Iterable
 
 MAX_NAME = 200
 """characters that `clean` leaves of one name"""
@@ -20,6 +22,24 @@ _DIGEST = 8
 def counted(number: int, word: str) -> str:
     """``1 job``, ``2,000 jobs``."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def suggestion(asked: object, known: Iterable[str]) -> str:
+    """Return `` (did you mean NAME?)`` with the known name nearest to the one asked for.
+
+    Names may be paths such as ``section.key``: one whose last part was asked for is nearest.
+    Returns nothing where no name is near.
+    """
+    names = list(known)
+    text = str(asked)[:MAX_NAME].lower()
+    leaf = text.rpartition(".")[2]
+    found = [name for name in names if name.lower().rpartition(".")[2] == leaf]
+    if not found:
+        whole = {name.lower(): name for name in reversed(names)}
+        leaves = {key.rpartition(".")[2]: name for key, name in whole.items()}
+        near = {**leaves, **whole}
+        found = [near[key] for key in difflib.get_close_matches(text, near, n=1, cutoff=0.7)]
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def is_clean(text: str, longest: int) -> bool:

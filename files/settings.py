@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from files.errors import FileError
+from files.names import suggestion
 from files.reading import parse_toml
 
 T = TypeVar("T")
@@ -96,7 +97,8 @@ def _words(kind: Any, error: ValidationError, refusal: type[ValueError]) -> str:
     path = [str(key) for key in fault["loc"][1:]]
     where = ".".join(path)
     if fault["type"] == "unexpected_keyword_argument":
-        return f"unknown setting {where:.60}; there are {', '.join(_known(kind, path[:-1]))}"
+        known = ", ".join(_known(kind, path[:-1]))
+        return f"unknown setting {where:.60}{suggestion(where, _paths(kind))}; there are {known}"
     if fault["type"] == "value_error":
         rule = fault["ctx"]["error"]
         return str(rule) if isinstance(rule, refusal) else f"{where or 'settings'}: {rule}"
@@ -105,6 +107,15 @@ def _words(kind: Any, error: ValidationError, refusal: type[ValueError]) -> str:
         needed = f"one of {fault['ctx']['expected']}"
     rule = fault["msg"] if needed is None else f"{needed} is needed"
     return f"{where:.60} is {fault['input']!r:.60}: {rule}"
+
+
+def _paths(kind: Any) -> Iterator[str]:
+    """Every setting by its full name, those of sections too."""
+    hints = typing.get_type_hints(kind)
+    for entry in dataclasses.fields(kind):
+        yield entry.name
+        if dataclasses.is_dataclass(hints[entry.name]):
+            yield from (f"{entry.name}.{below}" for below in _paths(hints[entry.name]))
 
 
 def _known(kind: Any, path: list[str]) -> list[str]:

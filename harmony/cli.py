@@ -162,9 +162,10 @@ def evaluate(
     Example: harmony evaluate --arrivals poisson runs/harmony/model.safetensors
     """
     from harmony.comparison import compare
+    from rl.tables import print_rows
 
-    for line in compare(_cluster(servers, arrivals, trace), models, sequences, seed):
-        click.echo(line)
+    rows = compare(_cluster(servers, arrivals, trace), models, sequences, seed)
+    print_rows(next(rows), rows)
 
 
 @main.command()

@@ -1,4 +1,4 @@
-"""Models and heuristics side by side, as lines of a table; and one state as a picture."""
+"""Models and heuristics side by side, as rows of a table; and one state as a picture."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from rl.statistics import difference_percent, mean_of
 _LEGEND_ROWS = 16
 
 
-def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -> Iterator[str]:
-    """Lines of a table: each scheduler's completion time, and how far it is from Tiresias.
+def compare(
+    config: Config, models: Sequence[Path], sequences: int, seed: int
+) -> Iterator[list[str]]:
+    """Rows of a table, headings first: completion times, and how far they are from Tiresias.
 
     Args:
         config: the cluster.
@@ -42,12 +44,11 @@ def compare(config: Config, models: Sequence[Path], sequences: int, seed: int) -
     schedulers |= {str(path): Learned(load_model(path).network.policy, config) for path in models}
     jobs = draw_jobs(config, sequences, seed, Purpose.TEST)
     reference = completion_of(schedulers["tiresias"], config, jobs, seed)
-    wide = max(len(name) for name in schedulers)
-    yield f"{'scheduler':{wide}}  completion, intervals, 95 %  against tiresias, 95 %"
+    yield ["scheduler", "completion, intervals, 95 %", "against tiresias, 95 %"]
     for name, scheduler in schedulers.items():
         values = completion_of(scheduler, config, jobs, seed)[None]
         mean, against = mean_of(values), difference_percent(values, reference)
-        yield f"{name:{wide}}  {mean.words('.2f'):>28}  {against.words('+.1f', ' %')}"
+        yield [name, mean.words(".2f"), against.words("+.1f", " %")]
 
 
 def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import InvalidAction, ResetNeeded
 
+from files.names import suggestion
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Arrivals, Config
 from harmony.errors import HarmonyError
@@ -100,9 +101,13 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
         """
         found = CONFIGS.get(config) if isinstance(config, str) else config
         if found is None:
-            raise HarmonyError(f"unknown configuration {config!r}; there are {', '.join(CONFIGS)}")
+            near = suggestion(config, CONFIGS)
+            raise HarmonyError(
+                f"unknown configuration {config!r}{near}; there are {', '.join(CONFIGS)}"
+            )
         if arrivals is not None and arrivals not in RATES:
-            raise HarmonyError(f"unknown arrivals {arrivals!r}; there are {', '.join(RATES)}")
+            near = suggestion(arrivals, RATES)
+            raise HarmonyError(f"unknown arrivals {arrivals!r}{near}; there are {', '.join(RATES)}")
         if render_mode is not None:
             raise HarmonyError(f"render_mode is {render_mode!r}: None is needed")
         self.config = found if arrivals is None else found.arriving(arrivals)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 from click.core import ParameterSource
 
+from files.entry import INTERRUPTED
 from files.errors import place_and_reason
-from files.names import one_line
+from files.names import one_line, suggestion
 from files.writing import make_folder, write_json
 from rl.errors import NoModelsError, RunError
+from rl.group import CommandGroup
 
 if TYPE_CHECKING:
     from rl.progress import Reference
@@ -61,7 +63,7 @@ def one_line_errors(error: type[ValueError]) -> type[click.Group]:
     thread.
     """
 
-    class OneLineErrors(click.Group):
+    class OneLineErrors(CommandGroup):
         command_class = _OneThread
 
         def invoke(self, ctx: click.Context) -> Any:
@@ -124,6 +126,7 @@ def run_and_tell(
         references: what the best validation of a run is compared with; the first also on the way.
     """
     # rich takes a while to load, which other commands need not wait for.
+    from rl.loop import StopReason
     from rl.progress import RichProgress, compared
 
     with opened as folder:
@@ -133,7 +136,9 @@ def run_and_tell(
         limit_s = None if minutes is None else minutes * 60
         result = run_training(folder, time_limit_s=limit_s, observers=(progress,))
         click.echo(_ending(result, folder.path / model, compared(result.state.best_score, others)))
-        return result.reason
+    if result.reason is StopReason.SIGNAL:
+        click.get_current_context().exit(INTERRUPTED)
+    return result.reason
 
 
 def _ending(result: Any, model: Path, best: str) -> str:
@@ -171,7 +176,8 @@ def train_named(
     known = {one.name: one for one in trainings}
     unknown = [name for name in only if name not in known]
     if unknown:
-        raise error(f"unknown training {unknown[0]!r:.60}; there are {', '.join(known)}")
+        near = suggestion(unknown[0], known)
+        raise error(f"unknown training {unknown[0]!r:.60}{near}; there are {', '.join(known)}")
     for name in only or known:
         click.echo(name, err=True)
         if train(known[name]) is StopReason.SIGNAL:

@@ -31,6 +31,8 @@ def train_and_save(
     """Train from the folder's checkpoint if there is one, then save the model.
 
     Saves the best weights, or without a validation the newest; nothing if no iteration was done.
+    How long it took is in the folder's metrics, not in the model: the same training gives the same
+    bytes.
 
     Args:
         learner: as newly made from the configuration of the run.
@@ -53,7 +55,6 @@ def train_and_save(
         "iterations": result.state.next_iteration,
         "best_iteration": result.state.best_iteration,
         "best_score": result.state.best_score,
-        "trained_s": round(result.state.elapsed_s, 1),
     }
     save(weights, card)
     return result

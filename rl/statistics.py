@@ -3,7 +3,8 @@
 Both are drawn at random, so both are resampled: what happens within one input (jobs wait for each
 other), and all that one training does, is not independent. From `FEWEST` inputs on it is the
 percentile bootstrap. Resampling fewer says too little (of normal data its interval holds the mean
-in 57 % of cases with 2 inputs, 87 % with 5, 92 % with 10): there it is Student's t.
+in 57 % of cases with 2 inputs, 87 % with 5, 92 % with 10): there it is Student's t. Inputs that all
+give the same are repeats of one: they have no interval, however many there are.
 
 Letters: P trainings (1 for a heuristic), S inputs that all are measured on.
 """
@@ -31,10 +32,17 @@ _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % interval (None with fewer than two inputs)."""
+    """A mean with its 95 % interval; None with fewer than two inputs or repeats of one."""
 
     mean: float
     ci95: tuple[float, float] | None
+
+    def within(self, least: float, greatest: float) -> Estimate:
+        """Return the same with an interval that ends where such a mean must end."""
+        if self.ci95 is None:
+            return self
+        low, high = (min(max(end, least), greatest) for end in self.ci95)
+        return Estimate(self.mean, (low, high))
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -49,10 +57,26 @@ class Estimate:
         return f"{mean} [{low:{form}}, {high:{form}}]"
 
 
+def method(inputs: int) -> str:
+    """How the interval over so many inputs is made, in words."""
+    return "bootstrap" if inputs >= FEWEST else "Student's t" if inputs > 1 else "none"
+
+
+def are_repeats(*figures: Floats) -> bool:
+    """Whether each figure is the same for all of several inputs, which then are one, repeated.
+
+    Args:
+        figures: (S,) or (P, S) each.
+    """
+    return all(values.shape[-1] > 1 and values.min() == values.max() for values in figures)
+
+
 def mean_of(values: Floats) -> Estimate:
     """Mean of (S,) or (P, S) values with its interval."""
     values = np.atleast_2d(values)
     mean = float(values.mean())
+    if are_repeats(values):
+        return Estimate(mean, None)
     if values.shape[1] < FEWEST:
         return Estimate(mean, _student(mean, values.mean(axis=0)))
     return Estimate(mean, _percentiles(_resampled(values)))
@@ -74,6 +98,8 @@ def difference_percent(values: Floats, reference: Floats) -> Estimate:
         raise ValueError("a difference in percent needs a reference whose mean is not 0")
     ratio = float(values.mean()) / base
     mean = 100.0 * (ratio - 1.0)
+    if are_repeats(values, reference):
+        return Estimate(mean, None)
     if values.shape[1] < FEWEST:
         # To first order the ratio of two means errs as the mean of these.
         apart = (values.mean(axis=0) - ratio * reference.mean(axis=0)) / base

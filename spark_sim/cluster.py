@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Integral
 
+from files.names import suggestion
 from spark_sim.errors import SimulationError
 from spark_sim.tables import MAX_CLASSES
 
@@ -34,7 +35,8 @@ class Protocol(IntEnum):
             return cls[name.upper().replace("-", "_")]
         except KeyError:
             names = ", ".join(protocol.label for protocol in cls)
-            raise SimulationError(f"unknown protocol {name!r}; there are {names}") from None
+            near = suggestion(name, (protocol.label for protocol in cls))
+            raise SimulationError(f"unknown protocol {name!r}{near}; there are {names}") from None
 
     @property
     def label(self) -> str:

@@ -40,6 +40,7 @@ def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
     result = run("replay", REAL, "--json", output, "--draws", "2", "--slots", "4")
     assert result.exit_code == 0, result.output
     content = json.loads(output.read_text())
+    assert (content["format"], content["version"]) == ("decima-replay", 1)
     assert content["applications"] == [{"name": "spark-4.3-zstd", "policy": "fifo", "slots": 4}]
     assert [len(content["jobs"]), content["fidelity"]["all"]["jobs"]] == [4, 4]
     assert content["fidelity"]["overlapping"] is None
@@ -59,6 +60,8 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
         assert words in result.output
     assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
     content = json.loads(output.read_text())
+    assert list(content)[:2] == ["format", "version"]
+    assert (content["format"], content["version"]) == ("decima-whatif", 1)
     assert list(content["sizes"]) == ["1", "2", "4"]
     policies = content["sizes"]["2"]["policies"]
     assert list(policies) == content["settings"]["policies"]

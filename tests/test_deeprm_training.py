@@ -121,6 +121,8 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, pol
     whole, parts = (load_model(tmp_path / name / MODEL) for name in ("whole", "parts"))
     for one, other in zip(whole.network.parameters(), parts.network.parameters(), strict=True):
         assert bool((one == other).all())
+    files = [(tmp_path / name / MODEL).read_bytes() for name in ("whole", "parts")]
+    assert files[0] == files[1]
     lines = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
     first, second = ([json.loads(line) for line in text.splitlines()] for text in lines)
     for row in (*first, *second):

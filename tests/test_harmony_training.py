@@ -203,6 +203,8 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, con
         del row["elapsed_s"]
     assert first == second
     assert len(first) == config.iterations
+    files = [(tmp_path / name / MODEL).read_bytes() for name in ("whole", "parts")]
+    assert files[0] == files[1]
     load = load_reward_model if config is REWARD else load_model
     whole, parts = (load(tmp_path / name / MODEL).network for name in ("whole", "parts"))
     for one, other in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True):

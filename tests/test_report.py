@@ -104,6 +104,7 @@ def test_damaged_results_are_refused_in_one_line(label: str) -> None:
 def test_results_of_another_version_say_what_to_do(changed: dict[str, Any]) -> None:
     with pytest.raises(FileError, match="evaluate again"):
         results_of({**results_json(), **changed}, "here")
+    assert results_of({**results_json(), "version": 2}, "here").reference == "a"
     content = results_json()
     del content["format"], content["version"]
     with pytest.raises(FileError, match="older release: evaluate again"):

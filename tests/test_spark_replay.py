@@ -109,7 +109,7 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
          "strict_fair", "--interarrival", "0.5", "--time-scale", "0.5", "--json", str(out)],
     )  # fmt: skip
     assert found.exit_code == 0, found.output
-    rows = json.loads(out.read_text())["strict_fair"]
+    rows = json.loads(out.read_text())["policies"]["strict_fair"]
     assert (rows["simulated_s"] >= expected).all()  # Spark's own time for a task comes on top
     np.testing.assert_allclose(rows["simulated_s"], expected, rtol=0.3)
     ratio = np.array(rows["jct_s"]) / expected

@@ -35,7 +35,7 @@ from decima.whatif.study import PolicyResult, total_runs
 from parallel.local import LocalCrew
 from spark_sim import SimulationError
 from tests.stories import job, stage
-from traces import Job, Trace
+from traces import Job, LevelDurations, Stage, Trace
 from traces.arrivals import Arrivals
 from traces.spark_log import ImportSummary
 from traces.spark_log.assemble import UNFINISHED
@@ -59,15 +59,26 @@ def recording(*jobs: Job, slots: int = 4, ends_ms: float = 0.0, mode: str = "FIF
     return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for job in jobs))
 
 
-def short_behind_long(count: int = 24) -> Recording:
-    """Every fourth job has 40 tasks of 1 s, the others have 4 of 0.2 s; one each 3 s."""
+def short_behind_long(count: int = 24, *, is_varied: bool = False) -> Recording:
+    """Every fourth job has 40 tasks of 1 s, the others have 4 of 0.2 s; one each 3 s.
+
+    Varied ones are up to a fifth off.
+    """
+    made = varied if is_varied else stage
     jobs = [
-        job(f"long {k}", stage("s", 40, 1000.0))
+        job(f"long {k}", made("s", 40, 1000.0))
         if k % 4 == 0
-        else job(f"short {k}", stage("s", 4, 200.0))
+        else job(f"short {k}", made("s", 4, 200.0))
         for k in range(count)
     ]
     return recording(*(replace(found, arrival_ms=3000.0 * k) for k, found in enumerate(jobs)))
+
+
+def varied(name: str, tasks: int, task_ms: float) -> Stage:
+    """Tasks of five durations around the mean."""
+    samples = [task_ms * share for share in (0.8, 0.9, 1.0, 1.1, 1.2)]
+    level = LevelDurations.of(1, fresh_ms=samples, first_ms=samples, rest_ms=samples)
+    return Stage(name, tasks, (), (level,))
 
 
 def never_meeting(count: int = 6) -> Recording:
@@ -87,6 +98,47 @@ def exact(found: WhatIf) -> ReplayReport:
 @pytest.fixture(scope="module")
 def contended() -> WhatIf:
     return what_if(short_behind_long(), FAST)
+
+
+@pytest.fixture(scope="module")
+def uncertain() -> WhatIf:
+    """The same where tasks of a stage differ, so that draws do."""
+    settings = replace(FAST, policies=("fifo", "spark_fair", "tuned_srw"))
+    return what_if(short_behind_long(is_varied=True), settings)
+
+
+def test_draws_that_are_identical_are_evidence_of_one(contended: WhatIf, uncertain: WhatIf) -> None:
+    """All tasks of a stage take equally long: no interval, and it is said. Others have one."""
+    said = "3 draws of task durations are identical"
+    for found, is_repeated in ((contended, True), (uncertain, False)):
+        assert found.has_repeats == is_repeated
+        figures = to_json(found)["sizes"]["4"]["policies"]["spark_fair"]["recorded"]["avg_jct_s"]
+        assert (figures["ci95"] is None) == is_repeated
+        assert (figures["difference_percent"]["ci95"] is None) == is_repeated
+        assert any(said in line for line in caveats(found, exact(found))) == is_repeated
+        words = " ".join(findings(found, exact(found)))
+        best = re.search(
+            r"Average JCT -\d+ % (\[.*?\] )?with the recorded arrivals, (\S* % .)", words
+        )
+        assert best is not None
+        assert (best[1] is None) == is_repeated
+        assert best[2].endswith("[")
+
+
+@pytest.mark.parametrize("resampled", [(1.0, 0.5, 2.0), (2.0, 2.1, 2.2)])
+def test_identical_draws_alone_recommend_nothing(
+    contended: WhatIf, resampled: tuple[float, ...]
+) -> None:
+    """Where the resampled sequences are not certain, or say the opposite."""
+    fifo = contended.main.policies["fifo"]
+    other = replace(fifo, recorded_jct_s=0.5 * fifo.recorded_jct_s)
+    settings = replace(contended.settings, policies=("fifo", "spark_fair"))
+    for factors, best in ((resampled, None), ((0.5, 0.6, 0.7), "spark_fair")):
+        times_s = fifo.resampled_avg_s * np.resize(factors, len(fifo.resampled_avg_s))
+        policies = {"fifo": fifo, "spark_fair": replace(other, resampled_avg_s=times_s)}
+        main = replace(contended.main, policies=policies)
+        found = replace(contended, settings=settings, sizes={**contended.sizes, 4: main})
+        assert best_policy(found) == best
 
 
 def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None:
@@ -152,7 +204,7 @@ def test_sizes_are_compared_in_the_draws_that_all_have() -> None:
     """Of six draws at four slots, the two that no other size has say nothing of sizes; a job alone
     has all six, as the policies that it is compared with."""
     settings = replace(FAST, policies=("fifo", "spark_fair"), draws=6, sequences=2)
-    found = what_if(short_behind_long(), settings)
+    found = what_if(short_behind_long(is_varied=True), settings)
     draws = {n: len(size.policies["fifo"].avg_s) for n, size in found.sizes.items()}
     assert draws == {2: 4, 4: 6, 8: 4}
     assert draws == {n: len(size.alone_avg_s) for n, size in found.sizes.items()}
@@ -182,14 +234,15 @@ def of_sizes(found: WhatIf) -> str:
     return "\n".join((*words, console.file.getvalue()))
 
 
-def test_what_waiting_costs_has_an_interval(contended: WhatIf) -> None:
+def test_what_waiting_costs_has_an_interval(uncertain: WhatIf) -> None:
     """Of the same draws with other jobs and without."""
-    words = next(iter(findings(contended, exact(contended))))
+    words = next(iter(findings(uncertain, exact(uncertain))))
     found = re.search(r"Waiting for others is (\d+) % \[(\d+), (\d+)\] of it", words)
     assert found is not None
     share, low, high = map(int, found.groups())
     assert low <= share <= high
-    main = contended.main
+    assert low < high
+    main = uncertain.main
     part = 1 - main.alone_avg_s.mean() / main.policies["fifo"].avg_s.mean()
     assert share == round(100 * part)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from files.names import suggestion
 from files.writing import make_folder, write_whole
 from traces.dataset import is_dataset, read_dataset
 from traces.decima_sim import read_decima_sim
@@ -107,7 +108,8 @@ def load_trace(name_or_path: str | Path) -> Trace:
         return with_model(read_dataset(path)) if is_dataset(path) else read_decima_sim(path)
     if not path.exists():
         raise TraceError(
-            f"{name_or_path}: no such file, and no built-in trace ({', '.join(list_builtin())})"
+            f"{name_or_path}: no such file, and no built-in trace"
+            f"{suggestion(name_or_path, list_builtin())} ({', '.join(list_builtin())})"
         )
     if path.suffix.lower() not in _READERS:
         raise TraceError(

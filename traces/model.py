@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from files.names import is_clean
+from files.names import is_clean, suggestion
 from files.numbers import MAX_TIME_MS
 from traces.errors import TraceError
 from traces.paths import longest_paths
@@ -284,8 +284,9 @@ class Trace:
             TraceError: no job has that name.
         """
         if name not in self.index_of:
-            near = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
-            raise TraceError(f"trace {self.name!r} has no job {name!r:.200} (it has {near})")
+            some = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
+            near = suggestion(name, self.index_of)
+            raise TraceError(f"trace {self.name!r} has no job {name!r:.200}{near} (it has {some})")
         return self.jobs[self.index_of[name]]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from files import reading
-from files.names import clean
+from files.names import clean, suggestion
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.model import Job, LevelDurations, Stage, Trace
@@ -213,7 +213,10 @@ def _check_keys(record: Any, known: set[str], required: set[str], where: str) ->
         raise TraceError(f"{where}: expected an object, found {record!r:.60}")
     for key in record:
         if key not in known:
-            raise TraceError(f"{where}: unknown key {key!r:.60}, known: {', '.join(sorted(known))}")
+            raise TraceError(
+                f"{where}: unknown key {key!r:.60}{suggestion(key, sorted(known))}, known: "
+                f"{', '.join(sorted(known))}"
+            )
     for key in sorted(required - set(record)):
         raise TraceError(f"{where}: key {key!r} is missing")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from files.lines import LineBounds, read_lines
+from files.names import suggestion
 from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
 
@@ -70,7 +71,10 @@ def _check_header(
     known = (*required, *optional)
     for column in header:
         if column not in known:
-            raise TraceError(f"{where}: unknown column {column!r:.60}, known: {', '.join(known)}")
+            raise TraceError(
+                f"{where}: unknown column {column!r:.60}{suggestion(column, known)}, known: "
+                f"{', '.join(known)}"
+            )
         if header.count(column) > 1:
             raise TraceError(f"{where}: column {column!r:.60} appears twice")
     for column in required:

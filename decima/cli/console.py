@@ -17,17 +17,26 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from compiled.progress import announce
 from files.names import one_line, printable
-
-_PIPE_WIDTH = 160
-"""columns of a table that goes to a file or a pipe, where there is no terminal to ask"""
+from rl.tables import PIPE_WIDTH, print_table
 
 
 class CleanConsole(Console):
-    """Shows what is not printable as its escape: names come from files, and terminals obey."""
+    """Shows what is not printable as its escape: names come from files, and terminals obey.
+
+    Tables that are too wide for a terminal come in parts, one below the other (`rl.tables`).
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as `Console.print`, and no table cut."""
+        if len(objects) == 1 and isinstance(objects[0], Table):
+            print_table(objects[0], self, super().print)
+        else:
+            super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """The text of a line, a cell or a title."""
@@ -43,7 +52,7 @@ def stdout(*, markup: bool = True) -> Console:
     """Where results go; `markup` in brackets is obeyed, or shown as it is."""
     console = CleanConsole(highlight=False, markup=markup)
     if not console.is_terminal:
-        console.width = _PIPE_WIDTH
+        console.width = PIPE_WIDTH
     return console
 
 

@@ -13,6 +13,7 @@ import click
 from files.errors import place_and_reason
 from files.names import one_line
 from parallel.errors import TaskRefusedError
+from rl.group import CommandGroup, InterruptedCommand
 
 OUR_PACKAGES = ("files", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
 
@@ -26,7 +27,7 @@ class OneLineError(click.ClickException):
         click.echo(f"error: {self.format_message()}", file=file, err=file is None)
 
 
-class OneLineErrors(click.Group):
+class OneLineErrors(CommandGroup):
     """A group in which wrong usage, bad input and refused files end in one line and exit code 2.
 
     Bad input is a `ValueError` of a class of ours, or one that our own code raised: a rule that the
@@ -46,7 +47,7 @@ class OneLineErrors(click.Group):
 def _one_line() -> Iterator[None]:
     try:
         yield
-    except OneLineError:
+    except (OneLineError, InterruptedCommand):
         raise
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):

@@ -23,6 +23,7 @@ from decima.cli.options import (
 )
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
+from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import (
     check_timeline_path,
@@ -30,9 +31,11 @@ from decima.evaluation.timeline import (
     timeline_table,
     write_timeline,
 )
+from decima.own_policies import is_own
 from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
 from files.names import counted
 from files.writing import write_json
+from rl.statistics import method
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 _MOST_RECORDED = 2_500_000
@@ -45,12 +48,14 @@ _MOST_RECORDED = 2_500_000
     default="strict_fair,fifo,sjf_cp,spark_fair",
     show_default=True,
     help=f"Separated by commas; the first is the reference. There are {', '.join(HEURISTICS)}; the "
-    f"learned {SHIPPED_MODEL}; and paths of model files.",
+    f"learned {SHIPPED_MODEL}; paths of model files; and classes of your own, my_policy.py:CLASS "
+    "or module:CLASS.",
 )
 @workload_options
 @crew_options("Processes.")
 @TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
+@click.option("--timings", type=_OUTPUT, help="Write the CPU seconds of each policy as JSON.")
 @click.option(
     "--timeline", type=_OUTPUT, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
 )
@@ -60,19 +65,26 @@ def evaluate(
     where: Where,
     tuned: tuple[Path, ...],
     json_path: Path | None,
+    timings: Path | None,
     timeline: Path | None,
     page: Path | None,
     **options: Any,
 ) -> None:
     """Compare policies on the same arrival sequences.
 
-    Prints average job completion times (JCT) with bootstrap 95 % intervals over the sequences,
-    and the paired difference to the first policy.
+    Prints average job completion times (JCT) with 95 % intervals over the sequences (bootstrap,
+    below ten sequences Student's t), and the paired difference to the first policy.
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
+    own = [name for name in config.policies if is_own(name)]
+    if own and where.cluster is not None:
+        raise ConfigError(
+            f"policy {own[0]!r} is code of your own, which the executors of --cluster lack: "
+            "--workers runs it on this machine"
+        )
     if timeline is not None:
         check_timeline_path(timeline)
-    check_outputs(json_path, timeline, page)
+    check_outputs(json_path, timings, timeline, page)
     total = config.sequences * len(config.policies)
     with (
         open_crew(where, "decima evaluate") as crew,
@@ -95,6 +107,8 @@ def evaluate(
         stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())
+    if timings is not None:
+        write_json(timings, report.timings_json())
     if timeline is not None:
         write_timeline(report, timeline)
     if page is not None:
@@ -140,10 +154,21 @@ def _print(report: Report) -> None:
         f"{counted(report.reference.runs[0].metrics.num_jobs, 'job')} "
         f"({config.arrivals}) from {report.trace.name}, {counted(config.executors, 'executor')}, "
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
-        "negative differences are better."
+        f"negative differences are better. {_intervals(report)}"
     )
     for line in _reached(report):
         console.print(line, soft_wrap=True)
+
+
+def _intervals(report: Report) -> str:
+    """How the intervals are made, or why there are none."""
+    count = report.config.sequences
+    if report.has_repeats:
+        return (
+            f"No intervals: the {count} sequences are identical, since neither arrivals nor "
+            "durations are drawn; they are evidence of one."
+        )
+    return "" if count < 2 else f"Intervals: {method(count)} over sequences."
 
 
 def _reached(report: Report) -> Iterator[str]:
@@ -153,7 +178,8 @@ def _reached(report: Report) -> Iterator[str]:
         if name != reference and is_learned(name):
             difference = report.difference(name)
             wins = int((own.avg_jct_s < report.reference.avg_jct_s).sum())
-            yield (
-                f"{name}: average JCT {difference.mean:+.1f} % against {reference}, lower in "
-                f"{wins} of {len(own.avg_jct_s)} sequences"
-            )
+            count = len(own.avg_jct_s)
+            where = f"lower in {wins} of {counted(count, 'sequence')}"
+            if report.has_repeats:
+                where = f"in one sequence, repeated {count} times"
+            yield f"{name}: average JCT {difference.mean:+.1f} % against {reference}, {where}"

@@ -93,7 +93,7 @@ def replay(
             one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
             for one in outcomes
         }
-        write_json(json_path, rows)
+        write_json(json_path, {"format": "decima-spark-replay", "version": 1, "policies": rows})
     if page is not None:
         from decima.report.spark import replay_section
 

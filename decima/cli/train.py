@@ -13,6 +13,7 @@ import click
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
+from files.entry import INTERRUPTED
 from rl.command import refuse_beside_resume
 from spark_sim import Protocol
 from traces import load_trace
@@ -79,6 +80,7 @@ def train(
     # torch takes a second to load, which other commands need not wait for.
     from decima.training.curve import curve
     from decima.training.session import MODEL, run_training, verdict
+    from rl.loop import StopReason
     from rl.progress import RichProgress, duration_text
     from rl.run_folder import RunFolder
 
@@ -120,6 +122,8 @@ def train(
             from decima.report.training import training_section, training_title
 
             write_report(page, [training_section(out)], training_title(out))
+    if result.reason is StopReason.SIGNAL:
+        click.get_current_context().exit(INTERRUPTED)
 
 
 def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:

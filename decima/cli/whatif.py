@@ -38,6 +38,7 @@ from decima.whatif.report import (
 from decima.whatif.settings import PROTOCOLS
 from decima.whatif.study import total_runs
 from files.writing import write_json
+from rl.statistics import method
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import Estimates
 from traces.spark_log import GroupBy
@@ -134,7 +135,7 @@ def whatif(
         )
     _print(found, check)
     if json_path is not None:
-        content = {"replay": check.to_json()["fidelity"], **to_json(found)}
+        content = {**to_json(found), "replay": check.to_json()["fidelity"]}
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_section
@@ -180,7 +181,9 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
         )
     _say(
         console,
-        f"JCT: job completion time. [95 % intervals]: over draws above, over sequences below. "
+        f"JCT: job completion time. [95 % intervals]: above over draws "
+        f"({'none, they are identical' if found.has_repeats else method(settings.draws)}), below "
+        f"over sequences ({method(settings.sequences)}). "
         f"{settings.protocol} protocol. Negative differences are better."
         + (f" Estimates of task durations: {settings.estimates}." if told else ""),
     )

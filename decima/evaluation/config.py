@@ -8,6 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from decima.own_policies import is_own
 from decima.policies import Heuristic, is_learned
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import parse_classes
@@ -33,8 +34,8 @@ class EvaluationConfig:
     trace: str = "tpch"
     """a built-in trace by name, or a file"""
     policies: tuple[str, ...] = ("strict_fair", "fifo")
-    """names from `decima.policies.HEURISTICS`, "decima", or model files; the first is what the
-    others are compared with"""
+    """names from `decima.policies.HEURISTICS`, "decima", model files, or classes of one's own
+    (`decima.own_policies`); the first is what the others are compared with"""
     executors: int = 50
     jobs: int = 200
     """jobs in each sequence (decima-sim's generator adds the one present at the start)"""
@@ -102,7 +103,10 @@ class EvaluationConfig:
         self.cluster()
 
     def _check_policy(self, name: str) -> None:
-        if not is_learned(name):
+        if is_own(name):
+            if self.parameters.get(name):
+                raise ConfigError(f"policy {name!r} is your own and has no parameters to set")
+        elif not is_learned(name):
             Heuristic(name, self.parameters.get(name))
         elif self.parameters.get(name):
             raise ConfigError(f"policy {name!r} is learned and has no parameters to set")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
-from rl.statistics import Estimate, difference_percent, mean_of
+from rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from spark_sim.cluster import MB_PER_GB
 from traces import Trace
 from traces.numbers import MS_PER_S, Float64
@@ -33,8 +33,18 @@ FIGURES = (
 )
 """of a policy, one value a sequence, in the order of reports"""
 
-FORMAT, VERSION = "decima-evaluation", 2
+_BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
+"""between which a figure lies, and with it the interval of its mean"""
+
+FORMAT, VERSION = "decima-evaluation", 3
 """of the JSON form; a change that readers must know of is a new version"""
+READABLE = (2, VERSION)
+"""versions that reports are made of; version 2 also held CPU times"""
+
+
+def estimate(figure: str, values: Float64) -> Estimate:
+    """Mean of one of `FIGURES` over (S,) sequences, with an interval of values that it can have."""
+    return mean_of(values).within(*_BOUNDS.get(figure, (-np.inf, np.inf)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +101,20 @@ class Report:
         """The first policy: the others are compared with it."""
         return self.policies[self.config.policies[0]]
 
+    @cached_property
+    def has_repeats(self) -> bool:
+        """Whether all sequences went alike, so that they are evidence of one."""
+        return any(are_repeats(one.avg_jct_s) for one in self.policies.values())
+
     def difference(self, name: str) -> Estimate:
         """Average JCT of `name` against the first policy, in percent, paired by sequence."""
         return difference_percent(self.policies[name].avg_jct_s, self.reference.avg_jct_s)
 
     def to_json(self) -> dict[str, Any]:
-        """The report in the documented JSON form (`docs/evaluation.md`)."""
+        """The report in the documented JSON form (`docs/evaluation.md`).
+
+        Equal settings give equal bytes, so CPU times are not in it (`timings_json`).
+        """
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -104,6 +122,17 @@ class Report:
             "sequences": [self._sequence_json(run) for run in self.reference.runs],
             "policies": {name: self._policy_json(name) for name in self.policies},
         }
+
+    def timings_json(self) -> dict[str, Any]:
+        """CPU seconds of each policy, which differ from run to run."""
+        cpu_s = {
+            name: {
+                "policy": sum(run.policy_cpu_s for run in report.runs),
+                "environment": sum(run.environment_cpu_s for run in report.runs),
+            }
+            for name, report in self.policies.items()
+        }
+        return {"format": "decima-timings", "version": 1, "cpu_s": cpu_s}
 
     def _sequence_json(self, run: PolicyRun) -> dict[str, Any]:
         """Its jobs, the same for every policy."""
@@ -127,7 +156,7 @@ class Report:
         )
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
-            **{label: _figure_json(getattr(report, label)) for label in FIGURES},
+            **{label: _figure_json(label, getattr(report, label)) for label in FIGURES},
             "difference_to_first": {
                 "mean_percent": difference.mean,
                 "ci95_percent": difference.ci95,
@@ -137,10 +166,6 @@ class Report:
             **{label: report.total(label) for label in counts},
             **({"classes": _classes_json(report)} if report.runs[0].metrics.classes else {}),
             "jct_s": [_to_ms(run.metrics.jct_s) for run in report.runs],
-            "cpu_s": {
-                "policy": sum(run.policy_cpu_s for run in report.runs),
-                "environment": sum(run.environment_cpu_s for run in report.runs),
-            },
         }
 
     def table(self) -> Table:
@@ -206,9 +231,9 @@ def _to_ms(values_s: Float64) -> list[float]:
     return [round(value, 3) for value in values_s.tolist()]
 
 
-def _figure_json(values: Float64) -> dict[str, Any]:
-    estimate = mean_of(values)
-    return {"mean": estimate.mean, "ci95": estimate.ci95, "per_sequence": values.tolist()}
+def _figure_json(figure: str, values: Float64) -> dict[str, Any]:
+    found = estimate(figure, values)
+    return {"mean": found.mean, "ci95": found.ci95, "per_sequence": values.tolist()}
 
 
 def _left(unfinished: int, not_arrived: int) -> str:

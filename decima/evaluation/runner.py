@@ -13,6 +13,7 @@ import numpy as np
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
+from decima.own_policies import OwnPolicy, is_own
 from decima.policies import Heuristic, is_learned, networks_of, policy_named
 from decima.policy import Policy
 from parallel.crew import Crew, Kept
@@ -249,6 +250,8 @@ def _policy(
     number: int,
     networks: Networks | None = None,
 ) -> Policy:
+    if is_own(name):
+        return OwnPolicy(name)
     return policy_named(
         name,
         workload.arrays,

@@ -26,6 +26,8 @@ from traces.numbers import MS_PER_S, Float64
 if TYPE_CHECKING:
     from decima.learned import Networks
 
+FORMAT, VERSION = "decima-replay", 1
+"""of the JSON form; a change that readers must know of is a new version"""
 _FAIR = "FAIR"
 _SHORTEST_S = 1e-3
 # A job that begins and ends in one millisecond; errors are relative.
@@ -113,6 +115,8 @@ class ReplayReport:
         """The documented JSON form (`docs/whatif.md`)."""
         names = [job.name for job in self.recording.trace.jobs]
         return {
+            "format": FORMAT,
+            "version": VERSION,
             "applications": [
                 {"name": facts["name"], "policy": policy, "slots": slots}
                 for facts, policy, slots in zip(

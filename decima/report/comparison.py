@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.evaluation.report import FIGURES
+from decima.evaluation.report import FIGURES, estimate
 from decima.report.headline import headline, summary_headline
 from decima.report.results import PolicyResults, Results, difference_to
 from decima.report.section import Bars, Lines, Section, Series, series, share_complete
-from rl.statistics import Estimate, difference_percent, mean_of
+from rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
 from traces.numbers import Float64
 
@@ -57,7 +57,7 @@ def table(results: Results) -> dict[str, list[Cell]]:
         found[name] = [
             Cell(
                 figure,
-                mean_of(policy.figures[figure]),
+                estimate(figure, policy.figures[figure]),
                 None
                 if policy is first
                 else difference_to(policy.figures[figure], first.figures[figure]),
@@ -182,9 +182,18 @@ def comparison_section(results: Results, number: int) -> Section:
             "headline": headline(results),
             "cells": table(results),
             "figures": [(name, *HEADINGS[name]) for name in FIGURES],
+            "intervals": _intervals(results),
         },
         charts=charts(results),
     )
+
+
+def _intervals(results: Results) -> str:
+    """How the intervals are made, or why there are none."""
+    count = len(results.sequences)
+    if any(are_repeats(one.figures["avg_jct_s"]) for one in results.policies.values()):
+        return f"The {count} sequences are identical repeats of one: there are no intervals."
+    return "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
 
 
 def charts(results: Results) -> list[Lines | Bars]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from decima.evaluation.report import FIGURES, FORMAT, VERSION
+from decima.evaluation.report import FIGURES, FORMAT, READABLE, VERSION
 from files.errors import FileError
 from files.names import printable
 from files.numbers import MAX_TIME_MS
@@ -152,7 +152,7 @@ def results_of(content: Any, where: str) -> Results:
         FileError: (one line, beginning with `where`) it is damaged or of another version.
     """
     if isinstance(content, dict) and content.get("format") == FORMAT:
-        if content.get("version") != VERSION:
+        if content.get("version") not in READABLE:
             raise FileError(
                 f"{where}: version {content.get('version')!r:.40} of the results, this reads "
                 f"{VERSION}: evaluate again"

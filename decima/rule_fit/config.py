@@ -10,6 +10,7 @@ from decima.heuristics.es_classes import CLASS_WORLDS
 from decima.heuristics.es_rule import HIDDEN, PARAMETERS, WORLDS, Features
 from decima.policies import HEURISTICS, Parameters
 from decima.tuning import FIRST_TRAINING_SEQUENCE
+from files.names import suggestion
 from traces.numbers import Float64
 
 ALONE, WITH_CLASSES, BY_WORLD = "es_rule", "es_classes", "es_rules"
@@ -76,12 +77,14 @@ class RuleFitConfig:
         if len({bool(one.classes) for one in self.settings}) > 1:
             raise ConfigError("some settings have classes of executors and some have none")
         if self.start not in STARTS:
-            raise ConfigError(f"start {self.start!r}: there are {', '.join(STARTS)}")
+            near = suggestion(self.start, STARTS)
+            raise ConfigError(f"start {self.start!r}{near}: there are {', '.join(STARTS)}")
         if self.world is not None:
             self._check_world(self.world)
         for part in self.only:
             if part not in PARTS:
-                raise ConfigError(f"only {part!r:.60}: there are {', '.join(PARTS)}")
+                near = suggestion(part, PARTS)
+                raise ConfigError(f"only {part!r:.60}{near}: there are {', '.join(PARTS)}")
         if not 4 <= self.population <= 10_000:
             raise ConfigError(f"population must lie in 4..10,000, got {self.population}")
         if not 0 < self.sigma <= _MAX_SIGMA:
@@ -92,7 +95,8 @@ class RuleFitConfig:
 
     def _check_world(self, world: str) -> None:
         if world not in WORLDS:
-            raise ConfigError(f"world {world!r}: there are {', '.join(WORLDS)}")
+            near = suggestion(world, WORLDS)
+            raise ConfigError(f"world {world!r}{near}: there are {', '.join(WORLDS)}")
         if self.settings[0].classes:
             raise ConfigError(f"world {world} is one of executors that are all alike, not classes")
 

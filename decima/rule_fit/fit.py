@@ -80,7 +80,6 @@ class FittedRule:
     best_generation: int
     """after which the mean was these weights; 0: they are the start"""
     generations: int
-    elapsed_s: float
     config: RuleFitConfig
 
     @property
@@ -118,7 +117,6 @@ class FittedRule:
                 f"start_{ratio}": self.start_score,
                 "best_generation": self.best_generation,
                 "generations": self.generations,
-                "elapsed_s": round(self.elapsed_s, 1),
                 "first_sequence": FIRST_TRAINING_SEQUENCE,
             },
             "held_back": {
@@ -241,7 +239,6 @@ class _Fit:
             start_score=self._history.start_score,
             best_generation=self._best.generation,
             generations=len(generations),
-            elapsed_s=self._history.elapsed_s,
             config=self._config,
         )
 

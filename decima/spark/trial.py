@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from decima.policies import HEURISTICS, Heuristic, Parameters, is_learned
+from decima.policies import HEURISTICS, SHIPPED_MODEL, Heuristic, Parameters, is_learned
 from decima.spark.attaching import attach
 from decima.spark.compile import first_line
 from decima.spark.errors import AttachError, missing
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.status import SchedulerStatus
+from files.names import suggestion
 from traces import Job, Trace
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
@@ -46,8 +47,11 @@ class TrialConfig:
             Heuristic(name, values)
         for name in self.policies:
             if name not in PLAIN and name not in HEURISTICS and not is_learned(name):
-                known = ", ".join((*PLAIN, *HEURISTICS))
-                raise AttachError(f"unknown policy {name!r}; there are {known}, decima")
+                known = (*PLAIN, *HEURISTICS, SHIPPED_MODEL)
+                raise AttachError(
+                    f"unknown policy {name!r}{suggestion(name, known)}; there are "
+                    f"{', '.join(known)}"
+                )
         if not self.policies:
             raise AttachError("policies: name at least one")
         for label in ("jobs", "slots"):

@@ -123,7 +123,10 @@ def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
 
 
 def _card(folder: RunFolder, config: TrainConfig, best: Mapping[str, Any]) -> dict[str, Any]:
-    """How the model was made, and what it reached on the sequences that chose it."""
+    """How the model was made, and what it reached on the sequences that chose it.
+
+    How long it took is in the folder's metrics: the same training gives the same bytes.
+    """
     return {
         "feature_version": FEATURE_VERSION,
         "trace": ", ".join(sorted({one.trace for one in config.workload.evaluations()})),

@@ -91,7 +91,7 @@ def _handicap(found: WhatIf, policy: str) -> float:
 def _waiting(size: SizeResult, policy: str) -> Estimate:
     """Percent of the average JCT that is due to other jobs, paired by draw."""
     avg_s = size.policies[policy].avg_s
-    return _part(avg_s - size.alone_avg_s, avg_s)
+    return _part(avg_s - size.alone_avg_s, avg_s).within(0.0, 100.0)
 
 
 def _most(estimate: Estimate) -> float:
@@ -126,8 +126,19 @@ def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
 
 
 def _is_surely_lower(found: WhatIf, policy: str) -> bool:
-    """Whether both intervals say so; one draw or one sequence has none, and says nothing."""
-    return all(one.ci95 is not None and one.ci95[1] < 0 for one in _differences(found, policy))
+    """Whether both intervals lie below 0; one draw or one sequence has none, and says nothing.
+
+    Draws that are repeats of one have no interval either: what is certain then is certain by the
+    resampled arrivals alone.
+    """
+    recorded, resampled = _differences(found, policy)
+    if found.has_repeats and recorded.ci95 is None:
+        return recorded.mean < 0 and _is_below_zero(resampled)
+    return _is_below_zero(recorded) and _is_below_zero(resampled)
+
+
+def _is_below_zero(difference: Estimate) -> bool:
+    return difference.ci95 is not None and difference.ci95[1] < 0
 
 
 def _setting_words(found: WhatIf, best: str) -> Iterator[str]:

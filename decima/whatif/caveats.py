@@ -48,6 +48,12 @@ def _of_the_replay(found: WhatIf, check: ReplayReport) -> Iterator[str]:
 def _of_the_recording(found: WhatIf) -> Iterator[str]:
     recording = found.recording
     yield from _of_the_logs(recording.summary)
+    if found.has_repeats:
+        yield (
+            f"The {found.settings.draws} draws of task durations are identical, since all tasks of "
+            "a stage took equally long: with recorded arrivals they are evidence of one run, and "
+            "there is no interval."
+        )
     jobs, missing = len(recording.trace.jobs), unfinished(recording)
     if missing > 0:
         yield (

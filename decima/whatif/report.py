@@ -13,6 +13,9 @@ from decima.whatif.study import PolicyResult, WhatIf
 from rl.statistics import Estimate, difference_percent, mean_of
 from traces.numbers import Float64
 
+FORMAT, VERSION = "decima-whatif", 1
+"""of the JSON form; a change that readers must know of is a new version"""
+
 
 def seconds(value_s: float) -> str:
     """Three digits, with the unit."""
@@ -134,6 +137,8 @@ def to_json(found: WhatIf) -> dict[str, Any]:
     """All figures in the documented form (`docs/whatif.md`)."""
     settings = found.settings
     return {
+        "format": FORMAT,
+        "version": VERSION,
         "settings": {**vars(settings), "policies": list(settings.policies)},
         "jobs": [job.name for job in found.recording.trace.jobs],
         "sizes": {str(size): _size_json(found, size) for size in found.sizes},

@@ -16,6 +16,7 @@ from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from parallel.crew import Crew, K, Kept
 from parallel.local import HERE
+from rl.statistics import are_repeats
 from spark_sim import Streams
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
@@ -96,6 +97,11 @@ class WhatIf:
     def main(self) -> SizeResult:
         """At the number of executors asked for."""
         return self.sizes[self.settings.executors]
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether the draws of the recorded arrivals all went alike: they are evidence of one."""
+        return any(are_repeats(one.avg_s) for one in self.main.policies.values())
 
     def shared_avg_s(self, executors: int, policy: str | None) -> Float64:
         """(shared draws,) average JCT with the recorded arrivals: what sizes are compared by, since

@@ -1,0 +1,33 @@
+"""The installed commands, which load their packages where Ctrl-C already ends in one line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+INTERRUPTED = 130
+"""exit code of a command that Ctrl-C stopped: 128 and the number of the signal, as in shells"""
+
+
+def decima() -> None:
+    """Run `decima`."""
+    run("decima.cli.main")
+
+
+def deeprm() -> None:
+    """Run `deeprm`."""
+    run("deeprm.cli")
+
+
+def harmony() -> None:
+    """Run `harmony`."""
+    run("harmony.cli")
+
+
+def run(module: str) -> None:
+    """Load the module, which takes a second or two, and call its `main`."""
+    try:
+        importlib.import_module(module).main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,183 @@
+"""What all commands share: `-h`, how Ctrl-C ends, and the nearest name beside a wrong one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from decima.cli.main import main as decima
+from decima.policies import Heuristic
+from decima.spark.trial import TrialConfig
+from decima.training.config import read_config
+from deeprm.cli import main as deeprm
+from files import entry
+from files.names import suggestion
+from harmony.cli import main as harmony
+from rl.loop import StopReason
+from spark_sim import Protocol
+from tests.test_training import sets
+from traces import load_trace
+
+PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
+
+
+def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words after the program of a command and of all below it."""
+    yield words
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from commands(below, (*words, name))
+
+
+EVERY = [(name, words) for name, program in PROGRAMS.items() for words in commands(program)]
+IDS = [" ".join((name, *words)) for name, words in EVERY]
+
+
+@pytest.mark.parametrize(("program", "words"), EVERY, ids=IDS)
+def test_h_is_help_everywhere(program: str, words: tuple[str, ...]) -> None:
+    short, long = (
+        CliRunner().invoke(PROGRAMS[program], [*words, option]) for option in ("-h", "--help")
+    )
+    assert (short.exit_code, short.output) == (0, long.output)
+    assert short.output.startswith("Usage: ")
+
+
+def interrupted(*_arguments: Any, **_named: Any) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("program", "words"), EVERY, ids=IDS)
+def test_ctrl_c_is_one_line_and_exit_code_130(
+    program: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every command, whatever it is doing."""
+    command: click.Command = PROGRAMS[program]
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    if isinstance(command, click.Group):
+        pytest.skip("a group does nothing itself")
+    monkeypatch.setattr(command, "invoke", interrupted)
+    monkeypatch.setattr(command, "parse_args", lambda _context, _arguments: [])
+    result = CliRunner().invoke(PROGRAMS[program], words)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_training_that_is_asked_to_stop_exits_with_130(
+    program: str, trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its iteration, with its model written."""
+    out = tmp_path / "run"
+    monkeypatch.setattr("rl.loop._Session.reason_to_stop", lambda _: StopReason.SIGNAL)
+    more = sets(trace_file) if program == "decima" else []
+    result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
+    assert result.exit_code == 130, result.output
+    assert "asked to stop after 0 iterations" in result.stdout
+    assert (out / "model.safetensors").exists()
+
+
+def test_ctrl_c_while_packages_load_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in (entry.decima, entry.deeprm, entry.harmony):
+        monkeypatch.setattr("importlib.import_module", interrupted)
+        with pytest.raises(SystemExit) as ended:
+            run()
+        monkeypatch.undo()
+        assert ended.value.code == 130
+        assert capsys.readouterr() == ("", "interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_a_real_ctrl_c_leaves_no_traceback() -> None:
+    """While a module is imported that takes for ever."""
+    code = (
+        "import signal, time, files.entry as entry\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
+        "slow = lambda _: (print('on', flush=True), time.sleep(60))\n"
+        "entry.importlib.import_module = slow\n"
+        "entry.decima()\n"
+    )
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    assert (process.returncode, told) == (130, "interrupted\n")
+
+
+# --- the nearest name ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "near"),
+    [
+        ("objective", "credit.objective"),
+        ("credit.objectiv", "credit.objective"),
+        ("update.objective", "credit.objective"),
+        ("learning-rate", "update.learning_rate"),
+        ("Seed", "seed"),
+        ("credits.objective", "credit"),
+    ],
+)
+def test_an_unknown_setting_comes_with_the_nearest(asked: str, near: str) -> None:
+    """In which section soever it is."""
+    with pytest.raises(ValueError, match="unknown setting") as refused:
+        read_config(None, (f"{asked}=makespan",))
+    assert f" (did you mean {near}?); there are" in str(refused.value)
+
+
+def test_where_nothing_is_near_nothing_is_suggested() -> None:
+    with pytest.raises(ValueError, match="unknown setting zzz; there are"):
+        read_config(None, ("zzz=1",))
+    assert suggestion("x" * 10**6, ("y", "z")) == ""
+    assert suggestion(7, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "near"),
+    [
+        ("deeprm", ("train", "--set", "objectiv=makespan"), "objective"),
+        ("deeprm", ("train", "--set", "horizon=9"), "cluster.horizon"),
+        ("harmony", ("train", "--set", "seeds=1"), "seed"),
+        ("deeprm", ("study", "--only", "paper-70-00"), "paper-70-0"),
+    ],
+)
+def test_deeprm_and_harmony_suggest_too(
+    program: str, arguments: tuple[str, ...], near: str, tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path / "run"))
+    result = CliRunner().invoke(PROGRAMS[program], [*arguments, *out])
+    assert result.exit_code == 2, result.output
+    assert f"(did you mean {near}?)" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("refused", "near"),
+    [
+        (lambda: Heuristic("strictfair"), "strict_fair"),
+        (lambda: Heuristic("Decima"), "decima"),
+        (lambda: Heuristic("tuned_srw", {"work_pow": 1.0}), "work_power"),
+        (lambda: TrialConfig(("spark-fiffo",)), "spark-fifo"),
+        (lambda: Protocol.parse("sesion"), "session"),
+        (lambda: load_trace("tcph"), "tpch"),
+        (lambda: load_trace("tpch").job("sf2/q55"), "sf2/q"),
+    ],
+)
+def test_other_names_are_suggested(refused: Callable[[], Any], near: str) -> None:
+    with pytest.raises(ValueError, match=r"\(did you mean ") as error:
+        refused()
+    assert f"(did you mean {near}" in str(error.value)

@@ -1,0 +1,133 @@
+"""Policies of a user's own at the command line, by file or module and class."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from decima import EvaluationConfig, PolicyError
+from decima.evaluation.config import ConfigError
+from decima.evaluation.settings_file import setting_of
+from decima.own_policies import OwnPolicy, is_own
+from decima.whatif import WhatIfSettings
+from tests.commands import Command, refused
+
+GREEDY = """
+from dataclasses import dataclass
+
+from helper_of_greedy import most
+from spark_sim import Action
+
+
+@dataclass
+class Greedy:
+    made: int = 0
+
+    def decide(self, seen):
+        self.made += 1
+        stage = int(seen.open_stages()[0])
+        return Action(stage, most(seen, stage))
+"""
+HELPER = "def most(seen, stage):\n    return int(max(seen.legal_limits(stage)))\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a policy and what it imports."""
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    (tmp_path / "helper_of_greedy.py").write_text(HELPER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("greedy", "helper_of_greedy"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "workers"), [("./greedy.py:Greedy", 1), ("greedy:Greedy", 1), ("greedy:Greedy", 2)]
+)
+def test_a_class_of_ones_own_is_compared(
+    run: Command, name: str, workers: int, folder: Path
+) -> None:
+    """As the reference or beside it, in other processes too; here it plays as fifo does."""
+    from decima.own_policies import _module
+
+    _module.cache_clear()
+    out = folder / "out.json"
+    result = run("--policies", f"{name},fifo", "--workers", workers, "--json", out,
+                 "--report", folder / "page.html", "--timeline", folder / "tasks.csv")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert f"vs {name} " in result.stdout
+    content = json.loads(out.read_text())
+    assert list(content["policies"]) == [name, "fifo"]
+    own, fifo = (one["avg_jct_s"]["per_sequence"] for one in content["policies"].values())
+    assert len(own) == 3
+    assert own == pytest.approx(fifo, rel=0.5)
+    assert name in (folder / "tasks.csv").read_text()
+
+
+BAD = {
+    "none.py:Greedy": ("cannot load none.py", "No such file"),
+    "no_module_of_this_name:Greedy": ("No module named 'no_module_of_this_name'",),
+    "greedy.py:Gredy": ("greedy.py has no class 'Gredy'",),
+    "greedy.py:": ("greedy.py has no class ''",),
+    "fifo:sampled": ("No module named 'fifo'",),
+    "broken.py:A": ("cannot load broken.py", "SyntaxError", "broken.py, line 2"),
+    "raises.py:A": ("cannot load raises.py", "ZeroDivisionError", "(raises.py, line 3)"),
+    "leaves.py:A": ("cannot load leaves.py", "SystemExit: 3", "(leaves.py, line 1)"),
+    "bad.py:Needs": ("cannot be made", "TypeError", "missing 1 required positional argument"),
+    "bad.py:Idle": ("'bad.py:Idle' has no method decide(observation)",),
+    "bad.py:number": ("bad.py has no class 'number'",),
+    "bad.py:Fails": ("decide failed: KeyError: 'x' (bad.py, line 7)",),
+    "bad.py:Forgets": ("decide gave None, not an Action",),
+    "bad.py:Illegal": ("policy 'bad.py:Illegal': stage 0: limit 999 must",),
+}
+FILES = {
+    "broken.py": "class A:\n    def decide(self, seen) return 1\n",
+    "raises.py": "class A:\n    pass\n1 / 0\n",
+    "leaves.py": "raise SystemExit(3)\n",
+    "bad.py": (
+        "from spark_sim import Action\nnumber = 3\nclass Idle: pass\n"
+        "class Needs:\n    def __init__(self, x): pass\n"
+        "class Fails:\n    def decide(self, seen): return {}['x']\n"
+        "class Forgets:\n    def decide(self, seen): pass\n"
+        "class Illegal:\n    def decide(self, seen): return Action(0, 999)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "workers"), [*((name, 1) for name in BAD), ("bad.py:Fails", 2)])
+def test_what_is_wrong_with_it_is_one_line(
+    run: Command, name: str, workers: int, folder: Path
+) -> None:
+    """With the place in the user's code; nothing is written."""
+    for file, content in FILES.items():
+        (folder / file).write_text(content)
+    out = folder / "out.json"
+    result = run("--policies", f"fifo,{name}", "--workers", workers, "--json", out)
+    refused(result, f"policy {name!r}", *BAD[name])
+    assert not out.exists()
+
+
+def test_executors_of_a_cluster_lack_the_code(run: Command, folder: Path) -> None:
+    result = run("--policies", "fifo,greedy.py:Greedy", "--cluster", "spark://nowhere:1")
+    refused(result, "'greedy.py:Greedy'", "--cluster lack")
+
+
+def test_only_evaluations_take_such_names(folder: Path) -> None:
+    """What is read from a file runs no code, and has nothing to set."""
+    trap = folder / "trap.py"
+    trap.write_text("raise SystemExit('was run')\n")
+    with pytest.raises(ConfigError, match="policies is for the command to say"):
+        setting_of({"policies": ["trap.py:Trap"]})
+    with pytest.raises(PolicyError, match=r"unknown policy 'trap.py:Trap'"):
+        WhatIfSettings(4, policies=("trap.py:Trap",))
+    with pytest.raises(ConfigError, match="no parameters to set"):
+        EvaluationConfig(policies=("trap.py:Trap",), parameters={"trap.py:Trap": {"x": 1.0}})
+    assert not is_own("decima:sampled")
+    assert not is_own("a.safetensors:sampled")
+    with pytest.raises(PolicyError, match="was run"):
+        OwnPolicy("trap.py:Trap")
