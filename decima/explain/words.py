@@ -189,15 +189,8 @@ def _phrase(found: Explanation, reason: Reason) -> str:
     if stage is None:
         mean = values(found, reason)[1]
         return f"the stages' {name}" + (f" ({mean} on average)" if mean else "")
-    quantity = _QUANTITIES.get(name)
-    if quantity is not None:
-        value, mean = quantity.of(stage), _mean(found, quantity)
-        words = quantity.alike
-        if value < LESS * mean:
-            words = quantity.less
-        elif value > MORE * mean:
-            words = quantity.more
-        return f"{words} ({_figure(quantity, value)}, on average {_number(quantity, mean)})"
+    if name in _QUANTITIES:
+        return _beside_mean(found, stage, _QUANTITIES[name])
     if name == "moving cost":
         return _moving(found, stage)
     memory = "" if stage.memory_gb is None else f" ({stage.memory_gb:g} GB)"
@@ -207,6 +200,16 @@ def _phrase(found: Explanation, reason: Reason) -> str:
         "limit": f"the size of the limit ({found.taken_limit})",
         MESSAGES: "the stages that come after it in its job (messages along the graph)",
     }[name]
+
+
+def _beside_mean(found: Explanation, stage: StageShown, quantity: _Quantity) -> str:
+    value, mean = quantity.of(stage), _mean(found, quantity)
+    words = quantity.alike
+    if value < LESS * mean:
+        words = quantity.less
+    elif value > MORE * mean:
+        words = quantity.more
+    return f"{words} ({_figure(quantity, value)}, on average {_number(quantity, mean)})"
 
 
 def _moving(found: Explanation, stage: StageShown) -> str:
