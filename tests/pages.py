@@ -62,7 +62,7 @@ def results_json(**figures: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def decisions() -> Section:
-    """Two plans, at 2 and 4 s: of the first no reasons are told, of the second two."""
+    """Two plans, at 2 and 4 s: the first without reasons, the second with two."""
 
     def entry(number: int, time_s: float, **more: Any) -> dict[str, Any]:
         stage = {
@@ -84,7 +84,10 @@ def decisions() -> Section:
             **more,
         }
 
-    told = {"words": [f"Because {HOSTILE}."], "reasons": [["work", 1.5], ["place", -0.5]]}
+    told = {
+        "words": [f"Because {HOSTILE}."],
+        "reasons": [["work left", 1.5], ["moving cost", -0.5]],
+    }
     return Section(
         "decisions",
         "Decisions of b",

@@ -17,16 +17,19 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+import torch
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima import Heuristic, evaluate
+from decima.agent.model import save_model
 from decima.cli.main import main
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.timeline import read_timeline, recorded_within, timeline_table
 from decima.explain.moments import moments
+from decima.explain.reasons import LEAST_WEIGHT
 from decima.report import comparison_sections, read_results, results_of
 from decima.report.comparison import (
     by_size,
@@ -50,6 +53,7 @@ from rl.run_folder import RunFolder
 from rl.statistics import difference_percent
 from spark_sim import PASS
 from tests.commands import SMALL, refused, small_config
+from tests.networks import random_network
 from tests.pages import HOSTILE, results_json, two_runs, two_sequences
 from traces import load_trace
 
@@ -589,14 +593,24 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 # --- decisions -----------------------------------------------------------------------------------
 
 
-def test_decisions_say_what_each_policy_does_in_the_same_place(trace_file: Path) -> None:
-    """Every plan of the run; what was taken, and what the heuristic would have chosen there."""
-    config = small_config(trace_file, policies=("strict_fair", "decima"))
+def test_decisions_show_each_policys_choice_in_the_same_place(
+    trace_file: Path, tmp_path: Path
+) -> None:
+    """Every plan of the run: the choice taken, and the heuristic's at the same moment."""
+    network, path = random_network(), tmp_path / "model.safetensors"
+    with torch.no_grad():
+        network.stage_head.last.weight.mul_(50)  # so that reasons weigh
+    save_model(path, network.config, network.state_dict(), {})
+    name = str(path)
+    config = small_config(trace_file, policies=("strict_fair", name))
     workload = Workload.of(config)
-    section = decisions_section(workload, config, "decima", 1, explained=3)
-    run = [one for one in moments(workload, config, "decima", 1) if one.number == one.planned_at]
+    section = decisions_section(workload, config, name, 1, explained=3)
+    run = [one for one in moments(workload, config, name, 1) if one.number == one.planned_at]
     assert [entry["number"] for entry in section.decisions] == [one.number for one in run]
     assert sum(1 for entry in section.decisions if entry["words"]) == 3
+    weights = [weight for entry in section.decisions for _, weight in entry["reasons"]]
+    assert weights
+    assert all(abs(weight) >= LEAST_WEIGHT for weight in weights)
     for entry, moment in zip(section.decisions, run, strict=True):
         seen = moment.observation
         own = (None if entry["taken"] is None else entry["taken"]["job"], moment.action)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--time", "time_s", type=click.FloatRange(min=0), help="The first at this second.")
 @click.option(
-    "--columns", is_flag=True, help="Also all numbers that the network is told, one by one."
+    "--columns", is_flag=True, help="Also weigh every single input column of the network."
 )
 @click.option(
     "--json",
@@ -56,13 +56,12 @@ def explain(
 ) -> None:
     """Explain one decision of a learned policy.
 
-    Plays a sequence up to the decision, then says in words what was chosen and why, and shows the
-    stages considered, their probabilities, the parallelism limits of the one taken, and what each
-    reason weighed: integrated gradients of the log-probability that what was taken comes first,
-    against a decision in which all choices are average. Weights add up to the difference of both.
+    Plays a sequence up to the decision. Shows the probability of each stage, and of each
+    parallelism limit of the one taken. Then shows the reasons: inputs that change the probability
+    of the choice by a tenth or more when they are replaced by their mean over all choices.
 
-    All choices of a scheduling event are planned at the first of them; a later one is explained by
-    what was the case then.
+    All choices of a scheduling event are planned at the first of them, so a later one is explained
+    by what the policy observed then.
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")
@@ -72,11 +71,11 @@ def explain(
     _check_model(model)
     check_outputs(json_path)
     announce_compilation()
-    found = _explanation(config, model, sequence, decision, time_s)
+    found = _explanation(config, model, sequence, decision, time_s, with_columns=columns)
     from decima.explain.report import lines_of
     from decima.explain.words import in_words
 
-    for part in lines_of(found, columns=columns):
+    for part in lines_of(found):
         stdout().print(part)
     if json_path is not None:
         content: Mapping[str, Any] = {
@@ -105,6 +104,8 @@ def _explanation(
     sequence: int,
     decision: int | None,
     time_s: float | None,
+    *,
+    with_columns: bool,
 ) -> Explanation:
     from decima.agent.model import shared_model
     from decima.evaluation.runner import Workload
@@ -119,4 +120,4 @@ def _explanation(
     else:
         number = busiest(run) if decision is None else decision
         moment = at_number(moments(workload, config, model, sequence), number)
-    return explain_decision(network, workload, moment)
+    return explain_decision(network, workload, moment, with_columns=with_columns)

@@ -1,1 +1,1 @@
-"""Why a learned policy took one decision: its choices, their probabilities, what made them so."""
+"""Explanations of a learned policy's decisions: probabilities, and the inputs that change them."""

@@ -1,4 +1,4 @@
-"""`Explanation`: all that is to say about one decision of a learned policy."""
+"""`Explanation`: what could be chosen in a decision, how likely, what was chosen, and why."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from decima.agent.graph import Graph, GraphSorter, Legal, units_of, whole_graph
+from decima.agent.graph import GraphSorter, Legal, units_of, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
-from decima.agent.scores import Scores
 from decima.evaluation.runner import Workload
-from decima.explain.attribution import Attributed, Attribution, DecisionFunction, attribute
 from decima.explain.moments import Moment
-from spark_sim import PASS, Observation
+from decima.explain.reasons import Ablation, Choice, Reason, log_probs
+from spark_sim import PASS, Action, Observation
 from spark_sim.cluster import MB_PER_GB
 from spark_sim.tables import ANY
 from traces.numbers import MS_PER_S, Float64, Int64
@@ -25,20 +23,20 @@ from traces.numbers import MS_PER_S, Float64, Int64
 
 @dataclass(frozen=True)
 class JobShown:
-    """A job in the system. Work is executor-seconds at mean durations."""
+    """A job in the system. Work is measured in executor-seconds at mean durations."""
 
     name: str
     arrival: int
-    """its place in the order of arrival, from 0: a trace's job may arrive many times"""
+    """place in the order of arrival, from 0"""
     age_s: float
     work_left_s: float
-    """of the tasks not launched"""
+    """work of the tasks not launched"""
+    started_share: float
+    """share of its work at arrival whose tasks have been launched"""
     held: int
     """executors"""
     local: int
     """executors on offer that are in the job already"""
-    open_share: float
-    """of its stages: those whose parents are all complete, the finished ones included"""
 
 
 @dataclass(frozen=True)
@@ -48,17 +46,19 @@ class StageShown:
     job: JobShown
     name: str
     probability: float
-    """of being taken first"""
+    """that it comes first"""
     place: int
-    """in the plan's order of preference, from 1"""
+    """place in the plan, from 1"""
     wanted: int
     """tasks without an executor"""
     task_s: float
     """mean duration of a task"""
     critical_path_s: float
-    """from its start to the end of the job"""
+    """time from its start to the end of the job"""
     runnable: bool
-    """all parents are complete"""
+    """whether all parents are complete"""
+    memory_gb: float | None
+    """memory of a task; None where the trace does not give it"""
 
 
 @dataclass(frozen=True)
@@ -67,71 +67,77 @@ class LimitShown:
 
     limit: int
     probability: float
-    columns: tuple[float, ...]
-    """what the network is told of it, as in `decima.agent.columns.LIMIT`"""
 
 
 @dataclass(frozen=True)
 class ClassShown:
-    """A class of executors that the stage taken may be given."""
+    """A class of executors that the stage may be given."""
 
     memory_gb: float
-    """of each"""
+    """memory of each executor"""
     probability: float
-    columns: tuple[float, ...]
-    """what the network is told of it, as in `decima.agent.columns.CLASS`"""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One decision: what could be done, how likely, what was done and what spoke for it.
+    """One decision of a learned policy.
 
-    A policy plans all choices of a scheduling event at the first of them. What is told here, the
-    number of executors `given` excepted, is of when the plan was made.
+    A policy plans all choices of a scheduling event at the first of them. Everything here but
+    `given` describes the moment at which the plan was made.
     """
 
     decision: int
     """number in the run, from 1"""
     planned_at: int
-    """number of the decision at which the plan was made: `decision`, or one before it"""
+    """number of the decision at which the plan was made: `decision`, or an earlier one"""
     time_s: float
     jobs_in_system: int
     executors: int
     on_offer: int
     moving_delay_s: float
-    """that an executor needs to get to another job; 0 in a shared session"""
+    """time that an executor needs to move to another job; 0 in a shared session"""
     stages: tuple[StageShown, ...]
-    """that may be chosen: the likeliest first"""
+    """stages that may be chosen, the likeliest first"""
     end_probability: float
-    """of the round's end being taken first: of leaving all executors on offer idle"""
+    """that the end of the round comes first and all executors on offer stay idle"""
     end_place: int
-    """of the end in the plan's order, from 1: behind it nothing is given"""
+    """place of the end in the plan, from 1; no executor is given after it"""
     taken: StageShown | None
     """None: the policy ended the round"""
     taken_limit: int | None
     given: int
     """executors that the choice gives away now"""
     limits: tuple[LimitShown, ...]
-    """of the job of the stage taken, the lowest first: in steps of half an octave"""
+    """limits of the job taken, the lowest first"""
     taken_memory_gb: float | None
-    """of the executors taken; None where there is one class, or the policy named none"""
+    """memory of the executors taken; None where there is one class, or the policy named none"""
     classes: tuple[ClassShown, ...]
-    """for the stage taken, small ones first; empty where there is one class"""
-    log_prob: float
-    """of the stage taken, or of the end, being taken first"""
-    baseline: float
-    """the same where all choices have average columns (`decima.explain.attribution`)"""
-    attributions: tuple[Attribution, ...]
-    """of the difference between the two; empty where ending the round was the only choice, or where
-    nobody asked"""
+    """classes for the stage taken, small ones first; empty where there is one class"""
+    reasons: tuple[Reason, ...]
+    """reasons of at least `LEAST_WEIGHT`, the heaviest first"""
+    columns: tuple[Reason, ...]
+    """the same for single input columns; empty unless asked for"""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as JSON-like values."""
-        return asdict(self)
+        """Return everything as JSON-like values, each reason with its weight in the choice."""
+
+        def listed(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
+            return [{**asdict(reason), "weight": reason.weight} for reason in reasons]
+
+        return {
+            **asdict(self),
+            "reasons": listed(self.reasons),
+            "columns": listed(self.columns),
+        }
 
 
 def explain_decision(
-    network: PolicyNetwork, workload: Workload, moment: Moment, *, with_reasons: bool = True
+    network: PolicyNetwork,
+    workload: Workload,
+    moment: Moment,
+    *,
+    with_reasons: bool = True,
+    with_columns: bool = False,
 ) -> Explanation:
     """Explain what the policy with this network does at `moment`.
 
@@ -139,116 +145,125 @@ def explain_decision(
         network: the policy's.
         workload: the jobs.
         moment: the decision.
-        with_reasons: False leaves out the attributions, which cost a hundred times as much.
+        with_reasons: False leaves out the reasons, each of which costs a pass of the network.
+        with_columns: True adds single columns, each of which costs a pass, too.
     """
-    observation = moment.observation
-    units = units_of(Scales.of(workload.arrays), network.rule.numpy())
-    graph, legal = whole_graph(scene_of(observation), GraphSorter(workload.arrays), units)
-    with torch.no_grad():
-        scores: Scores = network(graph)
-    choices = torch.cat((scores.stage, scores.end)).double().softmax(0).tolist()
-    *chances, end_probability = choices
-    ended = moment.action == PASS
-    choice = len(chances)
-    if not ended:
-        choice = int(np.flatnonzero(legal.open_stage == moment.action.stage)[0])
-    attributed = Attributed(0.0, 0.0, ())
-    if chances and with_reasons:
-        function = DecisionFunction(network, graph)
-        attributed = attribute(function, moment.cluster_mean, choice)
-    place = _places(moment.order, np.array(choices))
+    seen, action = moment.observation, moment.action
+    units = units_of(Scales.of(workload.arrays))
+    graph, legal = whole_graph(scene_of(seen), GraphSorter(workload.arrays), units)
+    found = log_probs(network, graph)
+    *chances, end_probability = found.entry.exp().tolist()
+    choice = _choice(legal, action)
+    ablation = None
+    if chances and (with_reasons or with_columns):
+        ablation = Ablation(network, graph, moment.cluster_mean, choice)
+    place = _places(moment.order, found.entry.numpy())
     stages = [
-        _stage(workload, observation, int(row), chances[index], int(place[index]))
+        _stage(workload, seen, int(row), chances[index], int(place[index]))
         for index, row in enumerate(legal.open_stage)
     ]
+    ended = choice.entry == len(stages)
     return Explanation(
         decision=moment.number,
         planned_at=moment.planned_at,
-        time_s=observation.time_ms / MS_PER_S,
-        jobs_in_system=len(observation.active),
-        executors=observation.num_executors,
-        on_offer=observation.on_offer,
-        moving_delay_s=observation.moving_delay_ms / MS_PER_S,
+        time_s=seen.time_ms / MS_PER_S,
+        jobs_in_system=len(seen.active),
+        executors=seen.num_executors,
+        on_offer=seen.on_offer,
+        moving_delay_s=seen.moving_delay_ms / MS_PER_S,
         stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
         end_probability=end_probability,
         end_place=int(place[-1]),
-        taken=None if ended else stages[choice],
-        taken_limit=None if ended else moment.action.limit,
+        taken=None if ended else stages[choice.entry],
+        taken_limit=None if ended else action.limit,
         given=moment.given,
-        limits=() if ended else _limits(graph, legal, scores.limit, int(legal.open_job[choice])),
-        taken_memory_gb=memory_gb(observation, moment.action.kind),
-        classes=() if ended else _classes(observation, graph, legal, scores.kind, choice),
-        log_prob=attributed.log_prob,
-        baseline=attributed.baseline,
-        attributions=attributed.parts,
+        limits=() if ended else _limits(legal, found.limit, choice.entry),
+        taken_memory_gb=memory_gb(seen, action.kind),
+        classes=() if ended else _classes(seen, legal, found.kind, choice.entry),
+        reasons=ablation.reasons() if ablation and with_reasons else (),
+        columns=ablation.columns() if ablation and with_columns else (),
     )
 
 
-def _places(order: Int64, chances: Float64) -> Int64:
-    """(O + 1,) where each entry of a plan comes, from 1; those behind the end, which nobody has
-    sorted, by their chances.
+def _choice(legal: Legal, action: Action) -> Choice:
+    """Find the rows of an action."""
+    if action == PASS:
+        return Choice(len(legal.open_stage), None, None)
+    (entry,) = np.flatnonzero(legal.open_stage == action.stage)
+    job = legal.open_job[entry]
+    return Choice(
+        int(entry),
+        _row_of(legal.limit, legal.limit_ptr[job : job + 2], action.limit),
+        _row_of(legal.kind, legal.kind_ptr[entry : entry + 2], action.kind),
+    )
+
+
+def _row_of(values: Int64, bounds: Int64, wanted: int) -> int | None:
+    """Return the row of `values` between the bounds that holds `wanted`."""
+    first, last = bounds
+    found = first + np.flatnonzero(values[first:last] == wanted)
+    return int(found[0]) if len(found) else None
+
+
+def _places(order: Int64, scores: Float64) -> Int64:
+    """Return the place of each entry of a plan, from 1: (O + 1,).
+
+    A plan does not sort what comes after the end of the round; the scores do it here.
     """
     behind = int(np.flatnonzero(order == len(order) - 1)[0]) + 1
     rest = np.sort(order[behind:])
-    rest = rest[np.argsort(-chances[rest], kind="stable")]
+    rest = rest[np.argsort(-scores[rest], kind="stable")]
     places: Int64 = np.argsort(np.concatenate([order[:behind], rest])) + 1
     return places
 
 
 def _stage(
-    workload: Workload, observation: Observation, row: int, probability: float, place: int
+    workload: Workload, seen: Observation, row: int, probability: float, place: int
 ) -> StageShown:
-    stage = observation.stages[row]
+    stage = seen.stages[row]
     number = int(stage["job"])
-    job = observation.jobs[number]
+    job = seen.jobs[number]
     recorded = workload.trace.jobs[int(job["template"])]
-    first, size = int(job["first_stage"]), int(job["num_stages"])
+    memory_mb = float(stage["memory_mb"])
     return StageShown(
         job=JobShown(
             name=recorded.name,
             arrival=number,
-            age_s=(observation.time_ms - float(job["arrival_ms"])) / MS_PER_S,
+            age_s=(seen.time_ms - float(job["arrival_ms"])) / MS_PER_S,
             work_left_s=float(job["remaining_ms"]) / MS_PER_S,
+            started_share=1 - float(job["remaining_ms"]) / max(float(job["work_ms"]), 1e-6),
             held=int(job["held"]),
             local=int(job["local"]),
-            open_share=float(observation.stages["runnable"][first : first + size].mean()),
         ),
-        name=recorded.stages[row - first].name,
+        name=recorded.stages[row - int(job["first_stage"])].name,
         probability=probability,
         place=place,
-        wanted=observation.demand(row),
+        wanted=seen.demand(row),
         task_s=float(stage["mean_ms"]) / MS_PER_S,
         critical_path_s=float(stage["critical_path_ms"]) / MS_PER_S,
         runnable=bool(stage["runnable"]),
+        memory_gb=None if np.isnan(memory_mb) else memory_mb / MB_PER_GB,
     )
 
 
-def memory_gb(observation: Observation, kind: int) -> float | None:
-    """Of the executors of a class; None for any."""
-    return None if kind == ANY else float(observation.classes["memory_mb"][kind]) / MB_PER_GB
+def memory_gb(seen: Observation, kind: int) -> float | None:
+    """Return the memory of the executors of a class; None for any class."""
+    return None if kind == ANY else float(seen.classes["memory_mb"][kind]) / MB_PER_GB
+
+
+def _limits(legal: Legal, log_prob: Tensor, entry: int) -> tuple[LimitShown, ...]:
+    """Return the distribution over the limits of a stage's job."""
+    job = int(legal.open_job[entry])
+    rows = slice(int(legal.limit_ptr[job]), int(legal.limit_ptr[job + 1]))
+    pairs = zip(legal.limit[rows].tolist(), log_prob[rows].exp().tolist(), strict=True)
+    return tuple(LimitShown(*pair) for pair in pairs)
 
 
 def _classes(
-    observation: Observation, graph: Graph, legal: Legal, logits: Tensor, choice: int
+    seen: Observation, legal: Legal, log_prob: Tensor, entry: int
 ) -> tuple[ClassShown, ...]:
-    """The distribution over the classes that a stage may be given."""
-    rows = slice(int(legal.kind_ptr[choice]), int(legal.kind_ptr[choice + 1]))
-    chances = logits[rows].double().softmax(0).tolist()
-    return tuple(
-        ClassShown(float(observation.classes["memory_mb"][kind]) / MB_PER_GB, chance, tuple(told))
-        for kind, chance, told in zip(
-            legal.kind[rows].tolist(), chances, graph.class_x[rows].tolist(), strict=True
-        )
-    )
-
-
-def _limits(graph: Graph, legal: Legal, logits: Tensor, job: int) -> tuple[LimitShown, ...]:
-    """The distribution over the limits of a job."""
-    rows = slice(int(legal.limit_ptr[job]), int(legal.limit_ptr[job + 1]))
-    chances = logits[rows].double().softmax(0).tolist()
-    return tuple(
-        LimitShown(limit, chance, tuple(told))
-        for limit, chance, told in zip(
-            legal.limit[rows].tolist(), chances, graph.limit_x[rows].tolist(), strict=True
-        )
-    )
+    """Return the distribution over the classes that a stage may be given."""
+    rows = slice(int(legal.kind_ptr[entry]), int(legal.kind_ptr[entry + 1]))
+    memory = (seen.classes["memory_mb"][legal.kind[rows]] / MB_PER_GB).tolist()
+    pairs = zip(memory, log_prob[rows].exp().tolist(), strict=True)
+    return tuple(ClassShown(*pair) for pair in pairs)

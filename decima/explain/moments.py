@@ -1,14 +1,14 @@
-"""Playing a run of a learned policy up to the decision that is to be explained.
+"""`moments`: the decisions of a learned policy on one sequence, as an evaluation plays it.
 
-A policy plans all choices of a scheduling event at the first of them. So a choice further on is
-explained by what was the case when its plan was made, not by what the choices before it have left.
+A policy plans all choices of a scheduling event at the first of them. A later choice is therefore
+explained by what the policy observed when it made the plan.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from spark_sim.views import copied
 from traces.numbers import MS_PER_S, Float64, Int64
 
 SEARCHED = 500
-"""decisions among which `busiest` looks"""
+"""decisions that `busiest` searches"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,79 +31,62 @@ class Moment:
     """One decision of a run, before its action is taken."""
 
     number: int
-    """of the decision in the run, from 1"""
+    """number in the run, from 1"""
     planned_at: int
-    """number of the decision at which its plan was made: this one or one before it"""
+    """number of the decision at which its plan was made: this one or an earlier one"""
     observation: Observation
-    """when the plan was made; a copy"""
+    """copy of what the policy observed when it made the plan"""
     action: Action
-    """what the policy does"""
+    """the policy's action"""
     given: int
-    """executors that this gives away"""
+    """executors that the action gives away"""
     order: Int64
-    """(O + 1,) the plan: stages by their index among those that may be chosen, O: the end; those
-    behind it in no order
+    """(O + 1,) the plan: each stage by its index among those that may be chosen, O for the end of
+    the round; what comes after the end is not sorted
     """
     cluster_mean: Float64
-    """(len(CLUSTER),) mean columns of the cluster over this plan and all before it"""
+    """(len(CLUSTER),) mean columns of the cluster over this plan and all earlier ones"""
 
     @property
     def num_open(self) -> int:
-        """O, stages that the plan could choose from"""
+        """O, the number of stages that the plan could choose from."""
         return len(self.order) - 1
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is known when a plan is made."""
-
-    number: int
-    observation: Observation
-    order: Int64
-    cluster_mean: Float64
 
 
 def moments(
     workload: Workload, config: EvaluationConfig, name: str, sequence: int
 ) -> Iterator[Moment]:
-    """The decisions of the policy `name` on a sequence, as `decima evaluate` would play it.
+    """Yield the decisions of the policy `name` on a sequence.
 
     Raises:
-        ValueError: (one line) the sequence, or the model, breaks a rule.
+        ValueError: (one line) the sequence or the model is invalid.
     """
     simulator = prepare(workload, config, sequence)
     key = int(Streams(config.seed, sequence).actions().integers(2**63))
     policy = learned_policy(name, workload.arrays, key)
     total = np.zeros(len(columns.CLUSTER))
     planned: Planned | None = None
-    plan: _Plan | None = None
+    plan: Moment | None = None
     plans = 0
     for number in itertools.count(1):
         if simulator.status is not Status.DECIDE:
             return
         observation = simulator.observation()
         action = policy.decide(observation)
-        if policy.planned is not None and (plan is None or policy.planned is not planned):
+        if policy.planned is not None and policy.planned is not planned:
             planned = policy.planned
             plans += 1
-            total += planned.seen.graph.cluster_x[0].numpy()
-            plan = _Plan(number, copied(observation), planned.plan.order, total / plans)
+            total += planned.seen.tables.columns.cluster_x[0]
+            order, mean = planned.plan.order, total / plans
+            plan = Moment(number, number, copied(observation), action, 0, order, mean)
         if plan is None:
             raise RuntimeError("the policy has decided without a plan")
-        yield Moment(
-            number,
-            plan.number,
-            plan.observation,
-            action,
-            _given(observation, action),
-            plan.order,
-            plan.cluster_mean,
-        )
+        yield replace(plan, number=number, action=action, given=_given(observation, action))
         simulator.step(action)
 
 
 def _given(seen: Observation, action: Action) -> int:
-    """Executors that a stage gets by an action."""
+    """Return the number of executors that an action gives away."""
     if action == PASS:
         return 0
     held = int(seen.jobs["held"][seen.stages["job"][action.stage]])
@@ -111,7 +94,7 @@ def _given(seen: Observation, action: Action) -> int:
 
 
 def _on_offer(seen: Observation, action: Action) -> int:
-    """Executors of the action's class, or of all that can hold the stage's tasks."""
+    """Return how many executors on offer the action may take."""
     if len(seen.classes) == 1:
         return seen.on_offer
     fits = int(seen.stages["fits"][action.stage])
@@ -120,10 +103,10 @@ def _on_offer(seen: Observation, action: Action) -> int:
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:
-    """Decision `number` of the run, from 1.
+    """Return decision `number` of the run, from 1.
 
     Raises:
-        ConfigError: the run is over before.
+        ConfigError: the run ends earlier.
     """
     last = 0
     for moment in run:
@@ -134,10 +117,10 @@ def at_number(run: Iterable[Moment], number: int) -> Moment:
 
 
 def at_time(run: Iterable[Moment], time_s: float) -> Moment:
-    """The first decision at `time_s` or later.
+    """Return the first decision at `time_s` or later.
 
     Raises:
-        ConfigError: the run is over before.
+        ConfigError: the run ends earlier.
     """
     last_s = 0.0
     for moment in run:
@@ -148,7 +131,7 @@ def at_time(run: Iterable[Moment], time_s: float) -> Moment:
 
 
 def busiest(run: Iterable[Moment]) -> int:
-    """Number of the decision with the most stages to choose from, among the first `SEARCHED`.
+    """Return the number of the decision with the most stages, among the first `SEARCHED`.
 
     Raises:
         ConfigError: the run has no decision.

@@ -1,283 +1,223 @@
-"""A decision in sentences: what was chosen, and what spoke for and against it.
-
-The attributions say which reasons weighed and which way; the values of the stage taken, beside the
-mean over all that could be chosen, say what was the case ("its job is short").
-"""
+"""A decision in sentences: what was chosen, how likely it was, and which reasons weighed."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from decima.explain.decision import Explanation, StageShown
-from decima.explain.legend import COLUMNS, REASONS
+from decima.explain.reasons import MESSAGES, Reason
 from files.names import counted
 
-WEIGHTY = 0.05
-"""a reason is told if it has this share of all that spoke for the choice"""
 MOST_REASONS = 3
-FEW, MANY = 0.8, 1.25
-"""below and above this multiple of the mean something is told to be less or more"""
-
-
-@dataclass(frozen=True)
-class Reason:
-    """What spoke for a choice, or against it."""
-
-    name: str
-    """one of `legend.REASONS`"""
-    part: float
-    """of the difference in log-probability to a choice among average ones; above 0: for it"""
-    value: float | None
-    """of the stage taken; None where nothing was, and for the cluster"""
-    average: float
-    """over all stages that could be chosen"""
+"""reasons named for a choice, and as many against it"""
+LESS, MORE = 0.8, 1.25
+"""multiples of the mean below and above which a value is called less or more"""
 
 
 @dataclass(frozen=True)
 class _Quantity:
-    """One number behind a reason, and how to say it."""
+    """A number behind a reason, with the words for it."""
 
     of: Callable[[StageShown], float]
     unit: str
-    digits: int
     less: str
     alike: str
     more: str
+    digits: int = 0
 
 
 _QUANTITIES: Mapping[str, _Quantity] = {
-    "place": _Quantity(lambda shown: shown.job.local, "of those on offer", 0, "", "", ""),
-    "work": _Quantity(
-        lambda shown: shown.job.work_left_s,
-        "executor-seconds left",
-        0,
+    "work left": _Quantity(
+        lambda stage: stage.job.work_left_s,
+        " executor-seconds left",
         "its job is short",
         "its job is about as long as the others",
         "its job is long",
     ),
-    "tasks": _Quantity(
-        lambda shown: shown.task_s,
-        "s each",
-        1,
-        "its tasks are short",
-        "its tasks are about as long as others",
-        "its tasks are long",
-    ),
-    "held": _Quantity(
-        lambda shown: shown.job.held,
-        "held",
-        0,
+    "executors held": _Quantity(
+        lambda stage: stage.job.held,
+        " held",
         "its job holds few executors",
         "its job holds about as many executors as the others",
         "its job holds many executors",
     ),
-    "path": _Quantity(
-        lambda shown: shown.critical_path_s,
-        "s to the end of its job",
-        1,
-        "little comes after it",
-        "about as much comes after it as after the others",
-        "a long path begins with it",
+    "tasks waiting": _Quantity(
+        lambda stage: stage.wanted,
+        " waiting",
+        "few of its tasks are waiting",
+        "about as many tasks are waiting as in the other stages",
+        "many of its tasks are waiting",
     ),
-    "start": _Quantity(lambda shown: shown.runnable, "", 0, "", "", ""),
-    "waiting": _Quantity(
-        lambda shown: shown.wanted,
-        "waiting",
-        0,
-        "few of its tasks wait",
-        "about as many of its tasks wait as of the others",
-        "many of its tasks wait",
+    "task length": _Quantity(
+        lambda stage: stage.task_s,
+        " s each",
+        "its tasks are short",
+        "its tasks are about as long as the others",
+        "its tasks are long",
+        digits=1,
+    ),
+    "critical path": _Quantity(
+        lambda stage: stage.critical_path_s,
+        " s to the end of its job",
+        "its critical path is short",
+        "its critical path is about as long as the others",
+        "its critical path is long",
+        digits=1,
     ),
     "progress": _Quantity(
-        lambda shown: 100 * shown.job.open_share,
-        "% of its stages open",
-        0,
-        "its job has only begun",
+        lambda stage: 100 * stage.job.started_share,
+        " % of its work started",
+        "its job has just begun",
         "its job is about as far as the others",
         "its job is far along",
     ),
     "age": _Quantity(
-        lambda shown: shown.job.age_s,
-        "s since it arrived",
-        0,
-        "its job came lately",
-        "its job came when the others did",
-        "its job came long ago",
+        lambda stage: stage.job.age_s,
+        " s since it arrived",
+        "its job arrived recently",
+        "its job arrived at about the same time as the others",
+        "its job arrived long ago",
     ),
 }
 
 
-def reasons(found: Explanation) -> tuple[Reason, ...]:
-    """All reasons, what spoke most for the choice first; their parts add up as the columns' do."""
-    part = dict.fromkeys(REASONS, 0.0)
-    for one in found.attributions:
-        part[COLUMNS[one.level, one.column].reason] += one.total
-    told = [
-        Reason(name, part[name], *_value_and_average(found, name))
-        for name in REASONS
-        if found.attributions
-    ]
-    return tuple(sorted(told, key=lambda reason: -reason.part))
-
-
 def in_words(found: Explanation) -> tuple[str, ...]:
-    """Two or three sentences: the choice, why, and what else was likely."""
-    return tuple(sentence for sentence in (_choice(found), _why(found), _else(found)) if sentence)
+    """Return sentences: the choice, its probability, the reasons for it and those against it."""
+    sides = (
+        ("For it", [one for one in found.reasons if one.weight > 0]),
+        ("Against it", [one for one in found.reasons if one.weight < 0]),
+    )
+    reasons = [_listed(found, side, own[:MOST_REASONS]) for side, own in sides if own]
+    return (_choice(found), *_likelihood(found), *reasons)
 
 
-def amount(reason: Reason, number: float | None) -> str:
-    """`number`, in the unit of `reason`."""
+def values(found: Explanation, reason: Reason) -> tuple[str, str]:
+    """Return the value behind a reason for the stage taken, and its mean over all stages.
+
+    Both are empty if no single number stands behind the reason.
+    """
     quantity = _QUANTITIES.get(reason.name)
-    if quantity is None or number is None:
-        return ""
-    if reason.name == "start":
-        return f"{100 * number:.0f} % can start now"
-    return f"{_figure(quantity, number)} {quantity.unit}"
-
-
-def _figure(quantity: _Quantity, number: float) -> str:
-    """Means of small counts keep a decimal."""
-    digits = quantity.digits if number >= 10 or number.is_integer() else 1
-    return f"{number:,.{digits}f}"
-
-
-def _value_and_average(found: Explanation, name: str) -> tuple[float | None, float]:
-    quantity = _QUANTITIES.get(name)
     if quantity is None:
-        return None, math.nan
-    average = sum(quantity.of(shown) for shown in found.stages) / len(found.stages)
-    return (None if found.taken is None else float(quantity.of(found.taken))), average
+        return "", ""
+    own = "" if found.taken is None else _figure(quantity, quantity.of(found.taken))
+    return own, _figure(quantity, _mean(found, quantity))
+
+
+def _mean(found: Explanation, quantity: _Quantity) -> float:
+    return sum(quantity.of(stage) for stage in found.stages) / len(found.stages)
+
+
+def _figure(quantity: _Quantity, value: float) -> str:
+    return _number(quantity, value) + quantity.unit
+
+
+def _number(quantity: _Quantity, value: float) -> str:
+    """Format a value; means of small counts keep a decimal."""
+    digits = quantity.digits if value >= 10 or float(value).is_integer() else 1
+    return f"{value:,.{digits}f}"
 
 
 def _choice(found: Explanation) -> str:
     stage = found.taken
     if stage is None:
-        idle = counted(found.on_offer, "executor")
+        idle = f"{counted(found.on_offer, 'executor')} on offer stay{_s(found.on_offer)} idle"
         if not found.stages:
-            return f"No stage may be chosen: {idle} on offer stay{_s(found.on_offer)} idle."
+            return f"No stage may be chosen: {idle}."
         if found.decision > found.planned_at:
             return f"Nothing more is chosen: the round ends here.{_planned(found)}"
-        return f"Nothing is chosen: {idle} on offer stay{_s(found.on_offer)} idle."
-    more = f" {found.given} more" if stage.job.held else f" {found.given}"
+        return f"Nothing is chosen: {idle}."
+    more = " more" if stage.job.held else ""
+    memory = "" if found.taken_memory_gb is None else f" of {found.taken_memory_gb:g} GB"
     gets = (
-        f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets{more} "
-        f"executor{'' if found.given == 1 else 's'}{_size(found)}: its job "
+        f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets {found.given}{more} "
+        f"executor{'' if found.given == 1 else 's'}{memory}: its job "
     )
     if found.decision > found.planned_at:
         return f"{gets}may hold {found.taken_limit}.{_planned(found)}"
     return f"{gets}holds {stage.job.held} and may now hold {found.taken_limit}."
 
 
-def _size(found: Explanation) -> str:
-    return "" if found.taken_memory_gb is None else f" of {found.taken_memory_gb:g} GB"
-
-
 def _planned(found: Explanation) -> str:
     number = found.decision - found.planned_at + 1
     return (
-        f" This is choice {number} of the plan made at decision {found.planned_at}; all that is "
-        "told here is of then, probabilities of being chosen first."
+        f" This is choice {number} of the plan made at decision {found.planned_at}; the figures "
+        "below are from that decision, and probabilities are those of coming first."
     )
 
 
-def _why(found: Explanation) -> str:
+def _likelihood(found: Explanation) -> Iterable[str]:
+    """Give the probability of the choice, and the likeliest of what comes later in the plan."""
     if not found.stages:
-        return ""
-    told = reasons(found)
-    behind = sum(max(0.0, reason.part) for reason in told)
-    causes = [one for one in told if one.part > 0 and one.part >= WEIGHTY * behind]
-    doubts = [one for one in told[::-1] if one.part < 0 and -one.part >= WEIGHTY * behind]
-    lines = []
-    if causes:
-        lines.append("Why: " + _listed(found, causes[:MOST_REASONS]) + ".")
-    if doubts:
-        lines.append("Against it: " + _listed(found, doubts[:1]) + ".")
-    return " ".join(lines)
-
-
-def _else(found: Explanation) -> str:
-    """The likeliest of the choices that the plan has further on; whether it was likelier."""
-    if not found.stages:
-        return ""
+        return
     own, place = found.end_probability, found.end_place
     if found.taken is not None:
         own, place = found.taken.probability, found.taken.place
-    options = [
+    later = [
         (f"{one.name} of {one.job.name}", one.probability)
         for one in found.stages
         if one.place > place
     ]
     if found.end_place > place:
-        options.append(("leaving the rest idle", found.end_probability))
-    if not options:
-        return f"It had {_percent(own)}."
-    name, chance = max(options, key=lambda option: option[1])
-    drawn = " It was drawn, not the likeliest." if chance > own else ""
-    return f"It had {_percent(own)}; next is {name} with {_percent(chance)}.{drawn}"
+        later.append(("leaving the rest idle", found.end_probability))
+    if not later:
+        yield f"Its probability is {percent(own)}."
+    else:
+        name, chance = max(later, key=lambda option: option[1])
+        drawn = " It was drawn, not the likeliest." if chance > own else ""
+        yield f"Its probability is {percent(own)}; next is {name} with {percent(chance)}.{drawn}"
+    if len(found.limits) > 1:
+        chance = sum(one.probability for one in found.limits if one.limit == found.taken_limit)
+        yield (
+            f"Among {len(found.limits)} limits for its job, {found.taken_limit} has "
+            f"{percent(chance)}."
+        )
 
 
-def _listed(found: Explanation, told: Sequence[Reason]) -> str:
-    return "; ".join(_phrase(found, reason) for reason in told)
+def _listed(found: Explanation, side: str, reasons: Iterable[Reason]) -> str:
+    return f"{side}: {'; '.join(_phrase(found, reason) for reason in reasons)}."
 
 
 def _phrase(found: Explanation, reason: Reason) -> str:
-    """What was the case, with its figures."""
-    stage = found.taken
-    if reason.name == "cluster":
+    """Describe what the network observed of a reason."""
+    stage, name = found.taken, reason.name
+    if name == "cluster":
         return (
-            f"the state of the cluster ({found.jobs_in_system} jobs in the system, "
+            f"the state of the cluster ({counted(found.jobs_in_system, 'job')} in the system, "
             f"{found.on_offer} of {found.executors} executors on offer)"
         )
-    if reason.name == "rule":
-        return _by_rule(found)
-    if stage is None or reason.value is None:
-        return f"what could be chosen (on average {amount(reason, reason.average)})"
-    if reason.name == "place":
-        return _place(found, stage)
-    if reason.name == "start":
-        return "it can start now" if stage.runnable else "it waits for its parents"
-    if reason.name == "held" and reason.value == 0:
-        return "its job holds no executor"
-    quantity = _QUANTITIES[reason.name]
+    if stage is None:
+        mean = values(found, reason)[1]
+        return f"the stages' {name}" + (f" ({mean} on average)" if mean else "")
+    if name in _QUANTITIES:
+        return _beside_mean(found, stage, _QUANTITIES[name])
+    if name == "moving cost":
+        return _moving(found, stage)
+    memory = "" if stage.memory_gb is None else f" ({stage.memory_gb:g} GB)"
+    return {
+        "readiness": "it can start now" if stage.runnable else "it waits for its parents",
+        "memory": f"the memory that a task needs{memory}",
+        "limit": f"the size of the limit ({found.taken_limit})",
+        MESSAGES: "the stages that come after it in its job (messages along the graph)",
+    }[name]
+
+
+def _beside_mean(found: Explanation, stage: StageShown, quantity: _Quantity) -> str:
+    value, mean = quantity.of(stage), _mean(found, quantity)
     words = quantity.alike
-    if reason.value < FEW * reason.average:
+    if value < LESS * mean:
         words = quantity.less
-    elif reason.value > MANY * reason.average:
+    elif value > MORE * mean:
         words = quantity.more
-    average = _figure(quantity, reason.average)
-    return f"{words} ({amount(reason, reason.value)}, on average {average})"
+    return f"{words} ({_figure(quantity, value)}, on average {_number(quantity, mean)})"
 
 
-def _by_rule(found: Explanation) -> str:
-    """Where the fitted rule has the choice."""
-    order = _told(found, "rule", "order")
-    if order is None:
-        return "what the fitted rule makes of it"
-    if found.taken is None:
-        return f"the fitted rule would end the round after {_choices(-order)}"
-    if _told(found, "stage", "planned") == 0:
-        return "the fitted rule would not choose it"
-    return f"the fitted rule would choose it as number {1 - order:.0f}"
-
-
-def _told(found: Explanation, level: str, column: str) -> float | None:
-    """What the network is told of the choice in one column."""
-    own = (one.value for one in found.attributions if (one.level, one.column) == (level, column))
-    return next(own, None)
-
-
-def _choices(count: float) -> str:
-    return f"{count:.0f} choice{'' if count == 1 else 's'}"
-
-
-def _place(found: Explanation, stage: StageShown) -> str:
+def _moving(found: Explanation, stage: StageShown) -> str:
     given, there = found.given, stage.job.local
     if found.moving_delay_s == 0:
         return f"{there} of the {counted(found.on_offer, 'executor')} on offer are its own already"
     if there >= given:
-        return "its executors are already there, nothing has to move"
+        return "its executors are already there"
     if there == 0:
         return f"its executors have to move ({found.moving_delay_s:g} s each)"
     return (
@@ -290,5 +230,6 @@ def _s(count: int) -> str:
     return "s" if count == 1 else ""
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Format a probability."""
     return f"{100 * share:.1f} %"

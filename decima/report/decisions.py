@@ -1,8 +1,7 @@
-"""The section of a learned policy's decisions: what it saw, what it chose, why, and what other
-policies would have chosen.
+"""Report section on a learned policy's decisions, beside what other policies would have chosen.
 
 A policy plans all choices of a scheduling event at the first of them, so an entry is a plan: the
-likeliest of what could come first, and the choice that did.
+stages with their probabilities, the first choice, and its reasons.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.explain.decision import Explanation, StageShown, explain_decision, memory_gb
 from decima.explain.moments import Moment, moments
-from decima.explain.words import in_words, reasons
+from decima.explain.words import in_words
 from decima.policies import Heuristic, is_learned, model_path
 from decima.report.results import significant
 from decima.report.section import Section
 from spark_sim import PASS, Action, Observation
 
 MOST_SHOWN = 6
-"""stages of a plan that are listed"""
+"""stages listed per plan"""
 EXPLAINED = 24
-"""plans with reasons, which cost a hundred times as much as the rest: those with most to choose"""
+"""plans with reasons, each of which costs a pass of the network"""
 
 
 def decisions_section(
@@ -37,13 +36,13 @@ def decisions_section(
     sequence: int,
     explained: int = EXPLAINED,
 ) -> Section:
-    """The plans of a learned policy on one sequence.
+    """Return the section on the plans of a learned policy on one sequence.
 
     Args:
         workload: the jobs.
-        config: the evaluation; its heuristics say what they would have chosen in the same place.
-        policy: the learned one, by its name in the evaluation.
-        sequence: which.
+        config: the evaluation; its heuristics are asked for their choice at every plan.
+        policy: name of the learned policy in the evaluation.
+        sequence: number of the sequence.
         explained: how many plans get reasons.
     """
     network = shared_model(model_path(policy)).network
@@ -53,11 +52,11 @@ def decisions_section(
         if not is_learned(name)
     }
     plans = list(_plans(workload, config, policy, sequence))
-    told = _told(plans, explained)
+    chosen = _explained(plans, explained)
     entries = []
     for number, moment in enumerate(plans):
-        found = explain_decision(network, workload, moment, with_reasons=number in told)
-        entry = _entry(found)
+        found = explain_decision(network, workload, moment, with_reasons=number in chosen)
+        entry = _entry(found, with_reasons=number in chosen)
         entry["others"] = {
             name: _choice(workload, moment.observation, other.decide(moment.observation))
             for name, other in others.items()
@@ -71,7 +70,7 @@ def decisions_section(
             "policy": policy,
             "sequence": sequence,
             "plans": len(entries),
-            "explained": len(told),
+            "explained": len(chosen),
         },
         decisions=entries,
     )
@@ -80,14 +79,14 @@ def decisions_section(
 def _plans(
     workload: Workload, config: EvaluationConfig, policy: str, sequence: int
 ) -> Iterator[Moment]:
-    """The first decision of each plan."""
+    """Yield the first decision of each plan."""
     for moment in moments(workload, config, policy, sequence):
         if moment.number == moment.planned_at:
             yield moment
 
 
-def _told(plans: Sequence[Moment], count: int) -> set[int]:
-    """Of each of `count` stretches of the run, the plan with the most stages to choose from."""
+def _explained(plans: Sequence[Moment], count: int) -> set[int]:
+    """Split the run into `count` parts; return the plan with the most stages of each."""
     bounds = np.linspace(0, len(plans), min(count, len(plans)) + 1).astype(int)
     return {
         max(range(low, high), key=lambda number: plans[number].num_open)
@@ -95,8 +94,8 @@ def _told(plans: Sequence[Moment], count: int) -> set[int]:
     }
 
 
-def _entry(found: Explanation) -> dict[str, Any]:
-    """A plan as the page's script takes it."""
+def _entry(found: Explanation, *, with_reasons: bool) -> dict[str, Any]:
+    """Return a plan in the form that the page's script reads."""
     shown = sorted(found.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
     return {
         "number": found.decision,
@@ -107,11 +106,9 @@ def _entry(found: Explanation) -> dict[str, Any]:
         "likely": [_stage(stage) for stage in shown],
         "end": {"p": significant(found.end_probability), "place": found.end_place},
         "taken": _taken(found),
-        "words": in_words(found) if found.attributions else [],
-        "reasons": [
-            [reason.name, significant(reason.part)] for reason in reasons(found)
-        ] if found.attributions else [],
-    }  # fmt: skip
+        "words": in_words(found) if with_reasons else [],
+        "reasons": [[reason.name, significant(reason.weight)] for reason in found.reasons],
+    }
 
 
 def _taken(found: Explanation) -> dict[str, Any] | None:
@@ -142,7 +139,7 @@ def _stage(stage: StageShown) -> dict[str, Any]:
 
 
 def _choice(workload: Workload, seen: Observation, action: Action) -> dict[str, Any] | None:
-    """What a heuristic chooses: a job by its arrival, its stage, the limit; None: nothing."""
+    """Return a heuristic's choice: arrival of the job, stage and limit; None if it passes."""
     if action == PASS:
         return None
     number = int(seen.stages[action.stage]["job"])

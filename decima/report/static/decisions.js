@@ -1,4 +1,4 @@
-// Decisions: a slider over the plans of a learned policy; what it saw and why; a line in the timelines.
+// Decisions: a slider over the plans of a learned policy with probabilities and reasons; a line in the timelines.
 
 const MARK = { time_s: null, sequence: null };
 
@@ -28,12 +28,12 @@ function likelyTable(entry) {
 }
 
 function reasonBars(entry) {
-  const most = Math.max(...entry.reasons.map(([, part]) => Math.abs(part)), 1e-9);
+  const most = Math.max(...entry.reasons.map(([, weight]) => Math.abs(weight)));
   const grid = make("div", { class: "parts" });
-  for (const [name, part] of entry.reasons.filter(([, one]) => Math.abs(one) >= 0.005)) {
-    const bar = make("span", {}, `${part > 0 ? "+" : ""}${part.toFixed(2)}`);
-    bar.style.width = `${Math.max(8, (100 * Math.abs(part)) / most)}%`;
-    bar.style.background = part > 0 ? "#0072b2" : "#d55e00";
+  for (const [name, weight] of entry.reasons) {
+    const bar = make("span", {}, `${weight > 0 ? "+" : ""}${weight.toFixed(2)}`);
+    bar.style.width = `${Math.max(8, (100 * Math.abs(weight)) / most)}%`;
+    bar.style.background = weight > 0 ? "#0072b2" : "#d55e00";
     bar.style.color = "#fff";
     grid.append(make("div", {}, name), make("div", { class: "bar" }, bar));
   }
@@ -50,9 +50,11 @@ function showDecision(index) {
   place.replaceChildren(heading, likelyTable(entry));
   if (others.length) place.append(make("h3", {}, "In the same place"), tableOf(["policy", "first choice", ""], others));
   if (entry.words.length) {
-    place.append(make("h3", {}, "Why"), ...entry.words.map((words) => make("p", {}, words)),
-      make("p", { class: "note" }, "What each reason adds to the logarithm of the probability that this comes first."),
-      reasonBars(entry));
+    place.append(make("h3", {}, "Why"), ...entry.words.map((words) => make("p", {}, words)));
+  }
+  if (entry.reasons.length) {
+    place.append(make("p", { class: "note" }, "Log-probability of the choice, less that with the reason's inputs at their " +
+      "mean over all choices. Weights need not add up."), reasonBars(entry));
   }
   MARK.time_s = entry.time_s;
   if (CHARTS.length) redraw();

@@ -1,0 +1,227 @@
+r"""Reasons for a decision, found by ablating inputs of the network.
+
+A reason is a group of input columns with one meaning, such as the work left. Ablating it gives all
+choices the same value in each of its columns: their mean. The network then scores the decision
+again. The weight of reason r in a choice is
+
+.. math::
+    w_r = \log p(\mathit{choice}) - \log p_r(\mathit{choice})
+
+where p_r is the probability with r ablated. A weight of 0.7 says that the reason doubles the
+probability. Weights need not add up, because several columns may carry the same information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import scatter
+
+from decima.agent import columns
+from decima.agent.graph import Graph, Nodes
+from decima.agent.network import PolicyNetwork
+from decima.agent.plans import log_softmax
+from gnn.levels import Levels
+from traces.numbers import Float64
+
+LEAST_WEIGHT = 0.1
+"""smallest absolute weight of a reason that is shown: a change of the probability by a tenth"""
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "node": columns.NODE,
+    "job": columns.JOB,
+    "stage": columns.STAGE,
+    "cluster": columns.CLUSTER,
+    "limit": columns.LIMIT,
+    "class": columns.CLASS,
+}
+"""names of the input columns by table"""
+
+Group = Mapping[str, Sequence[str]]
+"""some columns of some tables"""
+
+MESSAGES = "messages"
+"""the reason that is ablated by embedding every stage without the edges of its job"""
+
+REASONS: Mapping[str, Group] = {
+    "work left": {"job": ("remaining", "relative", "shorter", "typical"), "node": ("left", "work")},
+    "executors held": {"job": ("held", "share", "idle"), "node": ("working",)},
+    "tasks waiting": {
+        "stage": ("demand", "covering", "part", "waves"),
+        "job": ("wanted",),
+        "limit": ("covering", "waves"),
+    },
+    "task length": {"stage": ("duration", "blocking"), "node": ("duration",)},
+    "critical path": {"stage": ("path", "critical"), "job": ("width",)},
+    "readiness": {"stage": ("runnable", "wait"), "node": ("runnable",)},
+    "progress": {"job": ("undone",)},
+    "age": {"job": ("age",)},
+    "moving cost": {"stage": ("moving",), "job": ("local", "source"), "limit": ("moved",)},
+    "memory": {"stage": ("scarce", "need"), "node": ("scarce",), "class": columns.CLASS},
+    "limit": {"limit": ("limit", "share", "added", "count", "left")},
+    "cluster": {"cluster": columns.CLUSTER},
+    MESSAGES: {},
+}
+"""columns of each reason; every column has exactly one reason"""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Weight of a reason in each part of a choice."""
+
+    name: str
+    """key of `REASONS`, or ``table.column`` for a single column"""
+    stage: float
+    """in the log-probability that the stage, or the end of the round, comes first"""
+    limit: float
+    """in that of the parallelism limit"""
+    executor_class: float
+    """in that of the class of executors"""
+
+    @property
+    def weight(self) -> float:
+        """Weight in the log-probability of the whole choice."""
+        return self.stage + self.limit + self.executor_class
+
+
+class Choice(NamedTuple):
+    """Rows of a decision's graph that a choice consists of."""
+
+    entry: int
+    """row of the stage; the number of stages stands for the end of the round"""
+    limit: int | None
+    kind: int | None
+
+
+class LogProbs(NamedTuple):
+    """Log-probabilities of everything that can be chosen in one decision."""
+
+    entry: Tensor  # (O + 1,) of each stage, and of the end of the round, coming first
+    limit: Tensor  # (M,) among the limits of one job
+    kind: Tensor  # (K,) among the classes of one stage
+
+
+@torch.no_grad()
+def log_probs(network: PolicyNetwork, graph: Graph) -> LogProbs:
+    """Score one decision.
+
+    Args:
+        network: the policy's.
+        graph: of one decision.
+    """
+    scores = network(graph)
+    entry = torch.cat((scores.stage, scores.end)).double()
+    limits, _ = log_softmax(scores.limit.double(), graph.job_of_limit, len(graph.job_x))
+    kinds, _ = log_softmax(scores.kind.double(), graph.stage_of_class, len(graph.stage_x))
+    return LogProbs(entry.log_softmax(0), limits, kinds)
+
+
+class Ablation:
+    """One decision whose inputs can be ablated."""
+
+    def __init__(
+        self, network: PolicyNetwork, graph: Graph, cluster_mean: Float64, choice: Choice
+    ) -> None:
+        """Args:
+        network: the policy's.
+        graph: one decision with at least one stage.
+        cluster_mean: (len(CLUSTER),) replaces the cluster's columns, which have a single row.
+        choice: what was chosen.
+        """
+        self._network = network
+        self._graph = graph
+        self._choice = choice
+        self._means = _means(graph, cluster_mean)
+        self._whole = self._parts(graph)
+
+    def reasons(self) -> tuple[Reason, ...]:
+        """Return the reasons of at least `LEAST_WEIGHT`, the heaviest first."""
+        found = [self._reason(name, group) for name, group in REASONS.items() if name != MESSAGES]
+        return _weighty([*found, self._messages()])
+
+    def columns(self) -> tuple[Reason, ...]:
+        """Return the single columns of at least `LEAST_WEIGHT`, the heaviest first."""
+        return _weighty(
+            self._reason(f"{table}.{name}", {table: (name,)})
+            for table, names in TABLES.items()
+            for name in names
+        )
+
+    def _reason(self, name: str, group: Group) -> Reason:
+        return self._compared(name, _ablated(self._graph, self._means, group))
+
+    def _messages(self) -> Reason:
+        nodes = self._graph.nodes
+        none = torch.empty(0, dtype=torch.int64)
+        levels = Levels((0, len(nodes.x)), none, none, (0, 0))
+        return self._compared(MESSAGES, self._graph._replace(nodes=nodes._replace(levels=levels)))
+
+    def _compared(self, name: str, graph: Graph) -> Reason:
+        without = self._parts(graph)
+        return Reason(name, *(a - b for a, b in zip(self._whole, without, strict=True)))
+
+    def _parts(self, graph: Graph) -> tuple[float, float, float]:
+        """Return the log-probabilities of the choice's stage, limit and class."""
+        found, (entry, limit, kind) = log_probs(self._network, graph), self._choice
+        return (
+            float(found.entry[entry]),
+            0.0 if limit is None else float(found.limit[limit]),
+            0.0 if kind is None else float(found.kind[kind]),
+        )
+
+
+def _weighty(found: Iterable[Reason]) -> tuple[Reason, ...]:
+    shown = (reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT)
+    return tuple(sorted(shown, key=lambda reason: -abs(reason.weight)))
+
+
+def _tables(graph: Graph) -> dict[str, Tensor]:
+    """Return the columns of a graph by the keys of `TABLES`."""
+    return {
+        "node": graph.nodes.x,
+        "job": graph.job_x,
+        "stage": graph.stage_x,
+        "cluster": graph.cluster_x,
+        "limit": graph.limit_x,
+        "class": graph.class_x,
+    }
+
+
+def _means(graph: Graph, cluster_mean: Float64) -> dict[str, Tensor]:
+    """Return each table with the mean of the choices in every row.
+
+    A job counts once for each stage that may be chosen. Limits are averaged over those of a job,
+    classes over those of a stage.
+    """
+    of_limit, of_class = graph.job_of_limit, graph.stage_of_class
+    limits = scatter(graph.limit_x, of_limit, dim_size=len(graph.job_x), reduce="mean")
+    kinds = scatter(graph.class_x, of_class, dim_size=len(graph.stage_x), reduce="mean")
+    return {
+        "node": graph.nodes.x.mean(0).expand_as(graph.nodes.x),
+        "job": graph.job_x[graph.job_of_stage].mean(0).expand_as(graph.job_x),
+        "stage": graph.stage_x.mean(0).expand_as(graph.stage_x),
+        "cluster": torch.from_numpy(cluster_mean).float().expand_as(graph.cluster_x),
+        "limit": limits[of_limit],
+        "class": kinds[of_class],
+    }
+
+
+def _ablated(graph: Graph, means: Mapping[str, Tensor], group: Group) -> Graph:
+    """Return the graph with the means in the columns of `group`."""
+    tables = _tables(graph)
+    for table, names in group.items():
+        ablated = torch.tensor([name in names for name in TABLES[table]])
+        tables[table] = torch.where(ablated, means[table], tables[table])
+    nodes: Nodes = graph.nodes._replace(x=tables["node"])
+    return graph._replace(
+        job_x=tables["job"],
+        stage_x=tables["stage"],
+        cluster_x=tables["cluster"],
+        limit_x=tables["limit"],
+        class_x=tables["class"],
+        nodes=nodes,
+    )
