@@ -22,6 +22,7 @@ from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
 from decima.policies import HEURISTICS, PolicyError
 from spark_sim import (
+    PASS,
     Action,
     Cluster,
     ExecutorClass,
@@ -142,6 +143,56 @@ def test_promises_keep_the_class() -> None:
     Heuristic("fifo").play(simulator)
     assert jct_s(simulator) == [10.0, 19.0]
     assert simulator.timeline()["executor"].tolist() == [0, 1, 2, 2]
+
+
+# The first stage runs three tasks on two small executors: at 10 s one of them is free, the other
+# begins the last task, which ends at 20 s.
+TWO_PARTS = job(
+    "two parts", needing(SMALL, stage("a", 3, 10_000)), needing(LARGE, stage("b", 2, 30_000))
+)
+
+
+def test_last_tasks_count_against_a_limit_until_they_end() -> None:
+    """Under a limit of 2 the other part gets one large executor at 10 s, the second at 20 s."""
+    simulator = build([TWO_PARTS], cluster_of(2, 2))
+    simulator.step(Action(0, 2))
+    simulator.step(PASS)
+    for time_ms, starts_ms in ((10_000.0, [10_000.0]), (20_000.0, [10_000.0, 20_000.0])):
+        assert simulator.time_ms == time_ms
+        assert simulator.observation().open_stages().tolist() == [1]
+        simulator.step(Action(1, 2))
+        timeline = simulator.timeline()
+        assert timeline["start_ms"][timeline["stage"] == 1].tolist() == starts_ms
+    assert jct_s(simulator) == [50.0]
+
+
+def test_a_job_at_its_limit_is_asked_about_as_its_last_tasks_end() -> None:
+    """With one last task, a limit of 1 leaves no room at 10 s, so the stage waits until 20 s."""
+    simulator = build([TWO_PARTS], cluster_of(2, 2))
+    simulator.step(Action(0, 2))
+    simulator.step(PASS)
+    assert simulator.step(Action(1, 1)) is Status.DECIDE
+    assert simulator.time_ms == 20_000.0
+    assert simulator.state.clock[0]["on_offer"] == 4
+    simulator.step(Action(1, 2))
+    assert jct_s(simulator) == [50.0]
+
+
+def test_executors_promised_to_another_job_count_until_they_leave() -> None:
+    """Both small executors go to the other job, one of them at 20 s: until then it counts here."""
+    other = job("other", needing(SMALL, stage("a", 2, 10_000)))
+    simulator = build([TWO_PARTS, other], cluster_of(2, 2), arrival_ms=[0.0, 5_000.0])
+    simulator.step(Action(0, 2))
+    simulator.step(PASS)
+    assert simulator.time_ms == 5_000.0
+    simulator.step(PASS)
+    simulator.step(Action(2, 2, S))
+    assert simulator.state.jobs["held"].tolist() == [1, 2]
+    simulator.step(Action(1, 2))
+    assert simulator.time_ms == 20_000.0, "the second small executor leaves"
+    assert simulator.state.jobs["held"].tolist() == [1, 2]
+    simulator.step(Action(1, 2))
+    assert jct_s(simulator) == [50.0, 25.0]
 
 
 def test_what_large_executors_waste_is_counted_by_class() -> None:

@@ -53,6 +53,28 @@ class Arbitrary:
         return Action(stage, limit, int(self._rng.choice([ANY, *observation.legal_kinds(stage)])))
 
 
+class Capped:
+    """Any stage and class, now and then a pass, but always the same limit for every job."""
+
+    name = "capped"
+
+    def __init__(self, limit: int, seed: int) -> None:
+        self._limit = limit
+        self._rng = np.random.default_rng(seed)
+
+    def decide(self, observation: Observation) -> Action:
+        open_stages = [
+            int(stage)
+            for stage in observation.open_stages()
+            if self._limit in observation.legal_limits(stage)
+        ]
+        if not open_stages or self._rng.random() < 0.15:
+            return PASS
+        stage = int(self._rng.choice(open_stages))
+        kind = int(self._rng.choice([ANY, *observation.legal_kinds(stage)]))
+        return Action(stage, self._limit, kind)
+
+
 # Few distinct values, all multiples of one another: events often coincide, which is where order
 # matters and where faults hide.
 DURATIONS_MS = st.sampled_from([250.0, 500.0, 1000.0, 2000.0])
