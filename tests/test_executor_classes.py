@@ -39,8 +39,9 @@ from spark_sim.vector import Run, VectorSimulator
 from tests.commands import Command, refused
 from tests.stories import build, job, stage
 from tests.test_agent_support import SCALES, TRACE, random_network, run_of
-from tests.workloads import Arbitrary, Workload, workloads
+from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
 from traces import Job, Stage, Trace, load_trace, to_arrays, write_trace
+from traces.arrivals import poisson
 from traces.demands import drawn_demands
 
 SMALL, LARGE = 250.0, 1000.0
@@ -342,6 +343,22 @@ def test_work_conserving_baselines_leave_no_fitting_executor_idle(
         simulator.step(action)
 
 
+def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
+    """In twelve longer runs of random jobs, each under a random policy with a limit of 7."""
+    trace = drawn_demands(load_trace("any-dag-1"), LARGE, np.random.default_rng(0))
+    classes = tuple(ExecutorClass(5, memory_mb=part * LARGE) for part in (0.25, 0.5, 0.75, 1.0))
+    cluster = Cluster(num_executors=20, classes=classes)
+    for seed in range(12):
+        drawn = poisson(trace, 12, 15_000.0, np.random.default_rng(seed))
+        simulator = Simulator(
+            to_arrays(trace), cluster, drawn.arrival_ms, drawn.job, duration_key=seed, timeline=True
+        )
+        policy = Capped(7, seed)
+        while simulator.status is Status.DECIDE:
+            simulator.step(policy.decide(simulator.observation()))
+        assert most_at_once(simulator.timeline()) == 7
+
+
 @given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_many_at_once_are_each_as_alone(workload: Workload, seed: int) -> None:
@@ -428,7 +445,8 @@ def test_random_play_with_classes_stays_inside_the_spaces() -> None:
     """And ends."""
     trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
     classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
-    env = SparkEnv(trace, Cluster(num_executors=6, classes=classes), max_jobs=8, max_stages=64)
+    cluster = Cluster(num_executors=6, classes=classes)
+    env = SparkEnv(trace, cluster, max_jobs=8, max_stages=64, illegal="pass")
     env.action_space.seed(1)
     shown, _ = env.reset(seed=1)
     for _ in range(300):

@@ -15,7 +15,7 @@ from spark_sim.kernels import dispatch
 from spark_sim.metrics import measure
 from spark_sim.tables import ANY, DECIDE, DONE, NONE, RUNNING, State, Table
 from tests.recount import check_executors_protocol, check_session_protocol, promises_of
-from tests.workloads import Arbitrary, Capped, Workload, workloads
+from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
 
 PROPERTY = settings(
     max_examples=120,
@@ -319,18 +319,6 @@ def tasks_under_limits(state: State) -> np.ndarray[tuple[int], np.dtype[np.int64
                 if state.stages["job"][target] != stage["job"]:
                     count[stage["job"]] -= promised
     return count
-
-
-def most_at_once(timeline: Table) -> int:
-    """The most tasks of one job that ran at the same time."""
-    most = 0
-    for job in np.unique(timeline["job"]):
-        own = timeline[timeline["job"] == job]
-        times = np.concatenate([own["start_ms"], own["finish_ms"]])
-        change = np.repeat([1, -1], len(own))
-        # At one instant tasks end before others start.
-        most = max(most, int(np.cumsum(change[np.lexsort((change, times))]).max()))
-    return most
 
 
 @given(workloads(Protocol.SESSION), st.integers(0, 9))

@@ -357,13 +357,8 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
             room -= _give(state, stage, kind, count, room)
     if row["covered"] == row["num_tasks"]:
         cover(state, stage)
-    elif job["held"] == limit:
+    elif _is_served(state, stage, limit, room, before):
         set_aside(state, stage)
-    elif room == 0:
-        # It wants others than those that end their last tasks, so it is asked for as they leave.
-        state.stages[clock["source_stage"]]["released"] = _HELD_BACK
-        if job["held"] == before or not _is_one_leaving(state, stage):
-            set_aside(state, stage)
     set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
@@ -388,6 +383,19 @@ def _leaving(state: State, job: int, kind: int) -> int:
     if state.clock[0]["source_job"] != job:
         return 0
     return int(state.classes[kind]["releasing"])
+
+
+@inlined_kernel
+def _is_served(state: State, stage: int, limit: int, room: int, before: int) -> bool:
+    """Whether `stage` can get no more under the limit; its job held `before` when it was chosen."""
+    job = state.jobs[state.stages[stage]["job"]]
+    if job["held"] == limit:
+        return True
+    if room > 0:
+        return False
+    # It wants others than those that end their last tasks, so it is asked for as they leave.
+    state.stages[state.clock[0]["source_stage"]]["released"] = _HELD_BACK
+    return bool(job["held"] == before or not _is_one_leaving(state, stage))
 
 
 @inlined_kernel
