@@ -99,18 +99,23 @@ class ActionForm:
         where = f"slot {slot}, limit {limit}"
         if slot >= len(sight.rows):
             raise IllegalActionError(f"{where}: only slots 0..{len(sight.rows) - 1} hold a stage")
-        stage = int(sight.rows[slot])
-        seen = observe(sight.state)
-        kinds = seen.legal_kinds(stage)
-        kind = values[2] if len(values) > 2 and values[2] < self._num_classes else ANY
+        stage = sight.stages[slot]
+        lowest = int(sight.state.jobs["held"][stage["job"]]) + 1
+        kind, knows_kind = ANY, True
+        if len(values) > 2 and values[2] < self._num_classes:
+            kind, knows_kind = self._class_of(sight, slot, values[2])
         if self._is_relative:
-            # The lowest legal limit and so many more; the class, or the legal one next to it.
-            limit = min(seen.legal_limits(stage).start - 1 + limit, self._num_executors)
-            if kind != ANY and kinds:
-                kind = min((one for one in kinds if one >= kind), default=kinds[-1])
-        action = Action(stage, limit, kind)
-        is_open = sight.is_due and sight.state.stages[stage]["open"] == 1
-        knows_kind = kind == ANY or kind in kinds
-        if not is_open or not knows_kind or limit not in seen.legal_limits(stage):
-            raise IllegalActionError(f"{where}: {explain_illegal(seen, action)}")
+            limit = min(lowest - 1 + limit, self._num_executors)
+        action = Action(int(sight.rows[slot]), limit, kind)
+        is_open = sight.is_due and stage["open"] == 1
+        if not is_open or not knows_kind or not lowest <= limit <= self._num_executors:
+            raise IllegalActionError(f"{where}: {explain_illegal(observe(sight.state), action)}")
         return action
+
+    def _class_of(self, sight: Sight, slot: int, named: int) -> tuple[int, bool]:
+        """The class that `named` stands for, and whether it is legal for the stage."""
+        kinds = observe(sight.state).legal_kinds(int(sight.rows[slot]))
+        if self._is_relative and kinds:
+            # The class itself, the next larger one that is legal, or the largest that is.
+            return min((one for one in kinds if one >= named), default=kinds[-1]), True
+        return named, named in kinds

@@ -108,11 +108,11 @@ class View:
     def sight(self, state: State, is_due: bool) -> Sight:
         """What gets a slot, of a simulation at a decision or at its end."""
         shown = self._choose(state)
-        jobs = state.jobs[shown]
+        jobs = state.jobs.take(shown)
         sizes = jobs["num_stages"]
         first_slot = np.cumsum(sizes) - sizes
         rows = np.repeat(jobs["first_stage"] - first_slot, sizes) + np.arange(sizes.sum())
-        return Sight(state, is_due, shown, jobs, rows, state.stages[rows])
+        return Sight(state, is_due, shown, jobs, rows, state.stages.take(rows))
 
     def show(self, sights: Sequence[Sight]) -> Padded:
         """The observations of B simulations, in new arrays with an axis for them in front."""
@@ -216,6 +216,8 @@ class _Slots(NamedTuple):
     @classmethod
     def of(cls, counts: Sequence[int], size: int) -> _Slots:
         """For so many rows of each simulation."""
+        if len(counts) == 1:
+            return cls((1, size), np.zeros(counts[0], np.int64), np.arange(counts[0]))
         lane = np.repeat(np.arange(len(counts)), counts)
         first: Int64 = np.cumsum(counts, dtype=np.int64) - np.asarray(counts, np.int64)
         slot: Int64 = np.arange(len(lane), dtype=np.int64) - first[lane]
@@ -223,8 +225,11 @@ class _Slots(NamedTuple):
 
     def pad(self, values: NDArray[Any], dtype: type[np.generic], absent: int = 0) -> NDArray[Any]:
         """(B, size) `values` in front, `absent` behind them."""
-        out = np.full(self.shape, absent, dtype)
-        out[self.lane, self.slot] = values
+        out = np.full(self.shape, absent, dtype) if absent else np.zeros(self.shape, dtype)
+        if self.shape[0] == 1:
+            out[0, : len(values)] = values
+        else:
+            out[self.lane, self.slot] = values
         return out
 
 
