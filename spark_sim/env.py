@@ -1,14 +1,13 @@
-"""`SparkEnv`: one simulation as a Gymnasium environment, registered as ``decima/Spark-v0``.
+"""`SparkEnv`: one simulation as a Gymnasium environment; many of them: `spark_sim.vector_env`.
 
-Importing this module registers the id, so ``gymnasium.make("spark_sim.env:decima/Spark-v0")``
-works everywhere and ``gymnasium.make("decima/Spark-v0")`` after the import.
+Importing this module registers ``decima/Spark-v0`` and ``decima/SparkScaled-v0``, so
+``gymnasium.make("spark_sim.env:decima/SparkScaled-v0")`` works everywhere and
+``gymnasium.make("decima/SparkScaled-v0")`` after the import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,45 +16,27 @@ from gymnasium.error import InvalidAction, ResetNeeded
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
-from spark_sim.env_view import Padded, View
-from spark_sim.errors import IllegalActionError, SimulationError
-from spark_sim.metrics import measure
-from spark_sim.observation import PASS
+from spark_sim.env_actions import Illegal, Limits
+from spark_sim.env_episodes import (
+    ArrivalSettings,
+    ArrivalSource,
+    EnvSettings,
+    Episodes,
+    after,
+    summary,
+)
+from spark_sim.env_view import Padded, Sight
+from spark_sim.errors import SimulationError
 from spark_sim.seeding import Streams
 from spark_sim.simulator import Simulator, Status
-from spark_sim.tables import ANY, State
-from traces import ARRIVALS, Arrivals, Trace, load_trace, to_arrays
-from traces.numbers import MS_PER_S
+from traces import Trace
+from traces.numbers import MS_PER_S, Bool
+
+__all__ = ["ENV_ID", "SCALED_ENV_ID", "ArrivalSettings", "ArrivalSource", "SparkEnv", "register"]
 
 ENV_ID = "decima/Spark-v0"
-
-ArrivalSource = Callable[[Trace, np.random.Generator], Arrivals]
-"""draws the jobs of one episode from the episode's own generator"""
-
-
-@dataclass(frozen=True)
-class ArrivalSettings:
-    """The jobs of an episode, drawn by one of `traces.ARRIVALS`: an `ArrivalSource`."""
-
-    num_jobs: int = 20
-    """jobs that arrive in an episode"""
-    mean_gap_s: float = 25.0
-    """mean time between two arrivals; no effect in a batch"""
-    process: str = "poisson"
-    """name in `traces.ARRIVALS`"""
-
-    def __post_init__(self) -> None:
-        if self.process not in ARRIVALS:
-            raise SimulationError(f"unknown process {self.process!r}; there are {list(ARRIVALS)}")
-        if self.num_jobs < 1 or not 0 < self.mean_gap_s < float("inf"):
-            raise SimulationError(
-                f"need num_jobs >= 1 and a finite mean_gap_s > 0, got {self.num_jobs} and "
-                f"{self.mean_gap_s}"
-            )
-
-    def __call__(self, trace: Trace, rng: np.random.Generator) -> Arrivals:
-        return ARRIVALS[self.process](trace, self.num_jobs, self.mean_gap_s * MS_PER_S, rng)
-
+SCALED_ENV_ID = "decima/SparkScaled-v0"
+"""with relative limits and scaled observations"""
 
 _CLUSTER = Cluster()
 _ARRIVALS = ArrivalSettings()
@@ -81,8 +62,20 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     With several executor classes there is a third part: 0 .. C - 1 gives executors of that class
     alone, C those of any class that fits, small ones first.
 
-    Legal are the slots with `action_mask` 1 and limits of at least `lowest_limit[slot]`. An
-    illegal action counts as a pass and sets `info["illegal_action"]`, or with `illegal="raise"`
+    Legal are the slots with `action_mask` 1 and limits of at least `lowest_limit[slot]`.
+
+    With `limits="relative"` part 1 counts from there: 0 .. N - 1 is how much the limit is above
+    `lowest_limit[slot]`, at most N. Part 2 then names a class or, where it is not legal for the
+    stage, the next larger one that is, else the largest that is. So every action on a slot that
+    may be chosen is legal.
+
+    `action_masks()` says which values of each part are legal, as `sb3_contrib.MaskablePPO` asks;
+    every combination of values that it allows is. With absolute limits it leaves out those that
+    are legal for some slots only.
+
+    An illegal action with `illegal="warn"`, the default, counts as a pass, sets
+    `info["illegal_action"]`, is counted in `info["illegal_actions"]` at the end, and the first
+    one of an environment is warned of. "pass" is the same without the warning. With "raise" it
     raises `IllegalActionError` and leaves the episode as it is.
 
     ## Observation space
@@ -126,6 +119,8 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | `class_mask` | (S, C + 1) | 0, 1 | part 2 of an action for the stage in the slot may be this |
     | `stage_memory_mb` | (S,) | 0 .. | that a task needs |
 
+    With `scaled=True` all but the masks are float32 from 0 to 1: `spark_sim.env_scale.Scale`.
+
     Jobs stand in the order of arrival, each with all its stages. If there are more than fit, jobs
     with a stage that may be chosen come before the others, earlier arrivals before later ones; a
     job that no longer fits is left out and later ones are tried. One left out cannot be chosen in
@@ -153,7 +148,8 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     See `__init__`.
 
     ## Version history
-    * v0: first version
+    * Spark-v0: first version
+    * SparkScaled-v0: with `limits="relative"` and `scaled=True`
     """
 
     observation_space: spaces.Dict
@@ -167,7 +163,9 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         *,
         max_jobs: int = 32,
         max_stages: int = 256,
-        illegal: Literal["pass", "raise"] = "pass",
+        limits: Limits = "absolute",
+        illegal: Illegal = "warn",
+        scaled: bool = False,
     ) -> None:
         """Describe the episodes; the first begins with `reset`.
 
@@ -177,36 +175,21 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             arrivals: draws the jobs of an episode, an `ArrivalSettings` or a function.
             max_jobs: job slots of an observation.
             max_stages: stage slots of an observation, enough for the largest job.
-            illegal: what becomes of an illegal action.
+            limits: "absolute" or "relative" to the lowest legal limit of the slot.
+            illegal: what becomes of an illegal action: "warn", "pass" or "raise".
+            scaled: whether observations are scaled to 0 .. 1.
 
         Raises:
-            SimulationError: `trace` is none, a bound is too small or `illegal` is neither of its
-                values.
+            SimulationError: `trace` is none, a bound is too small or a choice is unknown.
         """
-        self._trace = load_trace("tpch") if trace is None else trace
-        if not isinstance(self._trace, Trace):
-            raise SimulationError(f"trace {trace!r:.60}: give a Trace, such as load_trace('tpch')")
-        largest = max(self._trace.jobs, key=lambda job: len(job.stages))
-        if max_jobs < 1 or max_stages < len(largest.stages):
-            raise SimulationError(
-                f"max_jobs {max_jobs} must be 1 or more and max_stages {max_stages} at least "
-                f"{len(largest.stages)}, the stages of job {largest.name!r}"
-            )
-        if illegal not in ("pass", "raise"):
-            raise SimulationError(f"illegal must be 'pass' or 'raise', got {illegal!r}")
-        self._arrays = to_arrays(self._trace)
-        self._cluster = cluster
-        self._arrivals = arrivals
-        self._illegal = illegal
-        self._view = View(self._trace, cluster, max_jobs, max_stages)
-        self.observation_space = self._view.space()
-        parts = [max_stages + 1, cluster.num_executors]
-        self._num_classes = len(cluster.classes or ())
-        if self._num_classes > 1:
-            parts.append(self._num_classes + 1)
-        self.action_space = spaces.MultiDiscrete(parts)
+        self._episodes = Episodes(
+            EnvSettings(trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled)
+        )
+        self.observation_space = self._episodes.observation_space
+        self.action_space = self._episodes.actions.space
         self._streams: Streams | None = None
         self._simulator: Simulator | None = None
+        self._sight: Sight | None = None
         self._charged_ms = 0.0
         self._illegal_actions = 0
 
@@ -221,24 +204,19 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         super().reset(seed=seed)
         if options:
             raise SimulationError(f"reset takes no options, got {list(options)}")
-        if seed is not None:
-            self._streams = Streams(seed, 0)
-        elif self._streams is None:
-            self._streams = Streams(int(self.np_random.integers(2**63)), 0)
-        else:
-            self._streams = Streams(self._streams.seed, self._streams.sequence + 1)
-        drawn = self._arrivals(self._trace, self._streams.arrivals())
+        self._streams = after(self._streams, seed, self.np_random)
+        run = self._episodes.run(self._streams)
         self._simulator = Simulator(
-            self._arrays,
-            self._cluster,
-            drawn.arrival_ms,
-            drawn.job,
-            duration_key=self._streams.duration_key(),
+            self._episodes.arrays,
+            self._episodes.cluster,
+            run.arrival_ms,
+            run.job,
+            duration_key=run.duration_key,
         )
         self._charged_ms = 0.0
         self._illegal_actions = 0
         info = {"seed": self._streams.seed, "sequence": self._streams.sequence}
-        return self._view.show(self._simulator), info
+        return self._show(self._simulator), info
 
     def step(self, action: NDArray[np.int64]) -> tuple[Padded, float, bool, bool, dict[str, Any]]:
         """Take one decision; see the tables above.
@@ -248,55 +226,59 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             InvalidAction: the action is not in the action space.
             IllegalActionError: the action is illegal, with `illegal="raise"`.
         """
-        simulator = self._simulator
-        if simulator is None:
-            raise ResetNeeded("no episode is under way: call reset() first")
+        simulator, sight = self._under_way()
         if not self.action_space.contains(action):
             raise InvalidAction(f"action {action} is not in {self.action_space}")
+        is_legal = True
         # A time limit before the first arrival ends an episode that has no decision at all.
-        is_illegal = simulator.status is Status.DECIDE and self._apply(simulator, action)
-        self._illegal_actions += is_illegal
+        if sight.is_due:
+            chosen, is_legal = self._episodes.actions.action(sight, action)
+            simulator.step(chosen)
+        self._illegal_actions += not is_legal
         clock = simulator.state.clock[0]
         reward_s = (self._charged_ms - float(clock["job_time_ms"])) / MS_PER_S
         self._charged_ms = float(clock["job_time_ms"])
         terminated = simulator.status is Status.DONE
         truncated = simulator.status in (Status.TRUNCATED, Status.DEADLOCK)
-        info: dict[str, Any] = {"illegal_action": is_illegal}
+        info: dict[str, Any] = {"illegal_action": not is_legal}
         if terminated or truncated:
             self._simulator = None
-            info |= self._summary(simulator.state)
-        return self._view.show(simulator), reward_s, terminated, truncated, info
+            info |= summary(simulator.state, self._illegal_actions)
+        return self._show(simulator), reward_s, terminated, truncated, info
 
-    def _apply(self, simulator: Simulator, action: NDArray[np.int64]) -> bool:
-        """Let the simulator take `action`. Returns whether it was illegal and became a pass."""
-        slot, limit = int(action[0]), int(action[1]) + 1
-        kind = int(action[2]) if len(action) > 2 and action[2] < self._num_classes else ANY
-        try:
-            simulator.step(self._view.action(slot, limit, kind))
-        except IllegalActionError as error:
-            if self._illegal == "raise":
-                raise IllegalActionError(f"slot {slot}, limit {limit}: {error}") from error
-            simulator.step(PASS)
-            return True
-        return False
+    def action_masks(self) -> Bool:
+        """(sum of `action_space.nvec`,) which values of each part of an action are legal.
 
-    def _summary(self, state: State) -> dict[str, Any]:
-        """What the info of the last step holds besides."""
-        found = measure(state)
-        return {
-            "avg_jct_s": found.avg_jct_s,
-            "jobs_arrived": len(found.jct_s),
-            "jobs_completed": len(found.jct_s) - found.unfinished,
-            "decisions": found.decisions,
-            "task_events": found.task_events,
-            "illegal_actions": self._illegal_actions,
-        }
+        Raises:
+            ResetNeeded: no episode is under way.
+        """
+        return self._episodes.actions.masks(self._under_way()[1])
+
+    def _under_way(self) -> tuple[Simulator, Sight]:
+        if self._simulator is None or self._sight is None:
+            raise ResetNeeded("no episode is under way: call reset() first")
+        return self._simulator, self._sight
+
+    def _show(self, simulator: Simulator) -> Padded:
+        """The observation of where `simulator` stands, in new arrays."""
+        self._sight = self._episodes.sight(simulator.state, simulator.status is Status.DECIDE)
+        return {name: values[0] for name, values in self._episodes.show([self._sight]).items()}
 
 
 def register() -> None:
-    """Make ``gymnasium.make("decima/Spark-v0")`` known; a second call changes nothing."""
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(ENV_ID, entry_point="spark_sim.env:SparkEnv")
+    """Make both ids known to Gymnasium; a second call changes nothing."""
+    for env_id, settings in _IDS.items():
+        if env_id not in gymnasium.registry:
+            gymnasium.register(
+                env_id,
+                entry_point="spark_sim.env:SparkEnv",
+                vector_entry_point="spark_sim.vector_env:SparkVectorEnv",
+                kwargs=settings,
+            )
 
 
+_IDS: dict[str, dict[str, Any]] = {
+    ENV_ID: {},
+    SCALED_ENV_ID: {"limits": "relative", "scaled": True},
+}
 register()

@@ -1,25 +1,23 @@
 """The padded observation of `spark_sim.env`: its space, whom it shows, what its slots stand for.
 
-M job slots, S stage slots, E edge slots, N executors. The table in the docstring of `SparkEnv` says
-what each entry means.
+M job slots, S stage slots, E edge slots, N executors, B simulations. The table in the docstring of
+`SparkEnv` says what each entry means.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
-from spark_sim.errors import IllegalActionError
-from spark_sim.observation import PASS, Action
-from spark_sim.simulator import Simulator, Status
-from spark_sim.tables import ANY, NONE, State, Table
+from spark_sim.tables import NONE, State, Table
 from traces.model import MAX_TASKS_PER_STAGE, Job, Trace
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Bool, Int32, Int64
 
 Padded = dict[str, Any]
 """arrays by name, of the same shapes in every step; typed as Gymnasium types its `Dict` space"""
@@ -28,8 +26,33 @@ _JOB_COUNTS = ("held", "attached", "local", "limit")
 _STAGE_COUNTS = ("launched", "finished")
 
 
+class Sight(NamedTuple):
+    """What one simulation has in sight: J jobs with V stages."""
+
+    state: State
+    is_due: bool  # a decision is
+    shown: Int32  # (J,) rows of `State.jobs`, by arrival
+    jobs: Table  # (J,) JOB, a copy
+    rows: Int64  # (V,) rows of `State.stages`: slot s holds the stage `rows[s]`
+    stages: Table  # (V,) STAGE, a copy
+
+    def lowest_limits(self, num_executors: int) -> Int64:
+        """(V,) the lowest legal limit of each stage; 0 where it may not be chosen."""
+        held: Int32 = np.repeat(self.jobs["held"], self.jobs["num_stages"])
+        legal = (self.stages["open"] == 1) & (held < num_executors) & self.is_due
+        return np.where(legal, held.astype(np.int64) + 1, 0)
+
+    def legal_classes(self) -> Bool:
+        """(V, C) whether executors of a class may be named for a stage."""
+        classes = self.state.classes
+        fits = (self.stages["fits"][:, None] >> np.arange(len(classes))) & 1
+        on_offer = (classes["on_offer"] > 0) & self.is_due
+        legal: Bool = (fits == 1) & on_offer & (self.stages["open"] == 1)[:, None]
+        return legal
+
+
 class View:
-    """Shows a simulator in M + S slots, and takes actions on what it has shown last."""
+    """Shows simulations in M + S slots each."""
 
     def __init__(self, trace: Trace, cluster: Cluster, max_jobs: int, max_stages: int) -> None:
         self._num_executors = cluster.num_executors
@@ -40,10 +63,9 @@ class View:
         # No job has more edges per stage than this, so no choice of S stages has more edges.
         density = max(job.num_edges / len(job.stages) for job in trace.jobs)
         self._max_edges = max(1, math.ceil(density * max_stages))
-        self._stages: NDArray[np.int64] = np.empty(0, np.int64)
 
     def space(self) -> spaces.Dict:
-        """The space of what `show` returns."""
+        """The space of what `show` returns for one simulation."""
         jobs, stages, executors = self._max_jobs, self._max_stages, self._num_executors
         tasks = _whole(0, MAX_TASKS_PER_STAGE, stages)
         return spaces.Dict(
@@ -83,141 +105,160 @@ class View:
             "stage_memory_mb": _seconds(stages),
         }
 
-    def action(self, slot: int, limit: int, kind: int = ANY) -> Action:
-        """The simulator's form of an action on what was last shown.
-
-        Raises:
-            IllegalActionError: the slot holds no stage.
-        """
-        if slot == self._max_stages:
-            return PASS
-        if slot >= len(self._stages):
-            raise IllegalActionError(f"only slots 0..{len(self._stages) - 1} hold a stage")
-        return Action(int(self._stages[slot]), limit, kind)
-
-    def show(self, simulator: Simulator) -> Padded:
-        """The observation of where `simulator` stands, in new arrays."""
-        state = simulator.state
+    def sight(self, state: State, is_due: bool) -> Sight:
+        """What gets a slot, of a simulation at a decision or at its end."""
         shown = self._choose(state)
-        jobs = state.jobs[shown]
+        jobs = state.jobs.take(shown)
         sizes = jobs["num_stages"]
         first_slot = np.cumsum(sizes) - sizes
-        self._stages = np.repeat(jobs["first_stage"] - first_slot, sizes) + np.arange(sizes.sum())
-        due = simulator.status is Status.DECIDE
+        rows = np.repeat(jobs["first_stage"] - first_slot, sizes) + np.arange(sizes.sum())
+        return Sight(state, is_due, shown, jobs, rows, state.stages.take(rows))
+
+    def show(self, sights: Sequence[Sight]) -> Padded:
+        """The observations of B simulations, in new arrays with an axis for them in front."""
+        jobs = _Slots.of([len(sight.jobs) for sight in sights], self._max_jobs)
+        stages = _Slots.of([len(sight.stages) for sight in sights], self._max_stages)
         return (
-            self._show_cluster(state, shown, due)
-            | self._show_jobs(jobs, float(state.clock[0]["time_ms"]))
-            | self._show_stages(jobs, state.stages[self._stages], due)
-            | {"edges": self._show_edges(jobs["template"], first_slot)}
-            | (self._show_classes(state, due) if self._num_classes > 1 else {})
+            _show_clusters(sights)
+            | self._show_jobs(sights, jobs)
+            | self._show_stages(sights, stages)
+            | {"edges": np.stack([self._show_edges(sight) for sight in sights])}
+            | (self._show_classes(sights, stages) if self._num_classes > 1 else {})
         )
 
-    def _show_classes(self, state: State, due: bool) -> Padded:
-        classes, stages = state.classes, state.stages[self._stages]
-        on_offer = classes["on_offer"] * due
-        fits = (stages["fits"][:, None] >> np.arange(len(classes))) & 1
-        mask = np.zeros((self._max_stages, len(classes) + 1), np.int8)
-        mask[: len(stages), :-1] = fits & (on_offer > 0)
-        mask[: len(stages), -1] = mask[: len(stages), :-1].any(axis=1)
-        mask[: len(stages)] *= stages["open"][:, None]
-        return {
-            "class_memory_mb": classes["memory_mb"].astype(np.float32),
-            "class_count": classes["count"].astype(np.int32),
-            "class_on_offer": on_offer.astype(np.int32),
-            "class_mask": mask,
-            "stage_memory_mb": _padded(stages["memory_mb"], self._max_stages, np.float32),
-        }
-
-    def _choose(self, state: State) -> NDArray[np.int32]:
+    def _choose(self, state: State) -> Int32:
         """Rows of the jobs that get a slot, in the order of arrival.
 
         All if they fit; else those with open stages first, and by arrival among equals, each that
         still fits. So a stage that may be chosen is in sight whenever there is one.
         """
-        active: NDArray[np.int32] = state.active[: state.clock[0]["num_active"]]
+        active: Int32 = state.active[: state.clock[0]["num_active"]]
         sizes = state.jobs["num_stages"][active]
         if len(active) <= self._max_jobs and sizes.sum() <= self._max_stages:
-            return active
+            return active.copy()
         taken: list[int] = []
         room = self._max_stages
         for place in np.argsort(state.jobs["open_stages"][active] == 0, kind="stable"):
             if len(taken) < self._max_jobs and sizes[place] <= room:
                 taken.append(place)
                 room -= sizes[place]
-        chosen: NDArray[np.int32] = active[np.sort(taken)]
+        chosen: Int32 = active[np.sort(taken)]
         return chosen
 
-    def _show_cluster(self, state: State, shown: NDArray[np.int32], due: bool) -> Padded:
-        clock = state.clock[0]
-        source = np.flatnonzero(shown == clock["source_job"])
+    def _show_jobs(self, sights: Sequence[Sight], slots: _Slots) -> Padded:
+        jobs = _joined([sight.jobs for sight in sights])
+        now_ms = np.array([sight.state.clock[0]["time_ms"] for sight in sights])[slots.lane]
         return {
-            "time_s": np.array([clock["time_ms"] / MS_PER_S], np.float32),
-            "on_offer": np.array([clock["on_offer"] if due else 0], np.int32),
-            "jobs_in_system": np.array([clock["num_active"]], np.int32),
-            "source_job": np.array([source[0] if len(source) else NONE], np.int32),
-        }
-
-    def _show_jobs(self, jobs: Table, time_ms: float) -> Padded:
-        size = self._max_jobs
-        return {
-            "job_mask": _padded(np.ones(len(jobs)), size, np.int8),
-            "job_age_s": _padded((time_ms - jobs["arrival_ms"]) / MS_PER_S, size, np.float32),
-            "job_work_s": _padded(jobs["work_ms"] / MS_PER_S, size, np.float32),
+            "job_mask": slots.pad(np.ones(len(jobs)), np.int8),
+            "job_age_s": slots.pad((now_ms - jobs["arrival_ms"]) / MS_PER_S, np.float32),
+            "job_work_s": slots.pad(jobs["work_ms"] / MS_PER_S, np.float32),
             # Subtracting task by task may end a rounding error below zero.
-            "job_remaining_s": _padded(
-                np.maximum(jobs["remaining_ms"], 0) / MS_PER_S, size, np.float32
+            "job_remaining_s": slots.pad(
+                np.maximum(jobs["remaining_ms"], 0) / MS_PER_S, np.float32
             ),
-            **{f"job_{name}": _padded(jobs[name], size, np.int32) for name in _JOB_COUNTS},
+            **{f"job_{name}": slots.pad(jobs[name], np.int32) for name in _JOB_COUNTS},
         }
 
-    def _show_stages(self, jobs: Table, stages: Table, due: bool) -> Padded:
-        size = self._max_stages
-        lowest = np.repeat(jobs["held"], jobs["num_stages"]) + 1
-        legal = (stages["open"] == 1) & (lowest <= self._num_executors) & due
-        mask = _padded(legal, size + 1, np.int8)
-        mask[size] = 1
-        slot = np.repeat(np.arange(len(jobs)), jobs["num_stages"])
+    def _show_stages(self, sights: Sequence[Sight], slots: _Slots) -> Padded:
+        stages = _joined([sight.stages for sight in sights])
+        lowest = _joined([sight.lowest_limits(self._num_executors) for sight in sights])
+        owner = [np.repeat(np.arange(len(s.jobs)), s.jobs["num_stages"]) for s in sights]
         demand = np.maximum(stages["num_tasks"] - stages["covered"], 0)
+        may_pass = np.ones((len(sights), 1), np.int8)
         return {
-            "stage_mask": _padded(np.ones(len(stages)), size, np.int8),
-            "stage_job": _padded(slot, size, np.int32, NONE),
-            "stage_tasks": _padded(stages["num_tasks"], size, np.int32),
-            **{f"stage_{name}": _padded(stages[name], size, np.int32) for name in _STAGE_COUNTS},
-            "stage_demand": _padded(demand, size, np.int32),
-            "stage_runnable": _padded(stages["runnable"], size, np.int8),
-            "stage_task_s": _padded(stages["mean_ms"] / MS_PER_S, size, np.float32),
-            "stage_critical_path_s": _padded(
-                stages["critical_path_ms"] / MS_PER_S, size, np.float32
-            ),
-            "lowest_limit": _padded(np.where(legal, lowest, 0), size, np.int32),
-            "action_mask": mask,
+            "stage_mask": slots.pad(np.ones(len(stages)), np.int8),
+            "stage_job": slots.pad(_joined(owner), np.int32, NONE),
+            "stage_tasks": slots.pad(stages["num_tasks"], np.int32),
+            **{f"stage_{name}": slots.pad(stages[name], np.int32) for name in _STAGE_COUNTS},
+            "stage_demand": slots.pad(demand, np.int32),
+            "stage_runnable": slots.pad(stages["runnable"], np.int8),
+            "stage_task_s": slots.pad(stages["mean_ms"] / MS_PER_S, np.float32),
+            "stage_critical_path_s": slots.pad(stages["critical_path_ms"] / MS_PER_S, np.float32),
+            "lowest_limit": slots.pad(lowest, np.int32),
+            "action_mask": np.concatenate([slots.pad(lowest > 0, np.int8), may_pass], axis=1),
         }
 
-    def _show_edges(
-        self, templates: NDArray[np.int32], first_slot: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
+    def _show_edges(self, sight: Sight) -> Int32:
         edges = np.full((2, self._max_edges), NONE, np.int32)
-        end = 0
-        for template, offset in zip(templates, first_slot, strict=True):
+        offset = end = 0
+        for template, size in zip(sight.jobs["template"], sight.jobs["num_stages"], strict=True):
             found = self._edges_of[template]
             edges[:, end : end + found.shape[1]] = found + offset
             end += found.shape[1]
+            offset += int(size)
         return edges
 
+    def _show_classes(self, sights: Sequence[Sight], slots: _Slots) -> Padded:
+        classes = np.stack([sight.state.classes for sight in sights])
+        due = np.array([[sight.is_due] for sight in sights])
+        legal = _joined([sight.legal_classes() for sight in sights])
+        mask = np.zeros((len(sights), self._max_stages, self._num_classes + 1), np.int8)
+        mask[slots.lane, slots.slot, :-1] = legal
+        mask[slots.lane, slots.slot, -1] = legal.any(axis=1)
+        memory_mb = _joined([sight.stages["memory_mb"] for sight in sights])
+        most = np.finfo(np.float32).max
+        return {
+            "class_memory_mb": np.minimum(classes["memory_mb"], most).astype(np.float32),
+            "class_count": classes["count"].astype(np.int32),
+            "class_on_offer": (classes["on_offer"] * due).astype(np.int32),
+            "class_mask": mask,
+            "stage_memory_mb": slots.pad(memory_mb, np.float32),
+        }
 
-def _edges(job: Job) -> NDArray[np.int32]:
+
+class _Slots(NamedTuple):
+    """Where the rows of B simulations go, one after the other, in arrays of (B, size)."""
+
+    shape: tuple[int, int]
+    lane: Int64  # (rows,) simulation
+    slot: Int64  # (rows,)
+
+    @classmethod
+    def of(cls, counts: Sequence[int], size: int) -> _Slots:
+        """For so many rows of each simulation."""
+        if len(counts) == 1:
+            return cls((1, size), np.zeros(counts[0], np.int64), np.arange(counts[0]))
+        lane = np.repeat(np.arange(len(counts)), counts)
+        first: Int64 = np.cumsum(counts, dtype=np.int64) - np.asarray(counts, np.int64)
+        slot: Int64 = np.arange(len(lane), dtype=np.int64) - first[lane]
+        return cls((len(counts), size), lane, slot)
+
+    def pad(self, values: NDArray[Any], dtype: type[np.generic], absent: int = 0) -> NDArray[Any]:
+        """(B, size) `values` in front, `absent` behind them."""
+        out = np.full(self.shape, absent, dtype) if absent else np.zeros(self.shape, dtype)
+        if self.shape[0] == 1:
+            out[0, : len(values)] = values
+        else:
+            out[self.lane, self.slot] = values
+        return out
+
+
+def _show_clusters(sights: Sequence[Sight]) -> Padded:
+    def column(values: list[Any], dtype: type[np.generic]) -> NDArray[Any]:
+        return np.array(values, dtype)[:, None]
+
+    clocks = [sight.state.clock[0] for sight in sights]
+    sources = [
+        np.flatnonzero(sight.shown == clock["source_job"])
+        for sight, clock in zip(sights, clocks, strict=True)
+    ]
+    offers = [clock["on_offer"] * s.is_due for s, clock in zip(sights, clocks, strict=True)]
+    return {
+        "time_s": column([clock["time_ms"] / MS_PER_S for clock in clocks], np.float32),
+        "on_offer": column(offers, np.int32),
+        "jobs_in_system": column([clock["num_active"] for clock in clocks], np.int32),
+        "source_job": column([one[0] if len(one) else NONE for one in sources], np.int32),
+    }
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _edges(job: Job) -> Int32:
     """(2, edges of the job) parent and child, as stage indices."""
     pairs = [(parent, child) for child, stage in enumerate(job.stages) for parent in stage.parents]
     return np.array(pairs, np.int32).reshape(-1, 2).T
-
-
-def _padded(
-    values: NDArray[Any], size: int, dtype: type[np.generic], absent: int = 0
-) -> NDArray[Any]:
-    """`values` in front, `absent` behind them."""
-    out = np.full(size, absent, dtype)
-    out[: len(values)] = values
-    return out
 
 
 def _seconds(size: int) -> spaces.Box:

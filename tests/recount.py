@@ -23,13 +23,16 @@ def check_executors_protocol(state: State) -> None:
     """Every count of the default protocol that a policy sees agrees with a recount."""
     clock = state.clock[0]
     where = _Executors(state)
+    # With classes an executor that is promised to another job counts in its own, too, until it
+    # leaves; without them from the decision on only where it goes.
     promised_to: Counter[int] = Counter()
-    promised_by: Counter[int] = Counter()
+    gone: Counter[int] = Counter()
     for index, stage in enumerate(state.stages):
         by_class: Counter[int] = Counter()
         for target, kind, count in promises_of(state, stage):
             promised_to[target] += count
-            promised_by[index] += count
+            if len(state.classes) == 1 or state.stages[target]["job"] == stage["job"]:
+                gone[index] += count
             by_class[kind] += count
             assert state.stages[target]["fits"] >> kind & 1, "promised to a stage too large"
         for kind, row in enumerate(state.running[index]):
@@ -46,7 +49,7 @@ def check_executors_protocol(state: State) -> None:
         if number not in active:
             continue
         releasing = clock["releasing"] if number == clock["source_job"] else 0
-        held = sum(where.on_the_way_or_at[s] + promised_to[s] - promised_by[s] for s in rows)
+        held = sum(where.on_the_way_or_at[s] + promised_to[s] - gone[s] for s in rows)
         assert job["held"] == held - releasing
         assert job["local"] == where.idle_in_jobs[number] + releasing
         assert job["attached"] == where.attached[number]

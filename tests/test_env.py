@@ -24,7 +24,7 @@ from spark_sim import (
     Status,
     Streams,
 )
-from spark_sim.env import ENV_ID, ArrivalSettings, SparkEnv
+from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
 from spark_sim.metrics import measure
 from spark_sim.observation import Action
 from traces import Arrivals, Job, Stage, Trace, load_trace, to_arrays, tpch_like
@@ -74,11 +74,14 @@ def play_first_open(env: SparkEnv, limit: int = 8) -> tuple[list[Any], float, di
 
 
 @each_protocol
-def test_the_environment_checker_finds_nothing(cluster: Cluster) -> None:
+@pytest.mark.parametrize("env_id", [ENV_ID, SCALED_ENV_ID])
+def test_the_environment_checker_finds_nothing(cluster: Cluster, env_id: str) -> None:
     """Spaces, seeding, return types and copies are as Gymnasium asks, without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = gymnasium.make(ENV_ID, trace=TRACE, cluster=cluster, arrivals=SETTINGS)
+        made = gymnasium.make(
+            env_id, trace=TRACE, cluster=cluster, arrivals=SETTINGS, illegal="pass"
+        )
         check_env(made.unwrapped)
 
 
@@ -95,7 +98,7 @@ def test_the_id_makes_an_environment_without_arguments() -> None:
 @each_protocol
 def test_random_play_stays_inside_the_spaces(cluster: Cluster) -> None:
     """Every observation is in the space, whatever is sampled; every episode ends."""
-    env = small_env(cluster)
+    env = small_env(cluster, illegal="pass")
     env.action_space.seed(1)
     shown, _ = env.reset(seed=1)
     limits = np.ones(cluster.num_executors, np.int8)
@@ -389,7 +392,7 @@ def test_an_action_outside_the_space_is_an_error() -> None:
     [
         pytest.param({"max_jobs": 0}, "max_jobs 0 must be 1 or more", id="no job slot"),
         pytest.param({"max_stages": 2}, "at least 3, the stages of job 'fork'", id="few stages"),
-        pytest.param({"illegal": "ignore"}, "illegal must be .* got 'ignore'", id="illegal"),
+        pytest.param({"illegal": "ignore"}, "illegal must be one of .* got 'ignore'", id="illegal"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], rule: str) -> None:

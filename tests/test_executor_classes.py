@@ -22,6 +22,7 @@ from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
 from decima.policies import HEURISTICS, PolicyError
 from spark_sim import (
+    PASS,
     Action,
     Cluster,
     ExecutorClass,
@@ -38,8 +39,9 @@ from spark_sim.vector import Run, VectorSimulator
 from tests.commands import Command, refused
 from tests.stories import build, job, stage
 from tests.test_agent_support import SCALES, TRACE, random_network, run_of
-from tests.workloads import Arbitrary, Workload, workloads
+from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
 from traces import Job, Stage, Trace, load_trace, to_arrays, write_trace
+from traces.arrivals import poisson
 from traces.demands import drawn_demands
 
 SMALL, LARGE = 250.0, 1000.0
@@ -142,6 +144,56 @@ def test_promises_keep_the_class() -> None:
     Heuristic("fifo").play(simulator)
     assert jct_s(simulator) == [10.0, 19.0]
     assert simulator.timeline()["executor"].tolist() == [0, 1, 2, 2]
+
+
+# The first stage runs three tasks on two small executors: at 10 s one of them is free, the other
+# begins the last task, which ends at 20 s.
+TWO_PARTS = job(
+    "two parts", needing(SMALL, stage("a", 3, 10_000)), needing(LARGE, stage("b", 2, 30_000))
+)
+
+
+def test_last_tasks_count_against_a_limit_until_they_end() -> None:
+    """Under a limit of 2 the other part gets one large executor at 10 s, the second at 20 s."""
+    simulator = build([TWO_PARTS], cluster_of(2, 2))
+    simulator.step(Action(0, 2))
+    simulator.step(PASS)
+    for time_ms, starts_ms in ((10_000.0, [10_000.0]), (20_000.0, [10_000.0, 20_000.0])):
+        assert simulator.time_ms == time_ms
+        assert simulator.observation().open_stages().tolist() == [1]
+        simulator.step(Action(1, 2))
+        timeline = simulator.timeline()
+        assert timeline["start_ms"][timeline["stage"] == 1].tolist() == starts_ms
+    assert jct_s(simulator) == [50.0]
+
+
+def test_a_job_at_its_limit_is_asked_about_as_its_last_tasks_end() -> None:
+    """With one last task, a limit of 1 leaves no room at 10 s, so the stage waits until 20 s."""
+    simulator = build([TWO_PARTS], cluster_of(2, 2))
+    simulator.step(Action(0, 2))
+    simulator.step(PASS)
+    assert simulator.step(Action(1, 1)) is Status.DECIDE
+    assert simulator.time_ms == 20_000.0
+    assert simulator.state.clock[0]["on_offer"] == 4
+    simulator.step(Action(1, 2))
+    assert jct_s(simulator) == [50.0]
+
+
+def test_executors_promised_to_another_job_count_until_they_leave() -> None:
+    """Both small executors go to the other job, one of them at 20 s: until then it counts here."""
+    other = job("other", needing(SMALL, stage("a", 2, 10_000)))
+    simulator = build([TWO_PARTS, other], cluster_of(2, 2), arrival_ms=[0.0, 5_000.0])
+    simulator.step(Action(0, 2))
+    simulator.step(PASS)
+    assert simulator.time_ms == 5_000.0
+    simulator.step(PASS)
+    simulator.step(Action(2, 2, S))
+    assert simulator.state.jobs["held"].tolist() == [1, 2]
+    simulator.step(Action(1, 2))
+    assert simulator.time_ms == 20_000.0, "the second small executor leaves"
+    assert simulator.state.jobs["held"].tolist() == [1, 2]
+    simulator.step(Action(1, 2))
+    assert jct_s(simulator) == [50.0, 25.0]
 
 
 def test_what_large_executors_waste_is_counted_by_class() -> None:
@@ -291,6 +343,22 @@ def test_work_conserving_baselines_leave_no_fitting_executor_idle(
         simulator.step(action)
 
 
+def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
+    """In twelve longer runs of random jobs, each under a random policy with a limit of 7."""
+    trace = drawn_demands(load_trace("any-dag-1"), LARGE, np.random.default_rng(0))
+    classes = tuple(ExecutorClass(5, memory_mb=part * LARGE) for part in (0.25, 0.5, 0.75, 1.0))
+    cluster = Cluster(num_executors=20, classes=classes)
+    for seed in range(12):
+        drawn = poisson(trace, 12, 15_000.0, np.random.default_rng(seed))
+        simulator = Simulator(
+            to_arrays(trace), cluster, drawn.arrival_ms, drawn.job, duration_key=seed, timeline=True
+        )
+        policy = Capped(7, seed)
+        while simulator.status is Status.DECIDE:
+            simulator.step(policy.decide(simulator.observation()))
+        assert most_at_once(simulator.timeline()) == 7
+
+
 @given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_many_at_once_are_each_as_alone(workload: Workload, seed: int) -> None:
@@ -377,7 +445,8 @@ def test_random_play_with_classes_stays_inside_the_spaces() -> None:
     """And ends."""
     trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
     classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
-    env = SparkEnv(trace, Cluster(num_executors=6, classes=classes), max_jobs=8, max_stages=64)
+    cluster = Cluster(num_executors=6, classes=classes)
+    env = SparkEnv(trace, cluster, max_jobs=8, max_stages=64, illegal="pass")
     env.action_space.seed(1)
     shown, _ = env.reset(seed=1)
     for _ in range(300):

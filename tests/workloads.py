@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation, Protocol, Simulator
-from spark_sim.tables import ANY
+from spark_sim.tables import ANY, Table
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
 
@@ -51,6 +51,40 @@ class Arbitrary:
         limits = observation.legal_limits(stage)
         limit = int(self._rng.integers(limits.start, limits.stop))
         return Action(stage, limit, int(self._rng.choice([ANY, *observation.legal_kinds(stage)])))
+
+
+class Capped:
+    """Any stage and class, now and then a pass, but always the same limit for every job."""
+
+    name = "capped"
+
+    def __init__(self, limit: int, seed: int) -> None:
+        self._limit = limit
+        self._rng = np.random.default_rng(seed)
+
+    def decide(self, observation: Observation) -> Action:
+        open_stages = [
+            int(stage)
+            for stage in observation.open_stages()
+            if self._limit in observation.legal_limits(stage)
+        ]
+        if not open_stages or self._rng.random() < 0.15:
+            return PASS
+        stage = int(self._rng.choice(open_stages))
+        kind = int(self._rng.choice([ANY, *observation.legal_kinds(stage)]))
+        return Action(stage, self._limit, kind)
+
+
+def most_at_once(timeline: Table) -> int:
+    """The most tasks of one job that ran at the same time."""
+    most = 0
+    for job in np.unique(timeline["job"]):
+        own = timeline[timeline["job"] == job]
+        times = np.concatenate([own["start_ms"], own["finish_ms"]])
+        change = np.repeat([1, -1], len(own))
+        # At one instant tasks end before others start.
+        most = max(most, int(np.cumsum(change[np.lexsort((change, times))]).max()))
+    return most
 
 
 # Few distinct values, all multiples of one another: events often coincide, which is where order

@@ -10,7 +10,9 @@ those idle in other jobs, last those about to be free in another job.
 
 Executors may be of several classes. A decision may name one; it gives of that class alone, or of
 all that can hold the stage's tasks, small ones first. A stage that no class on offer can hold
-may not be chosen.
+may not be chosen. An executor that ends its last task for a job counts against the job's limit
+until it leaves: others of another class cannot run in its place before that. With one class those
+come first in the job anyway, and one promised elsewhere counts there from the decision on.
 
 An executor given to a stage whose parents are not complete goes to the job and waits there; it
 starts when they are. What a decision has given is not on offer again. `docs/simulator.md` has the
@@ -94,6 +96,10 @@ def advance(state: State) -> int:
             return DECIDE
 
 
+_HELD_BACK = 2
+"""`released` of a stage whose last executors keep its job at a limit: each that leaves is an event
+if the job wants others. Only with several classes"""
+
 _NO_EVENT = -2
 """no scheduling event; NONE: one without a source stage; else the stage that ran out of tasks"""
 
@@ -149,6 +155,8 @@ def _task_done(state: State, executor: int) -> int:
     if row["released"] == 0:
         row["released"] = 1
         source = stage
+    if row["released"] == _HELD_BACK and state.jobs[row["job"]]["open_stages"] > 0:
+        source = max(source, NONE)
     if has_promise_for(state, row, kind):
         if _deliver(state, executor, take_promise(state, row)):
             source = max(source, NONE)
@@ -239,6 +247,9 @@ def _complete_job(state: State, job: int) -> bool:
 def _deliver(state: State, executor: int, stage: int) -> bool:
     """Keep the promise made for `executor`. Returns whether `stage` had no task left for it."""
     row = state.stages[stage]
+    left = state.executors[executor]["job"]
+    if len(state.classes) > 1 and left != row["job"]:
+        state.jobs[left]["held"] -= 1
     if row["launched"] == row["num_tasks"]:
         state.jobs[row["job"]]["held"] -= 1
         become_idle(state, executor)
@@ -329,19 +340,24 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
         return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
+    before = job["held"]
     wanted = min(row["num_tasks"] - row["covered"], limit - job["held"])
+    room = _room(state, row["job"], limit)
     for kind in range(len(state.classes)):
         if wanted > 0 and only in (ANY, kind) and is_on_offer(state, stage, kind):
-            count = min(wanted, state.classes[kind]["on_offer"])
+            own = _leaving(state, row["job"], kind)
+            count = min(wanted, state.classes[kind]["on_offer"], own + room)
+            if count == 0:
+                continue
             wanted -= count
             state.classes[kind]["on_offer"] -= count
             clock["on_offer"] -= count
             job["held"] += count
             row["covered"] += count
-            _give(state, stage, kind, count)
+            room -= _give(state, stage, kind, count, room)
     if row["covered"] == row["num_tasks"]:
         cover(state, stage)
-    elif job["held"] == limit:
+    elif _is_served(state, stage, limit, room, before):
         set_aside(state, stage)
     set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
@@ -350,14 +366,61 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
     return DONE
 
 
+@inlined_kernel
+def _room(state: State, job: int, limit: int) -> int:
+    """Executors that may join those of `job` under the limit while its last tasks still run."""
+    clock = state.clock[0]
+    if len(state.classes) == 1:
+        # Those about to be free are given before any that would join them.
+        return int(clock["num_executors"])
+    leaving = clock["releasing"] if clock["source_job"] == job else 0
+    return int(max(0, limit - state.jobs[job]["held"] - leaving))
+
+
+@inlined_kernel
+def _leaving(state: State, job: int, kind: int) -> int:
+    """Executors of a class on offer that end their last tasks for `job`."""
+    if state.clock[0]["source_job"] != job:
+        return 0
+    return int(state.classes[kind]["releasing"])
+
+
+@inlined_kernel
+def _is_served(state: State, stage: int, limit: int, room: int, before: int) -> bool:
+    """Whether `stage` can get no more under the limit; its job held `before` when it was chosen."""
+    job = state.jobs[state.stages[stage]["job"]]
+    if job["held"] == limit:
+        return True
+    if room > 0:
+        return False
+    # It wants others than those that end their last tasks, so it is asked for as they leave.
+    state.stages[state.clock[0]["source_stage"]]["released"] = _HELD_BACK
+    return bool(job["held"] == before or not _is_one_leaving(state, stage))
+
+
+@inlined_kernel
+def _is_one_leaving(state: State, stage: int) -> bool:
+    """Whether one of those could be given to `stage`."""
+    for kind in range(len(state.classes)):
+        if is_on_offer(state, stage, kind) and _leaving(state, state.stages[stage]["job"], kind):
+            return True
+    return False
+
+
 @kernel
-def _give(state: State, stage: int, kind: int, count: int) -> None:
-    """Choose `count` executors on offer of a class for `stage`, the nearest first."""
+def _give(state: State, stage: int, kind: int, count: int, room: int) -> int:
+    """Choose `count` executors on offer of a class for `stage`, the nearest first.
+
+    At most `room` of them besides those about to be free in its job. Returns how many were.
+    """
     clock = state.clock[0]
     home = state.stages[stage]["job"]
-    count -= _take_idle(state, state.jobs[home], stage, kind, count)
+    all_given = count
+    promised = 0
+    count -= _take_idle(state, state.jobs[home], stage, kind, min(count, room))
     if clock["source_job"] == home:
-        count -= _promise(state, stage, kind, count)
+        promised = _promise(state, stage, kind, count)
+        count -= promised
     count -= _take_idle(state, clock, stage, kind, count)
     index = 0
     while count > 0 and clock["idle_in_jobs"] > 0 and index < clock["num_active"]:
@@ -365,6 +428,7 @@ def _give(state: State, stage: int, kind: int, count: int) -> None:
         index += 1
     if count > 0:
         _promise(state, stage, kind, count)
+    return int(all_given - promised)
 
 
 @inlined_kernel
@@ -395,8 +459,12 @@ def _promise(state: State, stage: int, kind: int, count: int) -> int:
     if promised > 0:
         clock["releasing"] -= promised
         state.classes[kind]["releasing"] -= promised
+        source = state.stages[clock["source_stage"]]
         state.jobs[clock["source_job"]]["local"] -= promised
-        add_promise(state, state.stages[clock["source_stage"]], stage, kind, promised)
+        if len(state.classes) > 1 and state.stages[stage]["job"] != clock["source_job"]:
+            state.jobs[clock["source_job"]]["held"] += promised
+            source["released"] = _HELD_BACK
+        add_promise(state, source, stage, kind, promised)
     return int(promised)
 
 

@@ -1,0 +1,131 @@
+"""What the Gymnasium environments of `spark_sim` play: arrivals, seeds, interface, summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spark_sim.cluster import Cluster
+from spark_sim.env_actions import ActionForm, Illegal, Limits
+from spark_sim.env_scale import Scale
+from spark_sim.env_view import Padded, Sight, View
+from spark_sim.errors import SimulationError
+from spark_sim.metrics import measure
+from spark_sim.seeding import Streams
+from spark_sim.tables import State
+from spark_sim.vector import Run
+from traces import ARRIVALS, Arrivals, Trace, load_trace, to_arrays
+from traces.numbers import MS_PER_S
+
+ArrivalSource = Callable[[Trace, np.random.Generator], Arrivals]
+"""draws the jobs of one episode from the episode's own generator"""
+
+
+@dataclass(frozen=True)
+class ArrivalSettings:
+    """The jobs of an episode, drawn by one of `traces.ARRIVALS`: an `ArrivalSource`."""
+
+    num_jobs: int = 20
+    """jobs that arrive in an episode"""
+    mean_gap_s: float = 25.0
+    """mean time between two arrivals; no effect in a batch"""
+    process: str = "poisson"
+    """name in `traces.ARRIVALS`"""
+
+    def __post_init__(self) -> None:
+        if self.process not in ARRIVALS:
+            raise SimulationError(f"unknown process {self.process!r}; there are {list(ARRIVALS)}")
+        if self.num_jobs < 1 or not 0 < self.mean_gap_s < float("inf"):
+            raise SimulationError(
+                f"need num_jobs >= 1 and a finite mean_gap_s > 0, got {self.num_jobs} and "
+                f"{self.mean_gap_s}"
+            )
+
+    def __call__(self, trace: Trace, rng: np.random.Generator) -> Arrivals:
+        return ARRIVALS[self.process](trace, self.num_jobs, self.mean_gap_s * MS_PER_S, rng)
+
+
+@dataclass(frozen=True)
+class EnvSettings:
+    """The settings that `SparkEnv` and `SparkVectorEnv` share; `SparkEnv` describes each."""
+
+    trace: Trace | None = None
+    cluster: Cluster = field(default_factory=Cluster)
+    arrivals: ArrivalSource = field(default_factory=ArrivalSettings)
+    max_jobs: int = 32
+    max_stages: int = 256
+    limits: Limits = "absolute"
+    illegal: Illegal = "warn"
+    scaled: bool = False
+
+
+class Episodes:
+    """Draws episodes, shows them and reads actions, as `settings` have it."""
+
+    def __init__(self, settings: EnvSettings) -> None:
+        """Check the settings.
+
+        Raises:
+            SimulationError: the trace is none, a bound is too small or a choice is unknown.
+        """
+        trace = load_trace("tpch") if settings.trace is None else settings.trace
+        if not isinstance(trace, Trace):
+            raise SimulationError(f"trace {trace!r:.60}: give a Trace, such as load_trace('tpch')")
+        largest = max(trace.jobs, key=lambda job: len(job.stages))
+        bounds = settings.max_jobs, settings.max_stages
+        if settings.max_jobs < 1 or settings.max_stages < len(largest.stages):
+            raise SimulationError(
+                f"max_jobs {settings.max_jobs} must be 1 or more and max_stages "
+                f"{settings.max_stages} at least {len(largest.stages)}, the stages of job "
+                f"{largest.name!r}"
+            )
+        self._trace = trace
+        self._arrivals = settings.arrivals
+        self._view = View(trace, settings.cluster, *bounds)
+        self._scale = Scale(settings.cluster, *bounds) if settings.scaled else None
+        self.cluster = settings.cluster
+        self.arrays = to_arrays(trace)
+        self.actions = ActionForm(
+            settings.cluster, settings.max_stages, settings.limits, settings.illegal
+        )
+        plain = self._view.space()
+        self.observation_space = plain if self._scale is None else self._scale.space(plain)
+
+    def run(self, streams: Streams) -> Run:
+        """The episode of `streams`."""
+        drawn = self._arrivals(self._trace, streams.arrivals())
+        return Run(drawn.arrival_ms, drawn.job, streams.duration_key())
+
+    def sight(self, state: State, is_due: bool) -> Sight:
+        """What a simulation has in sight."""
+        return self._view.sight(state, is_due)
+
+    def show(self, sights: list[Sight]) -> Padded:
+        """The observations of simulations, with an axis for them in front."""
+        shown = self._view.show(sights)
+        return shown if self._scale is None else self._scale.apply(shown)
+
+
+def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -> Streams:
+    """The episode that a reset begins after `streams`: of `seed`, the next one, or a fresh one."""
+    if seed is not None:
+        return Streams(seed, 0)
+    if streams is None:
+        return Streams(int(rng.integers(2**63)), 0)
+    return Streams(streams.seed, streams.sequence + 1)
+
+
+def summary(state: State, illegal_actions: int) -> dict[str, Any]:
+    """What the info of an episode's last step holds besides."""
+    found = measure(state)
+    return {
+        "avg_jct_s": found.avg_jct_s,
+        "jobs_arrived": len(found.jct_s),
+        "jobs_completed": len(found.jct_s) - found.unfinished,
+        "decisions": found.decisions,
+        "task_events": found.task_events,
+        "illegal_actions": illegal_actions,
+    }

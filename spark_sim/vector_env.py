@@ -1,0 +1,177 @@
+"""`SparkVectorEnv`: many simulations as one Gymnasium vector environment.
+
+The simulations are a `spark_sim.vector.VectorSimulator`; without Gymnasium that is the faster way,
+and the one for graph networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from spark_sim.env_episodes import EnvSettings, Episodes, after, summary
+from spark_sim.env_view import Padded, Sight
+from spark_sim.errors import SimulationError
+from spark_sim.seeding import Streams
+from spark_sim.tables import NONE
+from spark_sim.vector import VectorSimulator
+from traces.numbers import Bool, Float64, Int32, Int64
+
+
+class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
+    """B of `spark_sim.env.SparkEnv` in lockstep: its observations, actions, rewards and infos.
+
+    ``gymnasium.make_vec("decima/Spark-v0", 8, vectorization_mode="vector_entry_point")`` builds
+    one, too. `reset(seed=s)` gives simulation i what `SparkEnv.reset(seed=s + i)` gives; a list has
+    a seed for each. One that is over begins its next episode with the next step, whatever its
+    action then is, and earns nothing in it (`AutoresetMode.NEXT_STEP`).
+    """
+
+    def __init__(self, num_envs: int = 1, **settings: Any) -> None:
+        """Describe the episodes; the first begin with `reset`.
+
+        Args:
+            num_envs: simulations.
+            settings: those of `SparkEnv`, by name.
+
+        Raises:
+            SimulationError: there is no simulation, or a setting is refused by `SparkEnv`.
+        """
+        if num_envs < 1:
+            raise SimulationError(f"num_envs must be 1 or more, got {num_envs}")
+        self._episodes = Episodes(EnvSettings(**settings))
+        self.num_envs = num_envs
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.single_observation_space = self._episodes.observation_space
+        self.single_action_space = self._episodes.actions.space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._streams: list[Streams] = []
+        self._simulators: VectorSimulator | None = None
+        self._sights: list[Sight] = []
+        self._over = np.zeros(num_envs, np.bool_)
+        self._illegal_actions = np.zeros(num_envs, np.int64)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Padded, dict[str, Any]]:
+        """Begin an episode in every simulation. There are no options.
+
+        Raises:
+            SimulationError: options or too few seeds are given, or the arrivals break a rule.
+        """
+        if options:
+            raise SimulationError(f"reset takes no options, got {list(options)}")
+        seeds = self._seeds(seed)
+        super().reset(seed=seeds[0])
+        before: Sequence[Streams | None] = self._streams or [None] * self.num_envs
+        self._streams = [
+            after(streams, one, self.np_random) for streams, one in zip(before, seeds, strict=True)
+        ]
+        runs = [self._episodes.run(streams) for streams in self._streams]
+        self._simulators = VectorSimulator(self._episodes.arrays, self._episodes.cluster, runs)
+        self._over[:] = False
+        self._illegal_actions[:] = 0
+        infos: dict[str, Any] = {}
+        for index in range(self.num_envs):
+            infos = self._add_info(infos, self._place_of(index), index)
+        return self._show(self._simulators), infos
+
+    def step(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[Padded, Float64, Bool, Bool, dict[str, Any]]:
+        """Take one decision in each simulation; those that were over begin their next episode.
+
+        Raises:
+            ResetNeeded: no episode has begun.
+            InvalidAction: the actions are not in the action space.
+            IllegalActionError: one is illegal, with `illegal="raise"`; no simulation has moved.
+        """
+        simulators = self._under_way()
+        if not self.action_space.contains(actions):
+            raise InvalidAction(f"actions {actions} are not in {self.action_space}")
+        stages, limits, kinds, is_illegal = self._read(simulators, actions)
+        self._illegal_actions += is_illegal
+        result = simulators.step(stages, limits, kinds)
+        began = self._over
+        reward_s = np.where(began, 0.0, result.reward_s)
+        terminated, truncated = result.done & ~began, result.truncated & ~began
+        infos: dict[str, Any] = {}
+        for index in range(self.num_envs):
+            info: dict[str, Any] = {"illegal_action": bool(is_illegal[index])}
+            if began[index]:
+                info |= self._begin_next(simulators, index)
+            elif terminated[index] or truncated[index]:
+                info |= summary(simulators.state(index), int(self._illegal_actions[index]))
+            infos = self._add_info(infos, info, index)
+        self._over = terminated | truncated
+        return self._show(simulators), reward_s, terminated, truncated, infos
+
+    def action_masks(self) -> Bool:
+        """(B, sum of `single_action_space.nvec`) those of `SparkEnv.action_masks`.
+
+        Raises:
+            ResetNeeded: no episode has begun.
+        """
+        self._under_way()
+        return np.stack([self._episodes.actions.masks(sight) for sight in self._sights])
+
+    def _read(
+        self, simulators: VectorSimulator, actions: Int64
+    ) -> tuple[Int32, Int32, Int32, Bool]:
+        """Rows of the batch, limits and classes for `VectorSimulator.step`; who acted illegally."""
+        batch = simulators.observation()
+        stages, limits, kinds = np.full((3, self.num_envs), NONE, np.int32)
+        is_illegal = np.zeros(self.num_envs, np.bool_)
+        for index in np.flatnonzero([sight.is_due for sight in self._sights]).tolist():
+            where = f"simulation {index}, "
+            form = self._episodes.actions
+            action, is_legal = form.action(self._sights[index], actions[index], where)
+            is_illegal[index] = not is_legal
+            if action.stage != NONE:
+                first, last = batch.stage_ptr[index : index + 2]
+                row = np.searchsorted(batch.stage_row[first:last], action.stage)
+                stages[index] = first + row
+            limits[index], kinds[index] = action.limit, action.kind
+        return stages, limits, kinds, is_illegal
+
+    def _begin_next(self, simulators: VectorSimulator, index: int) -> dict[str, Any]:
+        self._streams[index] = after(self._streams[index], None, self.np_random)
+        simulators.reset(index, self._episodes.run(self._streams[index]))
+        self._illegal_actions[index] = 0
+        return self._place_of(index)
+
+    def _place_of(self, index: int) -> dict[str, Any]:
+        streams = self._streams[index]
+        return {"seed": streams.seed, "sequence": streams.sequence}
+
+    def _show(self, simulators: VectorSimulator) -> Padded:
+        alive = simulators.alive
+        self._sights = [
+            self._episodes.sight(simulators.state(index), bool(alive[index]))
+            for index in range(self.num_envs)
+        ]
+        return self._episodes.show(self._sights)
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + index for index in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise SimulationError(f"{len(seed)} seeds for {self.num_envs} simulations")
+        return list(seed)
+
+    def _under_way(self) -> VectorSimulator:
+        if self._simulators is None:
+            raise ResetNeeded("no episode is under way: call reset() first")
+        return self._simulators
