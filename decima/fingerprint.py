@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from compiled.cache import trusted_folder
 from decima.agent.columns import FEATURE_VERSION
+from decima.agent.kernels import AGENT
 from decima.kernels import POLICIES
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
@@ -35,7 +36,7 @@ different kinds differ, far below what another version of the code makes of it""
 @cache
 def versions() -> Mapping[str, str]:
     """Of our package and its source, of Python and of the libraries that compute."""
-    found = {_OURS: _version(_OURS), "sources of kernels": POLICIES.fingerprint()}
+    found = {_OURS: _version(_OURS), "sources of kernels": AGENT.fingerprint()}
     found["feature version"] = str(FEATURE_VERSION)
     found["Python"] = platform.python_version()
     # Builds for another device (2.13.0+cpu) compute the same on the processor.
@@ -82,7 +83,7 @@ def one_process_of_this_host() -> Iterator[None]:
 
 
 def played() -> Iterator[NDArray[np.float64]]:
-    """Completion times under the fitted rule and under the network, and its first logits."""
+    """Yield completion times under a fitted rule and under the network, and its first logits."""
     # torch takes a second to load, which `versions` need not wait for.
     from decima.agent import plans
     from decima.agent.rollout import Lanes, Lockstep
@@ -104,9 +105,9 @@ def played() -> Iterator[NDArray[np.float64]]:
     lanes = Lanes(arrays, cluster, [Run(arrival_ms, job, 7), Run(arrival_ms, job, 8)], None)
     lockstep = Lockstep(load(SHIPPED_MODEL), Scales.of(arrays), lanes)
     for number, step in enumerate(lockstep):
-        wanted = plans.preferences(step.plans, step.seen.legal)
+        wanted = plans.preferences(step.plans, step.seen.tables.legal)
         if number == 0:
-            yield np.concatenate([part.numpy().astype(np.float64)[:4] for part in step.seen.scores])
+            yield np.concatenate([part.astype(np.float64)[:4] for part in step.seen.scores])
             own = lockstep.simulators.state(0)
             state = State._make([*(table.copy() for table in own[:-1]), own.trace])
             rule.branch(state, lockstep.simulators.own_numbers(wanted), 0)

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "parallel": {"files", "parallel"},
     "traces": {"files", "traces"},
     "spark_sim": {"files", "compiled", "traces", "spark_sim"},
-    "gnn": {"compiled", "gnn"},
+    "gnn": {"gnn"},
     "rl": {"files", "rl"},
     "deeprm": {"files", "compiled", "rl", "deeprm"},
     "harmony": {"files", "compiled", "rl", "harmony"},
