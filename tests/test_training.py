@@ -129,11 +129,11 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
 ASTRAY = (
     "imitate.iterations=1",
     "reinforce.iterations=5",
-    "reinforce.learning_rate=0.3",
-    "reinforce.final_learning_rate=0.3",
+    "reinforce.learning_rate=0.03",
+    "reinforce.final_learning_rate=0.03",
     "reinforce.max_kl=none",
     "reinforce.average_iterations=1",
-    "reinforce.fallback=0.5",
+    "reinforce.fallback=0.001",
     "validation.every=1",
 )
 
@@ -351,8 +351,9 @@ def reinforcing(trace_file: Path, *changes: str) -> DecimaLearner:
 def test_a_step_far_above_its_best_goes_back_to_it(
     trace_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2.9 % above -10 % is -7.4 %: nothing happens; -6 % is too much; rates halve each time."""
-    learner = reinforcing(trace_file, "reinforce.fallback=3", "reinforce.learning_rate=1e-2")
+    """-7.4 % is 2.9 % above -10 %: nothing happens; -6 % is too much; rates halve each time."""
+    rates = ("reinforce.learning_rate=1e-2", "reinforce.final_learning_rate=1e-2")
+    learner = reinforcing(trace_file, "reinforce.fallback=3", *rates)
     tried = validated_as(learner, [5.0, -10.0, -7.4], monkeypatch)
     assert torch.equal(learner.state()["weights"], tried[2])
     assert torch.equal(learner.state()["best"], tried[1])
@@ -363,7 +364,7 @@ def test_a_step_far_above_its_best_goes_back_to_it(
         assert learner.state()["best_score"].tolist() == pytest.approx([-10.0, halvings])
         assert float(learner.state()["adam.step"]) == 0.0
     monkeypatch.undo()
-    assert learner.iterate(0)["learning_rate"] == pytest.approx(1e-2 / 4)
+    assert learner.iterate(1)["learning_rate"] == pytest.approx(1e-2 / 4)
 
 
 def test_imitation_never_goes_back(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,7 +294,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("network.head_hidden=[]", ("head_hidden",)),
         ("reinforce.iterations=-1", ("iterations: -1 is negative",)),
         ("seed", ("expected KEY=VALUE or SECTION.KEY=VALUE",)),
-        ("episodes.shards=5", ("2 x 2 sequences for 5 shards",)),
+        ("episodes.shards=5", ("4 sequences for 5 shards",)),
         ("episodes.end_jobs=3", ("from 4.0 to 3.0 jobs",)),
         ("episodes.backlog=-1", ("episodes.backlog: -1 is negative",)),
         ("episodes.longest=0", ("episodes.longest: 0.0 is not > 0",)),

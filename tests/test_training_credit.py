@@ -87,6 +87,7 @@ def test_standardising_cuts_off_what_is_far_out() -> None:
 def test_equal_advantages_teach_nothing() -> None:
     """Zeros, where a deviation of 0 would divide."""
     assert standardised(seconds(7, 7, 7)).tolist() == [0, 0, 0]
+    assert standardised(seconds()).tolist() == []
 
 
 # --- a critic ------------------------------------------------------------------------------------
