@@ -58,9 +58,9 @@ def test_a_file_that_is_no_text_is_named(content: bytes | None, tmp_path: Path) 
 
 def test_none_stands_for_what_toml_has_no_word_for() -> None:
     """For a setting that may be absent; a choice called "none" stays what it is."""
-    changes = ("update.max_kl=none", "credit.baseline=none", "validation.patience=3")
+    changes = ("reinforce.max_kl=none", "credit.baseline=none", "validation.patience=3")
     config = read_config(None, changes)
-    assert config.update.max_kl is None
+    assert config.reinforce.max_kl is None
     assert config.credit.baseline == "none"
     assert config.validation.patience == 3
     assert config_from(config.to_json()) == config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -73,8 +73,10 @@ def cases(teacher: str, cluster: str) -> Iterator[Case]:
 
 def assert_unchanged(before: State, after: State) -> None:
     """Labels are made on a copy."""
-    for one, other in zip(before[:-1], after[:-1], strict=True):
-        for name in one.dtype.names or (...,):  # not the bytes between fields
+    tables: list[tuple[Any, Any]] = list(zip(before[:-1], after[:-1], strict=True))
+    for one, other in tables:
+        # Field by field: not the bytes between them.
+        for name in one.dtype.names or ():
             np.testing.assert_array_equal(one[name], other[name])
 
 

@@ -126,7 +126,7 @@ def _class_index(state: State, out: Round, entry: int, kind: int) -> int:
     for row in range(out.kind_ptr[entry], out.kind_ptr[entry + 1]):
         is_any = kind == ANY and state.classes[out.kind[row]]["on_offer"] > 0
         if is_any or kind == out.kind[row]:
-            return row - out.kind_ptr[0]
+            return int(row - out.kind_ptr[0])
     return -1
 
 
