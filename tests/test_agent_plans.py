@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from decima.agent.scores import Scores
 from torch import Tensor
 
 from decima.agent import plans
-from decima.agent.graph import Graph, Legal, Rule
+from decima.agent.forward_kernels import Found
+from decima.agent.graph import Graph, Legal, Nodes
+from decima.agent.network import Scores
 from decima.agent.plans import Plans
+from gnn.levels import Levels
 from spark_sim.tables import ANY, NONE
 
 DRAWS = 20_000
@@ -38,19 +40,20 @@ def decisions_of(
     limit_job = np.repeat(np.arange(len(per_limit)), per_limit)
     per_kind = [0] * len(open_job) if kinds is None else list(kinds)
     kind_stage = np.repeat(np.arange(len(open_job)), per_kind)
-    nothing = torch.empty(0)
+    nothing = torch.empty(0, dtype=torch.int64)
     graph = Graph(
         stage_x=torch.empty((len(open_job), 0)),
         job_x=torch.empty((len(per_job), 0)),
         cluster_x=torch.empty((len(jobs), 0)),
         limit_x=torch.empty((len(limit_job), 0)),
         class_x=torch.empty((len(kind_stage), 0)),
-        rule=Rule(nothing, nothing, nothing, nothing),
         job_of_stage=torch.from_numpy(open_job),
         job_of_limit=torch.from_numpy(limit_job),
         stage_of_class=torch.from_numpy(kind_stage),
         decision_of_job=torch.from_numpy(np.repeat(np.arange(len(jobs)), jobs)),
-        nodes=None,
+        nodes=Nodes(
+            torch.empty(0), Levels((0,), nothing, nothing, (0,)), nothing, nothing, nothing
+        ),
     )
     legal = Legal(
         open_stage=100 + np.arange(len(open_job)),
@@ -69,6 +72,11 @@ def random_scores(graph: Graph, seed: int) -> Scores:
     rng = torch.Generator().manual_seed(seed)
     sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.class_x, graph.cluster_x)
     return Scores(*(torch.randn(len(one), generator=rng) for one in sizes))
+
+
+def acting(scores: Scores) -> Found:
+    """The same as arrays, as the compiled forward pass gives them."""
+    return Found(*(one.numpy() for one in scores))
 
 
 # One decision before, so that all rows are shifted: the second has a job with two open stages, one
@@ -152,7 +160,7 @@ def test_plans_of_several_decisions_have_what_each_has_alone() -> None:
     """Batched and padded, whatever stands beside them."""
     decision = np.array([0, 1, 1, 0, 1])
     keys = np.arange(1, 6).astype(np.uint64)
-    every = plans.draw(SCORES, LEGAL, decision, keys)
+    every = plans.draw(acting(SCORES), LEGAL, decision, keys)
     together = plans.taken(SCORES, GRAPH, every)
     for row in range(5):
         alone = plans.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
@@ -213,7 +221,7 @@ def test_draws_follow_the_probabilities() -> None:
     """Orders up to the end and limits, and both together: chi-square of 20,000 draws, far from
     refusal.
     """
-    drawn = plans.draw(SCORES, LEGAL, np.ones(DRAWS, np.int64), keys_of(DRAWS))
+    drawn = plans.draw(acting(SCORES), LEGAL, np.ones(DRAWS, np.int64), keys_of(DRAWS))
     orders = drawn.order.reshape(DRAWS, 4)
     limits = drawn.limit.reshape(DRAWS, 3)
     assert (limits[:, 1] == -1).all()
@@ -233,7 +241,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
     """Each job with its largest limit's logit; no key draws."""
-    found = plans.draw(SCORES, LEGAL, np.array([1]), None)
+    found = plans.draw(acting(SCORES), LEGAL, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
     expected = sorted(range(4), key=lambda entry: -logits[entry])
     assert to_the_end(found.order.tolist()) == to_the_end(expected)
@@ -245,19 +253,19 @@ def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
 def test_no_whole_plan_is_likelier() -> None:
     """Where the end comes last."""
     scores = SCORES._replace(end=SCORES.end - 20.0)
-    found = plans.draw(scores, LEGAL, np.array([1]), None)
+    found = plans.draw(acting(scores), LEGAL, np.array([1]), None)
     assert found.order[-1] == 3
     best = plans.taken(scores, GRAPH, found).log_prob
-    others = plans.draw(scores, LEGAL, np.ones(200, np.int64), keys_of(200))
+    others = plans.draw(acting(scores), LEGAL, np.ones(200, np.int64), keys_of(200))
     assert (plans.taken(scores, GRAPH, others).log_prob <= best + 1e-6).all()
 
 
 def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
     """Whatever is decided beside it, and in whatever place."""
     keys = keys_of(6)
-    together = plans.draw(SCORES, LEGAL, np.array([0, 1, 1, 0, 1, 1]), keys)
+    together = plans.draw(acting(SCORES), LEGAL, np.array([0, 1, 1, 0, 1, 1]), keys)
     for row in (1, 2, 4, 5):
-        alone = plans.draw(SCORES, LEGAL, np.array([1]), keys[[row]])
+        alone = plans.draw(acting(SCORES), LEGAL, np.array([1]), keys[[row]])
         own = plans.picked(together, np.array([row]))
         assert own.order.tolist() == alone.order.tolist()
         assert own.limit.tolist() == alone.limit.tolist()
@@ -269,7 +277,7 @@ def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
         value=SCORES.value[1:],
     )
     assert len(graph.stage_x) == 3
-    elsewhere = plans.draw(scores, legal, np.array([0]), keys[[1]])
+    elsewhere = plans.draw(acting(scores), legal, np.array([0]), keys[[1]])
     own = plans.picked(together, np.array([1]))
     assert elsewhere.order.tolist() == own.order.tolist()
     assert elsewhere.limit.tolist() == own.limit.tolist()
@@ -298,7 +306,7 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
 
 def test_picked_plans_are_those_plans() -> None:
     """In the order asked for, with lengths of their own; none is none."""
-    every = plans.draw(SCORES, LEGAL, np.array([1, 0, 1]), keys_of(3))
+    every = plans.draw(acting(SCORES), LEGAL, np.array([1, 0, 1]), keys_of(3))
     found = plans.picked(every, np.array([2, 1]))
     assert found.decision.tolist() == [1, 0]
     assert found.ptr.tolist() == [0, 4, 6]
@@ -344,8 +352,8 @@ def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
 def test_classes_are_drawn_by_their_own_softmax() -> None:
     """As often as their probabilities say, and the order and limits as without them."""
     keys = keys_of(DRAWS)
-    drawn = plans.draw(CLASS_SCORES, CLASSED_LEGAL, np.ones(DRAWS, np.int64), keys)
-    without = plans.draw(SCORES, LEGAL, np.ones(DRAWS, np.int64), keys)
+    drawn = plans.draw(acting(CLASS_SCORES), CLASSED_LEGAL, np.ones(DRAWS, np.int64), keys)
+    without = plans.draw(acting(SCORES), LEGAL, np.ones(DRAWS, np.int64), keys)
     assert drawn.order.tolist() == without.order.tolist()
     assert drawn.limit.tolist() == without.limit.tolist()
     kinds = drawn.kind.reshape(DRAWS, 4)
@@ -363,7 +371,7 @@ def test_classes_are_drawn_by_their_own_softmax() -> None:
 
 def test_the_likeliest_classes_are_what_the_simulator_is_told() -> None:
     """Rows of the cluster's classes, for the stages in the plan's order; any for the end."""
-    found = plans.draw(CLASS_SCORES, CLASSED_LEGAL, np.array([1]), None)
+    found = plans.draw(acting(CLASS_SCORES), CLASSED_LEGAL, np.array([1]), None)
     best = [int(np.argmax(one)) for one in KINDS]
     assert found.kind.tolist() == kinds_of(best)
     told = plans.preferences(found, CLASSED_LEGAL)

@@ -156,8 +156,8 @@ class Counting(LearnedPolicy):
 
 @pytest.mark.parametrize("label", ["full", "no limits"])
 def test_without_the_limit_head_a_job_gets_all_that_it_can_use(label: str) -> None:
-    """The first choice of a run: everything on offer, or as many as the job's stages can take."""
-    policy = LearnedPolicy(random_network(3, VARIANTS[label]), ARRAYS)
+    """At each choice of a run: everything on offer, or as many as the job's stages can take."""
+    policy = LearnedPolicy(random_network(3, VARIANTS[label]), ARRAYS, key=1)
     simulator = simulator_of(RUNS[1], CLUSTERS["session"])
     fewer = 0
     while simulator.status is Status.DECIDE:

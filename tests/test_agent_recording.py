@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decima.agent import plans
-from decima.agent.graph import GraphSorter
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.graph import GraphSorter, units_of, whole_graph
+from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
 from decima.agent.plans import Taken, rows_of
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep
@@ -35,50 +35,44 @@ from traces.numbers import Int64
 RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
 NETWORK = random_network(7)
 SORTER = GraphSorter(ARRAYS)
+UNITS = units_of(SCALES)
 
 
-def recorded(
-    network: PolicyNetwork, cluster: Cluster, *, each: int = 1
-) -> tuple[Recording, list[Scores]]:
-    """What the network did on `RUNS`, and the scores of each decision as it acted.
-
-    With `each` > 1 so many plans of every decision are kept, as branches are.
-    """
+def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[Scores]]:
+    """What the network did on `RUNS`, and the scores of each decision as it acted."""
     recorder: Recorder | None = None
     acted: list[Scores] = []
-    rng = np.random.default_rng(3)
+    log_prob: list[Tensor] = []
     lanes = Lanes(ARRAYS, cluster, RUNS, np.arange(1, 5).astype(np.uint64))
     lockstep = Lockstep(network, SCALES, lanes)
     for step in lockstep:
         if recorder is None:
             recorder = Recorder(lockstep.simulators.capacity[0] * len(RUNS))
-        seen, legal = step.seen, step.seen.legal
-        recorder.take_snapshots(seen, lockstep.memory.node_x)
+        seen, legal = step.seen, step.seen.tables.legal
+        recorder.take_snapshots(seen, lockstep.scorer.node_x)
         used = lockstep.simulators.follow(plans.preferences(step.plans, legal))
         has_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
         kept = plans.picked(step.plans._replace(used=used), has_choice)
-        if each > 1:
-            decision = np.repeat(has_choice, each)
-            kept = plans.draw(
-                seen.scores, legal, decision, rng.integers(1, 2**64, len(decision), np.uint64)
-            )
-        found = plans.taken(seen.scores, seen.graph, kept)
-        recorder.take(seen, has_choice, kept, found.log_prob.numpy().astype(np.float64))
+        recorder.take(seen, has_choice, kept)
+        scores = Scores(*(torch.from_numpy(one) for one in seen.scores))
+        graph, _ = whole_graph(seen.scene, SORTER, UNITS)
+        log_prob.append(plans.taken(scores, graph, kept).log_prob)
         limit_ptr = legal.limit_ptr[legal.job_ptr]
         for lane in has_choice:
             one = np.array([lane])
             acted.append(
                 Scores(
-                    seen.scores.stage[rows_of(legal.open_ptr, one)],
-                    seen.scores.end[one],
-                    seen.scores.limit[rows_of(limit_ptr, one)],
-                    seen.scores.kind[rows_of(legal.kind_ptr[legal.open_ptr], one)],
-                    seen.scores.value[one],
+                    scores.stage[rows_of(legal.open_ptr, one)],
+                    scores.end[one],
+                    scores.limit[rows_of(limit_ptr, one)],
+                    scores.kind[rows_of(legal.kind_ptr[legal.open_ptr], one)],
+                    scores.value[one],
                 )
             )
     assert recorder is not None
     recording = recorder.finish()
     assert recording is not None
+    recording.log_prob = torch.cat(log_prob).numpy().astype(np.float64)
     return recording, acted
 
 
@@ -106,8 +100,12 @@ def assert_as_acted(network: PolicyNetwork, recording: Recording, acted: list[Sc
     every = np.arange(count_of(recording))
     with torch.no_grad():
         scores, taken, rows = again(network, recording, every)
+    job = recording.graph(every, SORTER).job_of_limit
     for name, values in scores._asdict().items():
         wanted = torch.cat([getattr(one, name) for one in acted])
+        if name == "limit":  # one without another has no score where a network acts
+            has_choice = torch.bincount(job)[job] > 1
+            values, wanted = values[has_choice], wanted[has_choice]  # noqa: PLW2901
         torch.testing.assert_close(values, wanted, rtol=1e-5, atol=1e-5)
     assert rows.tolist() == list(range(len(recording.log_prob)))
     np.testing.assert_allclose(taken.log_prob, recording.log_prob, rtol=1e-4, atol=1e-4)
@@ -130,16 +128,6 @@ def test_scores_are_those_of_acting(config: NetworkConfig) -> None:
 def test_scores_are_those_of_acting_under_each_protocol(cluster: Cluster) -> None:
     """Slots that come back after every task, promised executors: the record holds what counts."""
     assert_as_acted(NETWORK, *recorded(NETWORK, cluster))
-
-
-def test_several_plans_of_one_decision_are_kept_together() -> None:
-    """As branches are: three of each, in the order of decisions."""
-    recording, acted = recorded(NETWORK, CLUSTERS["session"], each=3)
-    assert_as_acted(NETWORK, recording, acted)
-    index = np.array([4, 1])
-    own, rows = recording.plans_of(index)
-    assert own.decision.tolist() == [0, 0, 0, 1, 1, 1]
-    assert rows.tolist() == [12, 13, 14, 3, 4, 5]
 
 
 def test_other_weights_give_other_scores() -> None:
@@ -168,7 +156,6 @@ def test_a_job_is_embedded_once_for_each_of_its_changes() -> None:
     """Neighbouring decisions share its snapshot."""
     recording, _ = usual()
     graph = recording.graph(np.arange(count_of(recording)), SORTER)
-    assert graph.nodes is not None
     assert graph.nodes.num_graphs < len(graph.job_x)
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from decima.agent.memory import Seen
 
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
+from decima.agent.scorer import Seen
 from spark_sim import Action, Cluster, ExecutorClass, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
 from traces import to_arrays, tpch_like
@@ -40,30 +40,23 @@ SMALL = NetworkConfig(embedding=6, hidden=(7,), head_hidden=(9, 5))
 """sizes that all differ, so that none can stand for another"""
 VARIANTS = {
     "full": SMALL,
-    "no rule": replace(SMALL, rule=False),
     "one level": replace(SMALL, two_level=False),
     "no messages": replace(SMALL, messages=False),
     "no embeddings": replace(SMALL, embeddings=False),
+    "no path columns": replace(SMALL, path_columns=False),
     "no limits": replace(SMALL, limit_head=False),
 }
 each_variant = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 
 
-def random_network(
-    seed: int = 0, config: NetworkConfig = SMALL, *, sharpness: float | None = 0.3
-) -> PolicyNetwork:
-    """Every weight drawn, the last layers' too, so that no two choices are equally likely.
-
-    `sharpness` says how much it follows the rule; None: as a new network.
-    """
+def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> PolicyNetwork:
+    """Every weight drawn, the last layers' too, so that no two choices are equally likely."""
     network = PolicyNetwork(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():
             scale = parameter.shape[-1] ** -0.5 if parameter.dim() > 1 else 0.3
             parameter.normal_(0.0, scale, generator=generator)
-        if config.rule and sharpness is not None:
-            network.sharpness.fill_(sharpness)
     return network
 
 

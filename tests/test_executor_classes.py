@@ -406,7 +406,7 @@ def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
 def test_a_network_plays_on_classes_one_by_one_as_in_lockstep() -> None:
     """It names classes; where one runs out before a stage has enough it plans anew."""
     trace = drawn_demands(TRACE, LARGE, np.random.default_rng(1))
-    arrays, network = to_arrays(trace), random_network(2)
+    arrays, network = to_arrays(trace), random_network(3)
     cluster = cluster_of(4, 4)
     runs = [run_of(1, jobs=6), run_of(2, jobs=4)]
     played = play_out(network, SCALES, Lanes(arrays, cluster, runs, None))

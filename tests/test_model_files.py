@@ -32,12 +32,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Weights, sizes, the rule that it starts from and its sharpness."""
+    """Weights, sizes and the card."""
     torch.manual_seed(4)
     network = PolicyNetwork(NetworkConfig(embedding=8, head_hidden=(5,)))
-    with torch.no_grad():
-        network.rule.mul_(2.0)
-        network.sharpness.fill_(0.5)
     path = tmp_path / "model.safetensors"
     save_model(path, network.config, network.state_dict(), {"colour": "blue"})
     found = load_model(path)
@@ -73,9 +70,12 @@ def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
     refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
 
 
-def test_a_model_serves_clusters_of_any_size(good: Path) -> None:
-    """It completes all jobs on three and puts dozens to work of 80."""
-    model = str(good)
+def test_a_model_serves_clusters_of_any_size(tmp_path: Path) -> None:
+    """It completes all jobs on three and puts dozens to work of 80: jobs get all they can use."""
+    network = PolicyNetwork(NetworkConfig(limit_head=False))
+    path = tmp_path / "model.safetensors"
+    save_model(path, network.config, network.state_dict(), {})
+    model = str(path)
     config = EvaluationConfig(
         trace="tpch", policies=(model,), arrivals="batch", jobs=2, sequences=1
     )

@@ -19,10 +19,10 @@ from decima.training.config import config_from, read_config
         ("seed = " + "9" * 5_000, "not TOML"),
         ("seed = 0x" + "f" * 5_000, "cannot be read"),
         ("seed = " + "9" * 400, "64 bits"),
-        ("[credit]\nhorizon_s = " + "9" * 400, "credit.horizon_s"),
-        ("[credit]\nhorizon_s = inf", "credit.horizon_s is inf: a finite number is needed"),
-        ("[update]\nepochs = 3", "unknown setting update.epochs; there are learning_rate"),
-        (f"[update]\n{'x' * 10**5} = 3", "unknown setting update.xxx"),
+        ("[credit]\nhorizon = " + "9" * 400, "credit.horizon"),
+        ("[credit]\nhorizon = inf", "credit.horizon is inf: a finite number is needed"),
+        ("[reinforce]\nepochs = 3", "unknown setting reinforce.epochs; there are iterations"),
+        (f"[reinforce]\n{'x' * 10**5} = 3", "unknown setting reinforce.xxx"),
         ("[network]\nhidden = [16.5]", "network.hidden.0 is 16.5: a whole number is needed"),
         ("[network]\nhidden = [1000000]", "layers of 1,024 units"),
         ("[network]\nhidden = [1000, 1000, 1000, 1000]", "parameters: at most"),
@@ -58,9 +58,9 @@ def test_a_file_that_is_no_text_is_named(content: bytes | None, tmp_path: Path) 
 
 def test_none_stands_for_what_toml_has_no_word_for() -> None:
     """For a setting that may be absent; a choice called "none" stays what it is."""
-    changes = ("update.max_kl=none", "credit.baseline=none", "validation.patience=3")
+    changes = ("reinforce.max_kl=none", "credit.baseline=none", "validation.patience=3")
     config = read_config(None, changes)
-    assert config.update.max_kl is None
+    assert config.reinforce.max_kl is None
     assert config.credit.baseline == "none"
     assert config.validation.patience == 3
     assert config_from(config.to_json()) == config

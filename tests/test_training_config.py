@@ -12,20 +12,27 @@ from click.testing import CliRunner, Result
 
 from decima.cli.main import main
 from decima.evaluation.config import ConfigError
-from decima.heuristics.es_rule import PARAMETERS
-from decima.training.config import TrainConfig, config_from, read_config, with_rule
+from decima.training.config import (
+    ImitateConfig,
+    ReinforceConfig,
+    TrainConfig,
+    config_from,
+    read_config,
+)
 from decima.training.episodes import EpisodeSource
 from tests.commands import refused
 from traces import load_trace
 
 SMALL = (
-    "iterations=1",
+    "imitate.iterations=1",
+    "imitate.sequences=2",
+    "reinforce.iterations=60",
+    "reinforce.sequences=2",
+    "reinforce.rollouts=2",
     "workload.executors=4",
     "workload.interarrival_s=[3.0]",
     "workload.batch_jobs=[4]",
     "episodes.settings=2",
-    "episodes.sequences=2",
-    "episodes.rollouts=2",
     "episodes.start_jobs=4",
     "episodes.end_jobs=6",
     "validation.sequences=1",
@@ -52,9 +59,13 @@ def sets(trace_file: Path, *more: str) -> list[str]:
 def test_a_file_of_settings(tmp_path: Path) -> None:
     """TOML sections, with `--set` on top; what is no TOML is refused."""
     path = tmp_path / "my.toml"
-    path.write_text("seed = 5\n[episodes]\nrollouts = 4\n[credit]\nhorizon_s = 300\n")
-    config = read_config(path, ("episodes.rollouts=6", "seed=5"))
-    assert (config.seed, config.episodes.rollouts, config.credit.horizon_s) == (5, 6, 300.0)
+    path.write_text(
+        "seed = 5\n[imitate]\nteachers = ['fifo']\n[reinforce]\nrollouts = 4\n"
+        "[credit]\nhorizon = 3\ntrace = 'none'\n"
+    )
+    config = read_config(path, ("reinforce.rollouts=6", "seed=5"))
+    assert (config.seed, config.reinforce.rollouts, config.imitate.teachers) == (5, 6, ("fifo",))
+    assert (config.credit.horizon, config.credit.trace) == (3.0, None)
     assert config_from(json.loads(json.dumps(config.to_json()))) == config
     path.write_text("seed = = 5")
     with pytest.raises(ConfigError, match="not TOML"):
@@ -107,7 +118,12 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     """Three settings, two at a time, two sequences each, in two shards that are neighbours."""
     path = tmp_path / "my.toml"
     path.write_text(SETTINGS + '[[workload.settings]]\ntrace = "random-dag"\nexecutors = 3\n')
-    changes = ("episodes.settings=2", "episodes.sequences=2", "episodes.backlog=0")
+    changes = (
+        "episodes.settings=2",
+        "imitate.sequences=2",
+        "reinforce.sequences=2",
+        "episodes.backlog=0",
+    )
     source = EpisodeSource(read_config(path, changes))
     turns = [[one.setting.number for one in source.of_iteration(number)] for number in range(3)]
     assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
@@ -120,7 +136,12 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
 
 def test_the_longest_sequences_are_handed_out_first(trace_file: Path) -> None:
     """Batches of 4, 9 and 5, one sequence each."""
-    changes = ("episodes.settings=3", "episodes.sequences=1", "episodes.shards=1")
+    changes = (
+        "episodes.settings=3",
+        "imitate.sequences=1",
+        "reinforce.sequences=1",
+        "episodes.shards=1",
+    )
     workload = ("workload.interarrival_s=[]", "workload.batch_jobs=[4, 9, 5]")
     source = EpisodeSource(small(trace_file, *changes, *workload))
     assert list(source.groups_of_iteration(0)) == [(0, 1), (0, 2), (0, 0)]
@@ -128,7 +149,7 @@ def test_the_longest_sequences_are_handed_out_first(trace_file: Path) -> None:
 
 def test_neighbours_of_one_setting_are_played_side_by_side(trace_file: Path) -> None:
     """Three settings of two sequences in two shards: the second setting is cut in two."""
-    changes = ("episodes.settings=3", "episodes.sequences=2", "workload.batch_jobs=[4, 5]")
+    changes = ("episodes.settings=3", "workload.batch_jobs=[4, 5]")
     source = EpisodeSource(small(trace_file, *changes))
     assert dict(source.groups_of_iteration(0)) == {
         (0, 0): range(2),
@@ -143,10 +164,10 @@ def test_neighbours_of_one_setting_are_played_side_by_side(trace_file: Path) -> 
 
 def test_episodes_may_begin_with_a_backlog_and_end_drained(trace_file: Path) -> None:
     """Between 0 and the backlog at time 0; without a time limit every job is completed."""
-    changes = ("workload.batch_jobs=[]", "episodes.sequences=8", "episodes.backlog=5")
+    changes = ("workload.batch_jobs=[]", "reinforce.sequences=8", "episodes.backlog=5")
     for ends in ("cut", "drained"):
         source = EpisodeSource(small(trace_file, *changes, f"episodes.ends={ends}"))
-        runs = [one.run for number in range(6) for one in source.of_iteration(number)]
+        runs = [one.run for number in range(1, 7) for one in source.of_iteration(number)]
         backlogs = [int((run.arrival_ms == 0).sum()) for run in runs]
         assert set(backlogs) == set(range(6))
         assert all((run.time_limit_ms is None) == (ends == "drained") for run in runs)
@@ -154,10 +175,14 @@ def test_episodes_may_begin_with_a_backlog_and_end_drained(trace_file: Path) -> 
 
 
 def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
-    """From four arrivals on average to 40; none beyond twice the mean of its iteration."""
+    """From four arrivals on average to 40, from the first iteration of `reinforce` on; none beyond
+    twice the mean of its iteration. `imitate` stays at the begin.
+    """
     changes = (
         "workload.batch_jobs=[]",
-        "episodes.sequences=200",
+        "imitate.iterations=10",
+        "imitate.sequences=200",
+        "reinforce.sequences=200",
         "episodes.start_jobs=4",
         "episodes.end_jobs=40",
         "episodes.growth_iterations=10",
@@ -166,7 +191,8 @@ def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
         "episodes.ends=cut",
     )
     source = EpisodeSource(small(trace_file, *changes))
-    for iteration, mean in ((0, 4.0), (5, np.sqrt(160)), (50, 40.0)):
+    means = ((0, 4.0), (9, 4.0), (10, 4.0), (15, np.sqrt(160)), (20, 40.0), (60, 40.0))
+    for iteration, mean in means:
         ends = [one.run.time_limit_ms for one in source.of_iteration(iteration)]
         gaps = np.array([end for end in ends if end is not None]) / 3_000
         # Cut off at twice its mean, an exponential has a mean of 1 - e^-2.
@@ -175,15 +201,48 @@ def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
             assert gaps.max() <= 2 * mean + 1e-9
 
 
+def test_the_steps_follow_one_another() -> None:
+    """`imitate` first; each counts its own iterations; one without iterations is left out."""
+    config = config_from({"imitate": {"iterations": 3}, "reinforce": {"iterations": 5}})
+    found = [config.step_at(number) for number in range(8)]
+    assert [step is config.imitate for step, _ in found] == [True] * 3 + [False] * 5
+    assert [own for _, own in found] == [0, 1, 2, 0, 1, 2, 3, 4]
+    assert config.iterations == 8
+    alone = config_from({"imitate": {"iterations": 0}, "reinforce": {"iterations": 2}})
+    assert alone.step_at(0) == (alone.reinforce, 0)
+    assert alone.iterations == 2
+
+
+def test_rates_and_entropy_weights_fall_in_straight_lines() -> None:
+    """From the first iteration of the step to its end, whatever came before; then constant."""
+    step = ReinforceConfig(
+        iterations=100,
+        learning_rate=1e-3,
+        final_learning_rate=2e-4,
+        entropy_start=0.04,
+        entropy_end=0.01,
+    )
+    rates = [step.rate_at(number) for number in (0, 25, 50, 100, 900)]
+    assert rates == pytest.approx([1e-3, 8e-4, 6e-4, 2e-4, 2e-4])
+    weights = [step.entropy_at(number) for number in (0, 50, 100, 900)]
+    assert weights == pytest.approx([0.04, 0.025, 0.01, 0.01])
+    lessons = ImitateConfig(iterations=10, learning_rate=4e-3, final_learning_rate=2e-3)
+    assert lessons.rate_at(5) == pytest.approx(3e-3)
+
+
 def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_file: Path) -> None:
     """Their numbers lie apart, and so do the arrivals drawn from them."""
     source = EpisodeSource(
         small(
-            trace_file, "workload.batch_jobs=[]", "episodes.sequences=8", "validation.sequences=4"
+            trace_file,
+            "workload.batch_jobs=[]",
+            "imitate.sequences=8",
+            "reinforce.sequences=8",
+            "validation.sequences=4",
         )
     )
     played = [one for index in range(4) for one in source.of_iteration(index)]
-    kept = source.for_validation()
+    kept = source.for_validation() + source.for_choosing_teachers(source.settings[0], 6)
     numbers = [one.number for one in (*played, *kept)]
     assert len(set(numbers)) == len(numbers)
     assert min(numbers) >= 2_000_000
@@ -200,18 +259,26 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("workload.excutors=4", ("unknown setting workload.excutors", "executors")),
         ("speed=4", ("unknown setting speed",)),
         ("imitation.teacher=es_rule", ("unknown setting imitation",)),
+        ("iterations=5", ("unknown setting iterations",)),
+        ("update.passes=1", ("unknown setting update",)),
+        ("credit.method=branches", ("unknown setting credit.method",)),
+        ("network.rule=false", ("unknown setting network.rule",)),
+        ("imitate.teachers=[]", ("imitate.teachers: at least one",)),
+        ("imitate.teachers=['random']", ("'random' is no heuristic that can teach",)),
+        ("imitate.teachers=['decima']", ("'decima' is no heuristic that can teach",)),
+        ("imitate.student=1.5", ("imitate.student: 1.5 is no share",)),
+        ("imitate.labels=0", ("imitate.labels must be > 0",)),
         ("seed=high", ("seed is 'high'", "whole number")),
         ("seed=-1", ("seed: -1 is negative",)),
         ("seed=true", ("seed is True", "whole number")),
         ("seed=1979-05-27", ("seed is '1979-05-27'", "whole number")),
         (f"seed=0x{'f' * 5_000}", ("cannot be read",)),
         (f"seed={'9' * 400}", ("seed", "64 bits")),
-        (f"credit.horizon_s={'9' * 400}", ("credit.horizon_s", "number")),
-        ("credit.horizon_s=inf", ("credit.horizon_s", "finite")),
-        ("credit.horizon_s=0", ("credit.horizon_s: 0.0 is not > 0",)),
-        ("credit.plans=1", ("credit.plans: 1 cannot be compared",)),
-        ("credit.states=0", ("credit.states: 0 is not at least 1",)),
-        ("credit.method=guess", ("'guess'", "'branches' or 'returns'")),
+        (f"credit.horizon={'9' * 400}", ("credit.horizon", "number")),
+        ("credit.horizon=inf", ("credit.horizon", "finite")),
+        ("credit.horizon=0", ("credit.horizon: 0.0 is not > 0",)),
+        ("credit.trace=-1", ("credit.trace: -1.0 is not > 0",)),
+        ("credit.baseline=guess", ("'guess'", "'input', 'mean' or 'none'")),
         ("credit.objective=p99", ("'p99'", "'avg_jct', 'tail' or 'makespan'")),
         ("credit=3", ("credit is 3", "section")),
         (f"workload.trace={'x' * 10**6}", ("xxx",)),
@@ -225,17 +292,20 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("network.embedding=0", ("embedding 0 must be at least 1",)),
         ("network.hidden=[0]", ("hidden",)),
         ("network.head_hidden=[]", ("head_hidden",)),
-        ("iterations=0", ("iterations: 0 is not at least 1",)),
+        ("reinforce.iterations=-1", ("iterations: -1 is negative",)),
         ("seed", ("expected KEY=VALUE or SECTION.KEY=VALUE",)),
-        ("episodes.shards=5", ("2 x 2 sequences for 5 shards",)),
+        ("episodes.shards=5", ("4 sequences for 5 shards",)),
         ("episodes.end_jobs=3", ("from 4.0 to 3.0 jobs",)),
         ("episodes.backlog=-1", ("episodes.backlog: -1 is negative",)),
         ("episodes.longest=0", ("episodes.longest: 0.0 is not > 0",)),
-        ("update.final_learning_rate=1.0", ("final_learning_rate <= learning_rate",)),
-        ("update.entropy_end=1.0", ("entropy_end <= entropy_start",)),
-        ("update.max_kl=0", ("max_kl must be > 0",)),
+        ("imitate.final_learning_rate=1.0", ("final_learning_rate <= learning_rate",)),
+        ("reinforce.entropy_end=1.0", ("entropy_end <= entropy_start",)),
+        ("reinforce.max_kl=0", ("max_kl must be > 0",)),
+        ("reinforce.max_norm=0", ("max_norm must be > 0",)),
+        ("reinforce.fallback=0", ("fallback must be > 0",)),
+        ("reinforce.minibatches=0", ("minibatches must be at least 1",)),
         ("validation.patience=0", ("patience must be >= 1",)),
-        ("rule.work_0=1.0", (f"the {len(PARAMETERS)} weights",)),
+        ("rule.work_0=1.0", ("unknown setting rule",)),
     ],
 )
 def test_contradictions_are_one_line(
@@ -248,12 +318,17 @@ def test_contradictions_are_one_line(
 
 
 def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) -> None:
-    """Returns with the input baseline need two of each sequence; branches need none beside them."""
-    one = "episodes.rollouts=1"
-    assert small(trace_file, one).episodes.rollouts == 1
-    assert small(trace_file, one, "credit.method=returns", "credit.baseline=mean").seed == 0
+    """The input baseline needs two of each sequence."""
+    one = "reinforce.rollouts=1"
+    assert small(trace_file, one, "credit.baseline=mean").reinforce.rollouts == 1
     with pytest.raises(ConfigError, match="rollouts must be at least 2"):
-        small(trace_file, one, "credit.method=returns")
+        small(trace_file, one)
+
+
+def test_a_training_needs_a_step(trace_file: Path) -> None:
+    nothing = ("imitate.iterations=0", "reinforce.iterations=0")
+    with pytest.raises(ConfigError, match=r"imitate.iterations and reinforce.iterations are both"):
+        small(trace_file, *nothing)
 
 
 def test_a_workload_needs_a_setting(trace_file: Path) -> None:
@@ -332,10 +407,3 @@ def test_a_run_keeps_the_gaps_that_it_was_trained_on(trace_file: Path) -> None:
     assert config.workload.load is None
     assert config.to_json()["workload"]["interarrival_s"] == (gap_s,)
     assert config_from(json.loads(json.dumps(config.to_json()))) == config
-
-
-def test_learning_starts_from_no_other_heuristic() -> None:
-    """Only the scoring rule's weights are in the network."""
-    with pytest.raises(ConfigError, match="es_rule, not of tuned_srw"):
-        with_rule(TrainConfig(), "tuned_srw", {"factor": 1.0})
-    assert with_rule(TrainConfig(), "es_rule", dict.fromkeys(PARAMETERS, 1.0)).rule is not None

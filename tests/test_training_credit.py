@@ -7,14 +7,8 @@ import pytest
 
 from decima.training.config import CreditConfig
 from decima.training.costs import cost_at
-from decima.training.credit import (
-    VALUE_UNIT_S,
-    Credit,
-    Finished,
-    of_branches,
-    of_returns,
-    to_spread,
-)
+from decima.training.credit import Credit, Finished, Reference, of_returns, standardised
+from rl.returns import generalised_advantage
 from spark_sim import Cluster
 from spark_sim.tables import State
 from tests.stories import build, job, stage
@@ -72,38 +66,54 @@ def test_jobs_never_completed_cost_as_long_as_they_are_there() -> None:
     assert cost_at("makespan", state, seconds(3, 30)).tolist() == [3, 30]
 
 
-# --- branches ------------------------------------------------------------------------------------
+# --- advantages of unit size ---------------------------------------------------------------------
 
 
-def test_a_branch_is_better_by_what_the_others_cost_more() -> None:
-    """At 4 s of the story: a first costs 18 s, b first 14 s, a again 18 s; then a state with two.
-
-    b first: the others cost 18 on average, 4 more. a first: (18 + 14) / 2 - 18 = -2.
-    """
-    cost = seconds(18, 14, 18, 5, 8)
-    found = of_branches(cost, np.array([3, 3, 3, 9, 9]))
-    assert found.tolist() == [-2, 4, -2, 3, -3]
+def test_standardised_advantages_have_mean_0_and_deviation_1() -> None:
+    """1, 2 and 6: their mean is 3, their deviation the root of 14 / 3."""
+    found = standardised(seconds(1, 2, 6))
+    assert found.tolist() == pytest.approx((seconds(-2, -1, 3) / np.sqrt(14 / 3)).tolist())
+    assert standardised(seconds(100, 200, 600)).tolist() == pytest.approx(found.tolist())
 
 
-def test_plans_that_turn_out_alike_have_no_advantage() -> None:
-    """Nor does it matter what the state costs."""
-    assert of_branches(seconds(7, 7, 900, 900), np.array([0, 0, 1, 1])).tolist() == [0] * 4
-
-
-def test_spread_makes_settings_count_alike() -> None:
-    """Root mean squares are sqrt(12.5) of (3, 4), and the same of a hundredfold; zeros stay."""
-    group = np.array([0, 1, 0, 1, 2, 2])
-    found = to_spread(seconds(3, 300, -4, -400, 0, 0), group)
-    size = np.sqrt(12.5)
-    assert found.tolist() == pytest.approx([3 / size, 3 / size, -4 / size, -4 / size, 0, 0])
-
-
-def test_spread_cuts_off_what_is_far_out() -> None:
-    """One of a hundred holds it all: it is 10 root mean squares, of which 4 are left."""
+def test_standardising_cuts_off_what_is_far_out() -> None:
+    """One of a hundred holds it all: it is nearly 10 deviations away, of which 4 are left."""
     advantage = np.zeros(100)
     advantage[7] = -50.0
-    assert to_spread(advantage, np.zeros(100, np.int64))[7] == -4.0
-    assert to_spread(advantage, np.zeros(100, np.int64), most=20.0)[7] == pytest.approx(-10.0)
+    assert standardised(advantage)[7] == -4.0
+    assert standardised(advantage, most=20.0)[7] == pytest.approx(-np.sqrt(99))
+
+
+def test_equal_advantages_teach_nothing() -> None:
+    """Zeros, where a deviation of 0 would divide."""
+    assert standardised(seconds(7, 7, 7)).tolist() == [0, 0, 0]
+    assert standardised(seconds()).tolist() == []
+
+
+# --- a critic ------------------------------------------------------------------------------------
+
+
+def test_generalised_advantages_by_hand() -> None:
+    """Rewards 1, 2, 4 at times 0, 2, 3, until 7; values 5, 6, 7.
+
+    Without a horizon the errors are 1 + 6 - 5 = 2, 2 + 7 - 6 = 3 and 4 - 7 = -3. With a trace of 1
+    the later ones count e^-2 at the first and e^-1 at the second decision.
+    """
+    reward, elapsed, value = seconds(1, 2, 4), seconds(2, 1, 4), seconds(5, 6, 7)
+    found = generalised_advantage(reward, elapsed, value, None, 1.0)
+    second = 3 - 3 / np.e
+    np.testing.assert_allclose(found, [2 + second / np.e**2, second, -3])
+    # A horizon of 2 discounts values and advantages: e^-1 over the first 2 s, e^-1/2 over 1 s.
+    found = generalised_advantage(reward, elapsed, value, 2.0, 1.0)
+    errors = 1 + 6 / np.e - 5, 2 + 7 * np.exp(-0.5) - 6, -3
+    second = errors[1] + errors[2] * np.exp(-0.5 - 1)
+    np.testing.assert_allclose(found, [errors[0] + second * np.exp(-1 - 2), second, -3])
+
+
+def test_without_a_trace_nothing_is_left_to_the_critic() -> None:
+    """The advantage is the return less the value: 7 - 5, 6 - 6, 4 - 7."""
+    found = generalised_advantage(seconds(1, 2, 4), seconds(2, 1, 4), seconds(5, 6, 7), None, None)
+    assert found.tolist() == [2, 0, -3]
 
 
 # --- returns -------------------------------------------------------------------------------------
@@ -111,69 +121,76 @@ def test_spread_cuts_off_what_is_far_out() -> None:
 # Two rollouts of the story, with decisions at 0 s and 4 s. Costs from one to the next, or the end
 # at 12 s: 4 and 14 s where a goes first, 4 and 10 s where b does. Decisions lie mixed, as steps of
 # simulations in lockstep do.
+REFERENCE = Reference(jct_s=10.0, jobs=2.0)
+"""strict fair's average JCT, and how many jobs are there with it: values are in 80 s"""
 PLAYED = Finished(
     lane=np.array([0, 1, 0, 1]),
     time_s=seconds(0, 0, 4, 4),
-    value=seconds(-1, -2, -3, -4) / VALUE_UNIT_S,
+    value=seconds(-1, -2, -3, -4) / REFERENCE.value_s,
     states=[A_FIRST, B_FIRST],
     end_s=seconds(12, 12),
 )
 SAME = np.array([0, 0])
-SEQUENCE_COST_S = (18 + 14) / 2
+RATE = (18 + 14) / (12 + 12)
+"""what a second of the sequence costs, over both rollouts"""
+UNIT_S = RATE * REFERENCE.jct_s
+"""what advantages are divided by"""
 
 
 def credit(baseline: str, sequence: list[int] | None = None, **changes: object) -> Credit:
-    config = CreditConfig(method="returns", baseline=baseline, **changes)  # type: ignore[arg-type]
+    plain = {"critic": False, "horizon": None, "trace": None, "baseline": baseline}
+    config = CreditConfig(**(plain | changes))  # type: ignore[arg-type]
     lanes = SAME if sequence is None else np.array(sequence)
-    return of_returns(config, PLAYED, lanes, rate=-1.5)
+    return of_returns(config, PLAYED, lanes, -1.5, REFERENCE)
 
 
 def test_rewards_are_minus_what_time_costs() -> None:
     """And what the critic is to learn is what comes after, in its own unit."""
     found = credit("none")
     assert found.reward.tolist() == [-4, -4, -14, -10]
-    assert (found.target * VALUE_UNIT_S).tolist() == pytest.approx([-18, -14, -14, -10])
+    assert REFERENCE.value_s == 4 * 10 * 2
+    assert (found.target * 80).tolist() == pytest.approx([-18, -14, -14, -10])
 
 
-def test_without_a_baseline_returns_count_as_shares_of_what_the_sequence_costs() -> None:
-    """16 s on average over both rollouts; or 18 s and 14 s where each has a sequence of its own."""
-    expected = seconds(-18, -14, -14, -10)
-    found = credit("none").advantage
-    np.testing.assert_allclose(found, expected / SEQUENCE_COST_S)
+def test_without_a_baseline_returns_count_by_what_a_second_costs() -> None:
+    """32 s in 24 s of both rollouts; or 18 s and 14 s in 12 s each, as sequences of their own."""
+    expected = seconds(-18, -14, -14, -10) / REFERENCE.jct_s
+    np.testing.assert_allclose(credit("none").advantage, expected / RATE)
     apart = credit("none", [0, 1]).advantage
-    np.testing.assert_allclose(apart, expected / seconds(18, 14, 18, 14))
+    np.testing.assert_allclose(apart, expected / (seconds(18, 14, 18, 14) / 12))
 
 
 def test_the_input_baseline_is_the_other_rollout_of_the_sequence() -> None:
     """At 0 s -14 against -18 and at 4 s -10 against -14: 4 s better or worse each."""
-    found = credit("input").advantage
-    np.testing.assert_allclose(found, seconds(-4, 4, -4, 4) / SEQUENCE_COST_S)
+    np.testing.assert_allclose(credit("input").advantage, seconds(-4, 4, -4, 4) / UNIT_S)
 
 
 def test_the_mean_baseline_is_that_of_the_step() -> None:
     """-16 at the first, -12 at the second, the rollout itself included: 2 s better or worse."""
-    found = credit("mean").advantage
-    np.testing.assert_allclose(found, seconds(-2, 2, -2, 2) / SEQUENCE_COST_S)
+    np.testing.assert_allclose(credit("mean").advantage, seconds(-2, 2, -2, 2) / UNIT_S)
 
 
-def test_the_critics_baseline_is_what_it_expected() -> None:
-    """-1, -2, -3, -4 s."""
-    found = credit("critic").advantage
-    np.testing.assert_allclose(found, seconds(-17, -12, -11, -6) / SEQUENCE_COST_S)
+def test_what_the_critic_expected_is_subtracted() -> None:
+    """-1, -2, -3, -4 s; with a trace of 4 s the second error counts 1/e at the first decision."""
+    found = credit("none", critic=True).advantage
+    np.testing.assert_allclose(found, seconds(-17, -12, -11, -6) / UNIT_S)
+    found = credit("none", critic=True, trace=0.4).advantage
+    first = seconds(-4 - 3 + 1, -4 - 4 + 2) + seconds(-11, -6) / np.e
+    np.testing.assert_allclose(found, np.append(first, (-11, -6)) / UNIT_S)
 
 
 def test_differential_returns_lack_the_average_reward() -> None:
     """-1.5 a second: -4 + 6 and -14 + 12, or -10 + 12, are earned beyond it."""
     found = credit("none", differential=True)
-    np.testing.assert_allclose(found.advantage, seconds(0, 4, -2, 2) / SEQUENCE_COST_S)
+    np.testing.assert_allclose(found.advantage, seconds(0, 4, -2, 2) / UNIT_S)
     assert found.reward.tolist() == [-4, -4, -14, -10]
 
 
-def test_a_horizon_discounts_what_comes_later() -> None:
-    """The second reward comes 4 s after the first: at a horizon of 4 s it counts 1/e."""
-    found = credit("none", horizon_s=4.0)
+def test_a_horizon_is_in_units_of_strict_fairs_jct() -> None:
+    """The second reward comes 4 s after the first: at a horizon of 0.4 x 10 s it counts 1/e."""
+    found = credit("none", horizon=0.4)
     expected = seconds(-4 - 14 / np.e, -4 - 10 / np.e, -14, -10)
-    np.testing.assert_allclose(found.advantage, expected / SEQUENCE_COST_S)
+    np.testing.assert_allclose(found.advantage, expected / UNIT_S)
 
 
 def test_another_objective_gives_other_rewards() -> None:
@@ -185,6 +202,38 @@ def test_another_objective_gives_other_rewards() -> None:
 def test_a_rollout_without_a_decision_has_no_credit() -> None:
     """Its sequence's other rollout does; alone there is nothing to compare with."""
     played = PLAYED._replace(lane=np.array([1, 1]), time_s=seconds(0, 4), value=seconds(0, 0))
-    found = of_returns(CreditConfig(method="returns", baseline="input"), played, SAME, 0.0)
-    # A rollout without decisions returned nothing at any time; half of 14 s is the sequence's cost.
-    np.testing.assert_allclose(found.advantage, seconds(-14, -10) / 7)
+    config = CreditConfig(critic=False, horizon=None, trace=None)
+    found = of_returns(config, played, SAME, 0.0, REFERENCE)
+    # A rollout without decisions returned nothing at any time. The sequence's 14 s lie in 24 s.
+    np.testing.assert_allclose(found.advantage, seconds(-14, -10) / 10 / (14 / 24))
+
+
+# --- episodes of any length ----------------------------------------------------------------------
+
+
+def episode(jobs: int) -> Finished:
+    """Two rollouts of jobs that come every 20 s, each of 10 s, in the other rollout of 11 s.
+
+    A decision for each job as it comes.
+    """
+    every = [job(f"j{number}", stage("x", 1, 10_000)) for number in range(jobs)]
+    begin_s = 20.0 * np.arange(jobs)
+    states = []
+    for length_s in (10.0, 11.0):
+        state = build(every, Cluster(num_executors=1), arrival_ms=(1_000 * begin_s).tolist()).state
+        state.jobs["completion_ms"] = 1_000 * (begin_s + length_s)
+        states.append(state)
+    ends_s = seconds(20, 20) * jobs
+    lane = np.repeat([0, 1], jobs)
+    return Finished(lane, np.tile(begin_s, 2), np.zeros(2 * jobs), states, ends_s)
+
+
+def test_a_short_episode_does_not_dominate() -> None:
+    """Of one job or forty: each plan is 1 s better or worse, and counts as much.
+
+    Divided by what its whole sequence costs, the single plan would count forty times as much.
+    """
+    config = CreditConfig(critic=False, horizon=0.05, trace=None)
+    for jobs in (1, 40):
+        found = of_returns(config, episode(jobs), SAME, 0.0, REFERENCE).advantage
+        np.testing.assert_allclose(found, np.repeat([1, -1], jobs) / 10 / (21 / 40))

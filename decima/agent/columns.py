@@ -39,7 +39,7 @@ JOB = (
     "age",  # log(1 + time in the system x N / W) / 4
     "wanted",  # log(1 + tasks of open stages without an executor / N)
     "typical",  # log2(work not launched / typical work of a job so far) / 4
-    "width",  # log2(work not launched / longest open critical path / F) / 4
+    "width",  # log2(work not launched / longest open critical path / F) / 4; +-3 if none is open
 )
 """of each job, at the heads"""
 
@@ -54,7 +54,9 @@ STAGE = (
     "moving",  # log(1 + moving delay / duration) / 4
     "waves",  # log2(D / F) / 4
     "blocking",  # log2(duration x N / typical work of a job so far) / 4
-    "wait",  # log(1 + time until its parents' tasks end / duration) / 4, 0 if runnable
+    # log(1 + longest mean task of the job's unfinished runnable stages whose critical path is
+    # longer / duration) / 4, 0 if runnable:
+    "wait",
     "scarce",  # as in NODE
     "need",  # memory of a task / that of the largest class; 0 where there is one class
 )
@@ -79,7 +81,7 @@ CLUSTER = (
     "quiet",  # log(1 + time since a job last arrived x N / W) / 4
     "gap",  # log2(mean gap between arrivals x N / W) / 4; 3 before the second job
     "age",  # mean over jobs of their "age"
-    "ages",  # mean deviation of it: 0 if all came at once
+    "ages",  # standard deviation of it: 0 if all came at once
     "durations",  # that of "duration" over the open stages: 0 if nothing is known of durations
     "inflation",  # log of how much longer tasks take in a job that holds all executors
 )

@@ -359,7 +359,7 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
 
     The executors added are 1 to `EVERY`, then in steps of a quarter octave (41 and 42 executors
     are all the same); those that bring the job to its fair share, half or twice of it; those that
-    a single open stage can use; and as many as the job can use.
+    a single open stage can use; and as many as the job can use. Steps go on from each of these.
     """
     wanted = 0
     for entry in range(out.first_open[index], out.first_open[index + 1]):

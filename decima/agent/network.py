@@ -8,7 +8,7 @@ r"""`PolicyNetwork`: from a `Graph` to the scores of all choices, in one pass.
 of a job and u the class of executors of a stage. B decisions, J jobs in their systems, O stages
 that may be chosen, M limits, K classes that stages may be given, D size of an embedding.
 
-This is the forward pass of training. `decima.agent.acting` computes the same numbers in compiled
+This is the forward pass of training. `decima.agent.scorer` computes the same numbers in compiled
 code, for decisions.
 """
 

@@ -17,7 +17,7 @@ class Scene(NamedTuple):
     """B decisions that are due, with J jobs in their systems.
 
     `memory_job` and `memory_stage` say where a job and its first stage are remembered from one
-    decision to the next (`decima.agent.memory`).
+    decision to the next (`decima.agent.scorer`).
     """
 
     classes: Table  # (B, C) CLASS

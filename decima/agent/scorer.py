@@ -56,7 +56,7 @@ class Scorer:
             np.empty((0, size), np.float32) for _ in range(4)
         )
         widest = int(self._weights.layer[:, :2].max())
-        self._rows = (*(np.empty(widest, np.float32) for _ in range(3)),)
+        self._rows: Float32 = np.empty((3, widest), np.float32)
         self._total = np.empty(3 * size + len(columns.NODE), np.float32)
 
     def make_room(self, jobs: int, stages: int) -> None:
@@ -96,8 +96,11 @@ class Scorer:
         decisions, jobs = len(scene.time_ms), len(scene.rows)
         hidden = self._config.head_hidden[0]
         stages = len(tables.columns.stage_x) if len(tables.columns.classes.x) else 0
+        one, other, hidden_row = self._rows
         return Scratch(
-            *self._rows,
+            one,
+            other,
+            hidden_row,
             self._total,
             np.empty((decisions, self._config.embedding), np.float32),
             np.empty((3, decisions, hidden), np.float32),

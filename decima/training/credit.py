@@ -55,7 +55,7 @@ class Credit(NamedTuple):
 
 def standardised(advantage: Float64, most: float = 4.0) -> Float64:
     """Return advantages with mean 0 and deviation 1, cut off at `most` deviations."""
-    spread = float(advantage.std())
+    spread = float(advantage.std()) if len(advantage) else 0.0
     if spread == 0.0:
         return np.zeros_like(advantage)
     found: Float64 = np.clip((advantage - advantage.mean()) / spread, -most, most)

@@ -344,8 +344,10 @@ class DecimaLearner:
             "averaged": self._averaged.clone(),
             "best": self._best.weights.clone(),
             # Finite, as all state of a run is: no score yet is a very large one.
-            "best_score": torch.tensor([min(self._best.score, 1e30), self._best.halvings]),
-            "entropy": torch.tensor(self._entropy),
+            "best_score": torch.tensor(
+                [min(self._best.score, 1e30), self._best.halvings], dtype=torch.float64
+            ),
+            "entropy": torch.tensor(self._entropy, dtype=torch.float64),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
         }

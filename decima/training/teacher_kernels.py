@@ -14,7 +14,7 @@ from decima.heuristics.compiled import Numbers, Scratch
 from decima.kernels import POLICIES
 from spark_sim.kernels.dispatch import assign
 from spark_sim.kernels.view import observed
-from spark_sim.tables import ANY, DECIDE, NONE, State
+from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces.numbers import Int64
 
 TEACHERS = Kernels("teachers", ("decima/training/teacher_kernels.py",), below=POLICIES)
@@ -43,8 +43,8 @@ class Round(NamedTuple):
 def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: Round) -> int:
     """Choose for one round as the heuristic would, and write it as a plan; changes `state`.
 
-    The label holds each stage once, where it was first chosen. It ends where choosing has opened a
-    stage that the network was not asked about.
+    The label ends where `choices.follow` would: when the round is over, and when it is due again.
+    It also ends before a choice that a plan cannot say.
 
     Returns:
         how many entries of the plan the round takes; 0 if the first choice is none of those that
@@ -67,18 +67,45 @@ def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: R
         entry = _entry(out, stage)
         if entry < 0:
             break
+        if len(state.classes) > 1:
+            number = _class_index(state, out, entry, kind)
+            if number < 0 or (out.is_placed[entry] and out.chosen_kind[entry] != number):
+                break
+            out.chosen_kind[entry] = number
+            kind = out.kind[out.kind_ptr[0] + number]
         if not out.is_placed[entry]:
             out.is_placed[entry] = True
             out.order[count] = entry
-            out.chosen_kind[entry] = _class_index(out, entry, kind)
             count += 1
-        status = assign(state, stage, limit, kind)
-        out.held[out.job[entry]] = state.jobs[state.stages[stage]["job"]]["held"]
+        status = _give(state, out, entry, limit, kind)
         used = count
     _place_rest(out, count, used)
     for job in range(len(out.held)):
         _choose_limit(out, job)
     return used
+
+
+@TEACHERS.inlined_kernel
+def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
+    """Apply one choice and note what its job is to hold then.
+
+    That may be more than it gets of one class, and decima-sim counts only when a round is over.
+
+    Returns DECIDE while the plan goes on, as in `choices.follow`.
+    """
+    row = state.stages[out.stage[entry]]
+    held, demand = state.jobs[row["job"]]["held"], row["num_tasks"] - row["covered"]
+    out.held[out.job[entry]] = held + min(limit - held, demand, state.clock[0]["on_offer"])
+    known = state.clock[0]["open_stages"] - 1
+    status = assign(state, out.stage[entry], limit, kind)
+    if status != DECIDE:
+        return status
+    if len(state.classes) > 1:
+        known = 0
+        for stage in out.stage:
+            known += state.stages[stage]["open"]
+    has_run_out = kind != ANY and row["open"] == 1
+    return DONE if has_run_out or state.clock[0]["open_stages"] > known else DECIDE
 
 
 @TEACHERS.inlined_kernel
@@ -91,13 +118,16 @@ def _entry(out: Round, stage: int) -> int:
 
 
 @TEACHERS.inlined_kernel
-def _class_index(out: Round, entry: int, kind: int) -> int:
-    """Index of a class among those of a stage; the smallest that fits where any would do."""
-    first, last = out.kind_ptr[entry], out.kind_ptr[entry + 1]
-    for row in range(first, last):
-        if kind in (ANY, out.kind[row]):
-            return row - out.kind_ptr[0]
-    return first - out.kind_ptr[0] if last > first else -1
+def _class_index(state: State, out: Round, entry: int, kind: int) -> int:
+    """Index of a class among those of a stage; where any would do, of the smallest on offer.
+
+    -1 if there is none.
+    """
+    for row in range(out.kind_ptr[entry], out.kind_ptr[entry + 1]):
+        is_any = kind == ANY and state.classes[out.kind[row]]["on_offer"] > 0
+        if is_any or kind == out.kind[row]:
+            return int(row - out.kind_ptr[0])
+    return -1
 
 
 @TEACHERS.inlined_kernel

@@ -1,0 +1,243 @@
+"""The compiled forward pass: the scores of `PolicyNetwork.forward`, embeddings kept between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from decima.agent import forward_kernels, plans
+from decima.agent.graph import GraphSorter, units_of, whole_graph
+from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.policy import LearnedPolicy
+from decima.agent.rollout import Lanes, Lockstep
+from decima.agent.scene import scene_of, scene_of_batch
+from decima.agent.scorer import Scorer, Seen
+from spark_sim import Action, Cluster, Status
+from spark_sim.vector import VectorSimulator
+from tests import networks
+from tests.test_agent_support import (
+    ARRAYS,
+    CLUSTERS,
+    SCALES,
+    SMALL,
+    VARIANTS,
+    batch_run,
+    each_protocol,
+    played,
+    run_of,
+    simulator_of,
+)
+
+RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
+SORTER = GraphSorter(ARRAYS)
+ARCHITECTURES = {
+    "as shipped": NetworkConfig(),
+    "linear transforms": replace(SMALL, hidden=()),
+    "three hidden layers": replace(SMALL, hidden=(9, 4, 5)),
+    "one hidden layer in the heads": replace(SMALL, head_hidden=(3,)),
+    "heads that widen": replace(SMALL, head_hidden=(4, 11, 6)),
+    "an embedding of one": replace(SMALL, embedding=1),
+}
+PARTS_LEFT_OUT = {name: one for name, one in VARIANTS.items() if name != "full"}
+
+
+def random_network(seed: int, config: NetworkConfig = SMALL) -> PolicyNetwork:
+    """Weights as a training begins with, so that sums stay small; no bias and no head at 0."""
+    network = networks.random_network(seed, config)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias"):
+                parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    return network
+
+
+def has_choice(seen: Seen) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(M,) limits of jobs that have more than one."""
+    job = seen.tables.columns.limit_job
+    return np.asarray(np.bincount(job, minlength=1)[job] > 1)
+
+
+def assert_as_in_full(network: PolicyNetwork, seen: Seen) -> None:
+    """All scores are those of the whole graph, to 1e-6 of the largest or of 1.
+
+    A limit without another has none: no score of it matters.
+    """
+    graph, legal = whole_graph(seen.scene, SORTER, units_of(SCALES))
+    with torch.no_grad():
+        full = network(graph)
+    np.testing.assert_array_equal(legal.open_stage, seen.tables.legal.open_stage)
+    np.testing.assert_array_equal(legal.limit, seen.tables.legal.limit)
+    chosen = has_choice(seen)
+    for name, found in seen.scores._asdict().items():
+        wanted = getattr(full, name).numpy()
+        assert found.shape == wanted.shape, name
+        rows = chosen if name == "limit" else np.ones(len(found), np.bool_)
+        found, wanted = found[rows], wanted[rows]  # noqa: PLW2901
+        largest = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+        np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-6 * largest, err_msg=name)
+
+
+@each_protocol
+def test_in_one_simulation_the_scores_are_those_of_a_full_pass(cluster: Cluster) -> None:
+    """At every decision of a run, whatever the jobs went through before."""
+    network = random_network(3)
+    policy = LearnedPolicy(network, ARRAYS, key=1)
+    simulator = simulator_of(run_of(2, jobs=6), cluster)
+    count = 0
+    for seen, _ in played(policy, simulator):
+        assert_as_in_full(network, seen)
+        count += 1
+    assert simulator.status is not Status.DECIDE
+    assert count > 40
+
+
+@pytest.mark.parametrize("label", ["executors", "session", "classes"])
+@pytest.mark.parametrize("config", PARTS_LEFT_OUT.values(), ids=PARTS_LEFT_OUT)
+def test_each_ablation_is_the_same_in_both(config: NetworkConfig, label: str) -> None:
+    """Four simulations side by side, of which some are over before the others."""
+    assert_in_lockstep(random_network(4, config), CLUSTERS[label])
+
+
+@pytest.mark.parametrize("config", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_each_architecture_is_the_same_in_both(config: NetworkConfig) -> None:
+    """Whatever the number and the sizes of layers; with classes, so every head is in use."""
+    assert_in_lockstep(random_network(4, config), CLUSTERS["classes"])
+
+
+def assert_in_lockstep(network: PolicyNetwork, cluster: Cluster) -> None:
+    """At every step of drawn plans."""
+    keys = np.arange(1, 5).astype(np.uint64)
+    count, fewest = 0, 4
+    lockstep = Lockstep(network, SCALES, Lanes(ARRAYS, cluster, RUNS, keys))
+    for step in lockstep:
+        fewest = min(fewest, int(lockstep.simulators.alive.sum()))
+        assert_as_in_full(network, step.seen)
+        lockstep.simulators.follow(plans.preferences(step.plans, step.seen.tables.legal))
+        count += 1
+    assert count > 30
+    assert fewest == 1
+
+
+def test_a_limit_without_another_has_no_score() -> None:
+    """Its plan is as likely as ever."""
+    policy = LearnedPolicy(random_network(6), ARRAYS)
+    alone = with_others = 0
+    few_slots = replace(CLUSTERS["session"], num_executors=2)
+    for seen, _ in played(policy, simulator_of(batch_run(1, jobs=12), few_slots)):
+        chosen = has_choice(seen)
+        assert (seen.scores.limit[~chosen] == 0).all()
+        assert (seen.scores.limit[chosen] != 0).all()
+        alone += int((~chosen).sum())
+        with_others += int(chosen.sum())
+    assert alone > 400
+    assert with_others > 400
+
+
+def test_embeddings_count() -> None:
+    """Other embeddings give other scores, but for the network that sees none."""
+    for embeddings in (True, False):
+        network = random_network(4, replace(SMALL, embeddings=embeddings))
+        simulator = simulator_of(RUNS[0], CLUSTERS["executors"])
+        seen = LearnedPolicy(network, ARRAYS).look(simulator.observation())
+        with torch.no_grad():
+            network.encoder.lift.weight.mul_(2.0)
+        other = LearnedPolicy(network, ARRAYS).look(simulator.observation())
+        assert np.array_equal(seen.scores.stage, other.scores.stage) != embeddings
+
+
+def test_weights_are_copied_when_a_scorer_is_made() -> None:
+    """A network that learns on does not change what acts; a new scorer has the new weights."""
+    network = random_network(5)
+    scene = scene_of(simulator_of(RUNS[1], CLUSTERS["executors"]).observation())
+
+    def looked(scorer: Scorer) -> Seen:
+        scorer.make_room(len(scene.jobs), len(scene.stages))
+        scorer.forget()
+        return scorer.look(scene)
+
+    scorer = Scorer(network, ARRAYS, SCALES)
+    before = looked(scorer)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(1.05)
+    after = looked(scorer)
+    for name, values in before.scores._asdict().items():
+        np.testing.assert_array_equal(values, getattr(after.scores, name))
+    other = looked(Scorer(network, ARRAYS, SCALES))
+    assert not np.array_equal(before.scores.stage, other.scores.stage)
+    assert_as_in_full(network, other)
+
+
+# --- what it saves -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The jobs of each pass of the encoder, by index in the scene."""
+    passes: list[list[int]] = []
+    plain = forward_kernels.embed
+
+    def counting(weights: Any, graphs: Any, scene: Any, changed: Any, kept: Any, at: Any) -> None:
+        passes.append(changed.tolist())
+        plain(weights, graphs, scene, changed, kept, at)
+
+    monkeypatch.setattr(forward_kernels, "embed", counting)
+    return passes
+
+
+def test_only_jobs_that_changed_are_embedded_again(embedded: list[list[int]]) -> None:
+    """A second look at the same scene embeds nothing; a choice, the job that was chosen."""
+    network = random_network(2)
+    policy = LearnedPolicy(network, ARRAYS)
+    simulator = simulator_of(batch_run(1, jobs=5), CLUSTERS["executors"])
+    policy.look(simulator.observation())
+    assert embedded == [[0, 1, 2, 3, 4]]
+    again = policy.look(simulator.observation())
+    assert len(embedded) == 1
+    assert len(again.changed) == 0
+
+    observation = simulator.observation()
+    stage = int(observation.open_stages()[0])
+    job = int(observation.stages["job"][stage])
+    simulator.step(Action(stage, 1))
+    assert simulator.time_ms == observation.time_ms, "the round goes on"
+    after = policy.look(simulator.observation())
+    assert after.scene.rows[after.changed].tolist() == [job]
+    assert embedded[1:] == [after.changed.tolist()]
+    assert_as_in_full(network, after)
+
+
+def test_another_run_is_seen_for_the_first_time() -> None:
+    """One policy for two simulations in turn: whatever it remembers of the other does not count."""
+    network = random_network(6)
+    policy = LearnedPolicy(network, ARRAYS)
+    simulators = [simulator_of(run, CLUSTERS["executors"]) for run in RUNS[:2]]
+    for _ in range(20):
+        for simulator in simulators:
+            seen = policy.look(simulator.observation())
+            assert_as_in_full(network, seen)
+            simulator.step(policy.decide(simulator.observation()))
+
+
+def test_making_room_keeps_what_is_remembered(embedded: list[list[int]]) -> None:
+    """A scorer that grows between two looks embeds nothing again; one that forgets, everything."""
+    network = random_network(2)
+    simulators = VectorSimulator(ARRAYS, CLUSTERS["executors"], RUNS[:2])
+    jobs_each, stages_each = simulators.capacity
+    scene = scene_of_batch(simulators.observation(), jobs_each, stages_each)
+    scorer = Scorer(network, ARRAYS, SCALES)
+    scorer.make_room(2 * jobs_each, 2 * stages_each)
+    before = scorer.look(scene)
+    assert len(embedded) == 1
+    scorer.make_room(20 * jobs_each, 20 * stages_each)
+    after = scorer.look(scene)
+    assert len(embedded) == 1
+    np.testing.assert_array_equal(after.scores.stage, before.scores.stage)
+    assert_as_in_full(network, after)
+    scorer.forget()
+    assert_as_in_full(network, scorer.look(scene))
+    assert embedded[1] == embedded[0]

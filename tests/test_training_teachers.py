@@ -1,0 +1,239 @@
+"""Teachers: what a heuristic does in a round, as a plan that the network could have made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from decima import EvaluationConfig
+from decima.agent import plans
+from decima.agent.graph import GraphSorter, Legal
+from decima.agent.plans import Plans
+from decima.agent.rollout import Lanes, Lockstep
+from decima.policies import Heuristic
+from decima.training.config import ImitateConfig, TrainConfig
+from decima.training.episodes import Episode, EpisodeSource, Setting
+from decima.training.play import Player
+from decima.training.teachers import Labeller, average_jct_s, best_teacher, copied
+from spark_sim.kernels.dispatch import assign
+from spark_sim.metrics import measure
+from spark_sim.observation import PASS, observe
+from spark_sim.tables import ANY, DECIDE, NONE, State
+from spark_sim.vector import VectorSimulator
+from tests.test_agent_support import (
+    ARRAYS,
+    CLUSTERS,
+    SCALES,
+    batch_run,
+    random_network,
+    run_of,
+)
+from tests.test_training_config import small
+
+RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
+NETWORK = random_network(7)
+TEACHERS = (*ImitateConfig().teachers, "fifo", "strict_fair", "spark_fair")
+
+
+class Case(NamedTuple):
+    """One decision, and the plan that a teacher would make."""
+
+    lane: int
+    state: State
+    legal: Legal
+    stage_row: np.ndarray[tuple[int], np.dtype[np.int64]]  # (O,) the simulation's own
+    label: Plans  # one
+
+
+def cases(teacher: str, cluster: str) -> Iterator[Case]:
+    """Decisions of runs that a random network plays, with a choice and a label.
+
+    Each is good until the next: the simulators write over what it points to.
+    """
+    lanes = Lanes(ARRAYS, CLUSTERS[cluster], RUNS, np.arange(1, 3).astype(np.uint64))
+    lockstep = Lockstep(NETWORK, SCALES, lanes)
+    simulators: VectorSimulator = lockstep.simulators
+    labeller = Labeller(teacher, simulators, ARRAYS)
+    for step in lockstep:
+        legal = step.seen.tables.legal
+        with_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
+        before = [copied(simulators.state(lane)) for lane in range(len(RUNS))]
+        labels = labeller.label(step.plans, legal, with_choice)
+        own = simulators.observation().stage_row[legal.open_stage].astype(np.int64)
+        for lane in with_choice.tolist():
+            assert_unchanged(before[lane], simulators.state(lane))
+            if labels.used[lane] > 0:
+                one = plans.picked(labels, np.array([lane]))
+                yield Case(lane, before[lane], legal, own, one)
+        simulators.follow(plans.preferences(step.plans, legal))
+
+
+def assert_unchanged(before: State, after: State) -> None:
+    """Labels are made on a copy."""
+    tables: list[tuple[Any, Any]] = list(zip(before[:-1], after[:-1], strict=True))
+    for one, other in tables:
+        # Field by field: not the bytes between them.
+        for name in one.dtype.names or ():
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+class Round(NamedTuple):
+    """What a round gives."""
+
+    given: dict[int, int]
+    """executors for each job that gets one"""
+    is_known: bool
+    """whether all stages chosen were among those that the network was asked about"""
+    is_again: bool
+    """whether the round is due again: a stage has opened, or a class of executors has run out"""
+
+
+def given(before: State, after: State) -> dict[int, int]:
+    """Tasks of each job that have an executor now, and had none."""
+    more = after.stages["covered"].astype(int) - before.stages["covered"]
+    jobs = after.stages["job"]
+    return {int(job): int(more[jobs == job].sum()) for job in np.unique(jobs[more > 0])}
+
+
+def by_the_heuristic(case: Case, teacher: str) -> Round:
+    """One choice after the other, to where a plan would end."""
+    state, policy = copied(case.state), Heuristic(teacher, trace=ARRAYS)
+    asked = stages_of(case)
+    while True:
+        action = policy.decide(observe(state))
+        if action == PASS:
+            return Round(given(case.state, state), True, False)
+        if action.stage not in asked:
+            return Round(given(case.state, state), False, False)
+        if assign(state, action.stage, action.limit, action.kind) != DECIDE:
+            return Round(given(case.state, state), True, False)
+        if not open_stages(state) <= asked:
+            return Round(given(case.state, state), True, True)
+
+
+def by_the_label(case: Case) -> Round:
+    """As `choices.follow` plays the plan, up to where the round is over or due again."""
+    state = copied(case.state)
+    wanted = plans.preferences(case.label, case.legal)
+    own = dict(zip(case.legal.open_stage.tolist(), case.stage_row.tolist(), strict=True))
+    for stage, limit, kind in zip(*(part.tolist() for part in wanted[1:]), strict=True):
+        if stage == NONE:
+            break
+        row = state.stages[own[stage]]
+        if row["open"] == 0 or state.jobs["held"][row["job"]] >= limit:
+            continue
+        if kind != ANY and state.classes["on_offer"][kind] == 0:
+            break
+        if assign(state, own[stage], limit, kind) != DECIDE:
+            break
+        has_run_out = kind != ANY and row["open"] == 1
+        if has_run_out or not open_stages(state) <= stages_of(case):
+            return Round(given(case.state, state), True, True)
+    return Round(given(case.state, state), True, False)
+
+
+def open_stages(state: State) -> set[int]:
+    return set(np.flatnonzero(state.stages["open"]).tolist())
+
+
+def stages_of(case: Case) -> set[int]:
+    """The stages that the network was asked about."""
+    own = slice(*case.legal.open_ptr[case.lane : case.lane + 2])
+    return set(case.stage_row[own].tolist())
+
+
+def is_on_the_menu(case: Case, wanted: Round) -> bool:
+    """Whether each job that was given executors could have had that limit."""
+    legal, lane = case.legal, case.lane
+    jobs = range(int(legal.job_ptr[lane]), int(legal.job_ptr[lane + 1]))
+    rows = np.flatnonzero(case.state.jobs["active"])
+    for job, row in zip(jobs, rows.tolist(), strict=True):
+        own = legal.limit[legal.limit_ptr[job] : legal.limit_ptr[job + 1]]
+        if row in wanted.given and case.state.jobs["held"][row] + wanted.given[row] not in own:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("cluster", ["executors", "session", "decima-sim"])
+@pytest.mark.parametrize("teacher", TEACHERS)
+def test_labels_give_what_the_heuristic_gives(teacher: str, cluster: str) -> None:
+    """The same executors to the same jobs, wherever a plan can say so."""
+    compared = 0
+    for case in cases(teacher, cluster):
+        wanted = by_the_heuristic(case, teacher)
+        if not wanted.is_known or not is_on_the_menu(case, wanted):
+            continue
+        found = by_the_label(case)
+        assert (found.given, found.is_again) == (wanted.given, wanted.is_again)
+        compared += len(wanted.given) > 0
+    assert compared > 30
+
+
+@pytest.mark.parametrize("teacher", ["es_classes", "sjf_cp"])
+def test_labels_name_classes(teacher: str) -> None:
+    """One for each stage; where it runs out first, the plan ends there and jobs have part of it."""
+    ended = whole = 0
+    for case in cases(teacher, "classes"):
+        wanted, found = by_the_heuristic(case, teacher), by_the_label(case)
+        if not wanted.is_known or not is_on_the_menu(case, wanted):
+            continue
+        if found.is_again:
+            assert all(count <= wanted.given.get(job, 0) for job, count in found.given.items())
+            ended += 1
+        else:
+            assert found.given == wanted.given
+            whole += 1
+        assert sum(found.given.values()) > 0
+    assert ended > 20
+    assert whole > 20
+
+
+def test_labels_look_at_the_entries_chosen_alone() -> None:
+    """Each stage once, the end behind those that were chosen, and limits that the jobs have."""
+    for case in cases("tuned_srw", "executors"):
+        label, legal, lane = case.label, case.legal, case.lane
+        stages = len(stages_of(case))
+        assert sorted(label.order.tolist()) == list(range(stages + 1))
+        end = label.order.tolist().index(stages)
+        assert int(label.used[0]) in (end, end + 1)
+        first = legal.limit_ptr[legal.job_ptr[lane]]
+        for job, number in enumerate(label.limit.tolist(), start=int(legal.job_ptr[lane])):
+            own = range(int(legal.limit_ptr[job] - first), int(legal.limit_ptr[job + 1] - first))
+            assert number in own or (number == -1 and len(own) == 0)
+
+
+def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object) -> None:
+    """On sequences of its own: the heuristic with the least average JCT, against strict fair."""
+    config = small(trace_file)  # type: ignore[arg-type]
+    source = EpisodeSource(config)
+    setting = source.settings[0]
+    arrays = source.workload(setting).arrays
+    episodes = source.for_choosing_teachers(setting, 6)
+    names = ("fifo", "sjf_cp", "tuned_srw")
+    jct_s = {name: average_jct_s(name, episodes, arrays) for name in names}
+    best = min(jct_s, key=lambda name: jct_s[name])
+    found = best_teacher(names, source, setting, arrays)
+    fair_s = average_jct_s("strict_fair", episodes, arrays)
+    assert found.name == best
+    assert found.percent == pytest.approx(100 * (jct_s[best] / fair_s - 1))
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("teacher", ["es_rule", "sjf_cp"])
+def test_lessons_are_as_good_as_their_teacher(
+    teacher: str, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sequences that are played by labels alone take as long as under the heuristic itself."""
+    monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS[cluster])
+    setting = Setting(0, EvaluationConfig())
+    runs = [*RUNS, run_of(3, jobs=8), batch_run(2, jobs=12)]
+    episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
+    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS))
+    found = player.lessons(NETWORK, episodes, teacher, 0)
+    assert found is not None
+    assert found.advantage.tolist() == [1.0] * len(found.recording.plans.decision)
+    mean_s = float(np.mean([measure(state).avg_jct_s for state in found.states]))
+    assert mean_s == pytest.approx(average_jct_s(teacher, episodes, ARRAYS), rel=0.02)
