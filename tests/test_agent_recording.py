@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import torch
-from decima.agent.scores import Scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
