@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from decima.training.config import TrainConfig
     from decima.training.learner import Crews
     from rl.learner import IterationReport, LoopSettings, LoopState
+    from rl.loop import TrainingResult
+    from rl.run_folder import RunFolder
 
 
 @click.command()
@@ -70,7 +72,7 @@ def train(
     page: Path | None,
     **workload: Any,
 ) -> None:
-    """Train a policy by policy gradient.
+    """Train a policy: imitate the best heuristic of each setting, then policy gradient.
 
     The score is the average JCT on held-back sequences against strict_fair, in percent, averaged
     over the settings: lower is better. Ctrl-C, SIGTERM and --minutes stop after the current
@@ -78,10 +80,9 @@ def train(
     result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.training.curve import curve
-    from decima.training.session import MODEL, run_training, verdict
+    from decima.training.session import run_training
     from rl.loop import StopReason
-    from rl.progress import RichProgress, duration_text
+    from rl.progress import RichProgress
     from rl.run_folder import RunFolder
 
     check_outputs(page)
@@ -105,25 +106,33 @@ def train(
             observers=(_Preparation(), RichProgress()),
             say=lambda line: click.echo(line, err=True),
         )
-        state = result.state
-        stdout().print(
-            f"{result.reason.value} after {state.next_iteration} iterations, "
-            f"{duration_text(state.elapsed_s)} of training"
-        )
-        if state.best_iteration is None:
-            stdout().print("no validation yet: the model is the newest")
-        else:
-            stdout().print(verdict(folder, state.best_iteration))
-        for line in curve(folder.metrics()):
-            stdout().print(line, markup=False, highlight=False)
-        if (out / MODEL).exists():
-            stdout().print(f"model: {out / MODEL}")
-        if page is not None:
-            from decima.report.training import training_section, training_title
-
-            write_report(page, [training_section(out)], training_title(out))
+        _show(folder, result, page)
     if result.reason is StopReason.SIGNAL:
         click.get_current_context().exit(INTERRUPTED)
+
+
+def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
+    """Print what a training reached, its learning curve and its model, and write the page."""
+    from decima.report.training import training_section, training_title
+    from decima.training.curve import curve
+    from decima.training.session import MODEL, verdict
+    from rl.progress import duration_text
+
+    state, out = result.state, folder.path
+    stdout().print(
+        f"{result.reason.value} after {state.next_iteration} iterations, "
+        f"{duration_text(state.elapsed_s)} of training"
+    )
+    if state.best_iteration is None:
+        stdout().print("no validation yet: the model is the newest")
+    else:
+        stdout().print(verdict(folder, state.best_iteration))
+    for line in curve(folder.metrics()):
+        stdout().print(line, markup=False, highlight=False)
+    if (out / MODEL).exists():
+        stdout().print(f"model: {out / MODEL}")
+    if page is not None:
+        write_report(page, [training_section(out)], training_title(out))
 
 
 def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:

@@ -37,6 +37,7 @@ from spark_sim.kernels.common import (
     start_task,
     truncate,
 )
+from spark_sim.kernels.limits import HELD_BACK, is_served, leaving, room_under
 from spark_sim.kernels.lists import (
     add_promise,
     append_waiting,
@@ -96,10 +97,6 @@ def advance(state: State) -> int:
             return DECIDE
 
 
-_HELD_BACK = 2
-"""`released` of a stage whose last executors keep its job at a limit: each that leaves is an event
-if the job wants others. Only with several classes"""
-
 _NO_EVENT = -2
 """no scheduling event; NONE: one without a source stage; else the stage that ran out of tasks"""
 
@@ -155,7 +152,7 @@ def _task_done(state: State, executor: int) -> int:
     if row["released"] == 0:
         row["released"] = 1
         source = stage
-    if row["released"] == _HELD_BACK and state.jobs[row["job"]]["open_stages"] > 0:
+    if row["released"] == HELD_BACK and state.jobs[row["job"]]["open_stages"] > 0:
         source = max(source, NONE)
     if has_promise_for(state, row, kind):
         if _deliver(state, executor, take_promise(state, row)):
@@ -342,10 +339,10 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
     job["limit"] = limit
     before = job["held"]
     wanted = min(row["num_tasks"] - row["covered"], limit - job["held"])
-    room = _room(state, row["job"], limit)
+    room = room_under(state, row["job"], limit)
     for kind in range(len(state.classes)):
         if wanted > 0 and only in (ANY, kind) and is_on_offer(state, stage, kind):
-            own = _leaving(state, row["job"], kind)
+            own = leaving(state, row["job"], kind)
             count = min(wanted, state.classes[kind]["on_offer"], own + room)
             if count == 0:
                 continue
@@ -357,54 +354,13 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
             room -= _give(state, stage, kind, count, room)
     if row["covered"] == row["num_tasks"]:
         cover(state, stage)
-    elif _is_served(state, stage, limit, room, before):
+    elif is_served(state, stage, limit, room, before):
         set_aside(state, stage)
     set_misfits_aside(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     close_round(state)
     return DONE
-
-
-@inlined_kernel
-def _room(state: State, job: int, limit: int) -> int:
-    """Executors that may join those of `job` under the limit while its last tasks still run."""
-    clock = state.clock[0]
-    if len(state.classes) == 1:
-        # Those about to be free are given before any that would join them.
-        return int(clock["num_executors"])
-    leaving = clock["releasing"] if clock["source_job"] == job else 0
-    return int(max(0, limit - state.jobs[job]["held"] - leaving))
-
-
-@inlined_kernel
-def _leaving(state: State, job: int, kind: int) -> int:
-    """Executors of a class on offer that end their last tasks for `job`."""
-    if state.clock[0]["source_job"] != job:
-        return 0
-    return int(state.classes[kind]["releasing"])
-
-
-@inlined_kernel
-def _is_served(state: State, stage: int, limit: int, room: int, before: int) -> bool:
-    """Whether `stage` can get no more under the limit; its job held `before` when it was chosen."""
-    job = state.jobs[state.stages[stage]["job"]]
-    if job["held"] == limit:
-        return True
-    if room > 0:
-        return False
-    # It wants others than those that end their last tasks, so it is asked for as they leave.
-    state.stages[state.clock[0]["source_stage"]]["released"] = _HELD_BACK
-    return bool(job["held"] == before or not _is_one_leaving(state, stage))
-
-
-@inlined_kernel
-def _is_one_leaving(state: State, stage: int) -> bool:
-    """Whether one of those could be given to `stage`."""
-    for kind in range(len(state.classes)):
-        if is_on_offer(state, stage, kind) and _leaving(state, state.stages[stage]["job"], kind):
-            return True
-    return False
 
 
 @kernel
@@ -463,7 +419,7 @@ def _promise(state: State, stage: int, kind: int, count: int) -> int:
         state.jobs[clock["source_job"]]["local"] -= promised
         if len(state.classes) > 1 and state.stages[stage]["job"] != clock["source_job"]:
             state.jobs[clock["source_job"]]["held"] += promised
-            source["released"] = _HELD_BACK
+            source["released"] = HELD_BACK
         add_promise(state, source, stage, kind, promised)
     return int(promised)
 
