@@ -82,7 +82,7 @@ def test_a_training_that_is_asked_to_stop_exits_with_130(
     more = sets(trace_file) if program == "decima" else []
     result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
     assert result.exit_code == 130, result.output
-    assert "asked to stop after 0 iterations" in result.stdout
+    assert "asked to stop " in result.stdout
     assert (out / "model.safetensors").exists()
 
 
@@ -126,8 +126,8 @@ def test_a_real_ctrl_c_leaves_no_traceback() -> None:
     [
         ("objective", "credit.objective"),
         ("credit.objectiv", "credit.objective"),
-        ("update.objective", "credit.objective"),
-        ("learning-rate", "update.learning_rate"),
+        ("reinforce.objective", "credit.objective"),
+        ("learning-rate", "imitate.learning_rate"),
         ("Seed", "seed"),
         ("credits.objective", "credit"),
     ],
