@@ -154,7 +154,8 @@ def test_trainings_compute_with_one_thread(tmp_path: Path) -> None:
 
 # --- the commands --------------------------------------------------------------------------------
 
-DECIMA = ("--executors", "3", "--interarrival", "40", "--set", "iterations=3")
+DECIMA = ("--executors", "3", "--interarrival", "40", "--set", "imitate.iterations=3",
+          "--set", "reinforce.iterations=0")  # fmt: skip
 DEEPRM = ("--set", "iterations=3", "--set", "validation_sets=2")
 HARMONY = ("--set", "iterations=3", "--set", "validation_sequences=1", "--set", "cluster.jobs=4")
 COMMANDS = [
@@ -192,7 +193,7 @@ def test_every_command_that_trains_logs_at_once_and_stops_soon(
     result = CliRunner().invoke(
         command, ["train", "--out", str(tmp_path / "run"), *options, *limit]
     )
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == (0 if how == "--minutes" else 130), result.output
     assert time.monotonic() - begun_s[0] < LONG_S
     first = result.stderr.splitlines()[0]
     assert first.startswith(("training in ", "preparing", "compiling"))
@@ -230,9 +231,9 @@ def test_commands_compute_with_one_thread(
     """As the benchmarks do: threads cost ten times what they save on matrices so small."""
     found = []
 
-    def note(*_: object) -> list[str]:
+    def note(*_: object) -> Iterator[list[str]]:
         found.append(torch.get_num_threads())
-        return []
+        return iter([["scheduler"]])
 
     monkeypatch.setattr(f"{command.callback.__module__.split('.')[0]}.comparison.compare", note)
     before = torch.get_num_threads()

@@ -80,7 +80,7 @@ def test_a_trained_model_is_the_same_to_the_byte(
     # The commit is part of the card, and may change while tests run.
     monkeypatch.setattr("rl.run_folder.environment", lambda: {"git_commit": "abc"})
     few = {
-        decima: sets(trace_file, "iterations=1"),
+        decima: sets(trace_file, "imitate.iterations=1", "reinforce.iterations=1"),
         deeprm: ["--set", "iterations=1", "--set", "job_sets=2", "--set", "episodes=2",
                  "--set", "validation_sets=2", "--set", "imitation=0"],
     }[program]  # fmt: skip

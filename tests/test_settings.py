@@ -21,7 +21,10 @@ from decima.training.config import config_from, read_config
         ("seed = " + "9" * 400, "64 bits"),
         ("[credit]\nhorizon = " + "9" * 400, "credit.horizon"),
         ("[credit]\nhorizon = inf", "credit.horizon is inf: a finite number is needed"),
-        ("[reinforce]\nepochs = 3", "unknown setting reinforce.epochs; there are iterations"),
+        (
+            "[reinforce]\nepochs = 3",
+            "unknown setting reinforce.epochs (did you mean",
+        ),
         (f"[reinforce]\n{'x' * 10**5} = 3", "unknown setting reinforce.xxx"),
         ("[network]\nhidden = [16.5]", "network.hidden.0 is 16.5: a whole number is needed"),
         ("[network]\nhidden = [1000000]", "layers of 1,024 units"),
