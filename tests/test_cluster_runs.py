@@ -41,7 +41,12 @@ __all__ = ["standalone"]  # a fixture that a test here asks for
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
-FIVE = ("iterations=5", "validation.every=5", "episodes.growth_iterations=5")
+FIVE = (
+    "imitate.iterations=2",
+    "reinforce.iterations=3",
+    "validation.every=5",
+    "episodes.growth_iterations=5",
+)
 
 
 def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -> None:
@@ -91,8 +96,9 @@ def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
     long = (
         "episodes.start_jobs=60",
         "episodes.end_jobs=60",
-        "credit.states=400",
-        "credit.plans=16",
+        "imitate.iterations=0",
+        "reinforce.iterations=1",
+        "reinforce.rollouts=100",
     )
     config = small(trace_file, *long)
     learner = DecimaLearner(config, Crews(cluster, HERE))
