@@ -234,7 +234,7 @@ class Oracle:
                 "added": one / self.size,
                 "count": log2_share(one),
                 "moved": max(0, one - int(job["local"])) / one,
-                "covering": one / wanted,
+                "covering": min(1.0, one / wanted),
                 "waves": log2_share(wanted / one),
                 "left": (offered - one) / offered,
             }
@@ -245,9 +245,12 @@ class Oracle:
         """How many executors a job may be given, ascending."""
         held = int(self.seen.jobs["held"][row])
         demands = [stage.demand for stage in self.open[row]]
-        room = min(sum(demands), self.seen.on_offer, self.size - held)
+        local = int(self.seen.jobs["local"][row]) if len(self.seen.classes) > 1 else 0
+        usable = sum(demands) + (local if demands else 0)
+        room = min(usable, self.seen.on_offer, self.size - held)
         share = math.ceil(self.share)
-        wanted = {math.ceil(share / 2) - held, share - held, 2 * share - held, *demands, room}
+        every = {*demands, sum(demands), room}
+        wanted = {math.ceil(share / 2) - held, share - held, 2 * share - held, *every}
         found: list[int] = []
         while room > 0 and found[-1:] != [room]:
             found.append(self._next(found[-1] if found else 0, room, wanted))

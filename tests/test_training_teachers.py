@@ -175,7 +175,7 @@ def test_labels_give_what_the_heuristic_gives(teacher: str, cluster: str) -> Non
 @pytest.mark.parametrize("teacher", ["es_classes", "sjf_cp"])
 def test_labels_name_classes(teacher: str) -> None:
     """One for each stage; where it runs out first, the plan ends there and jobs have part of it."""
-    ended = whole = same = 0
+    ended = whole = 0
     for case in cases(teacher, "classes"):
         wanted, found = by_the_heuristic(case, teacher), by_the_label(case)
         if not wanted.is_known or not is_on_the_menu(case, wanted):
@@ -184,13 +184,12 @@ def test_labels_name_classes(teacher: str) -> None:
             assert all(count <= wanted.given.get(job, 0) for job, count in found.given.items())
             ended += 1
         else:
+            assert found.given == wanted.given
             whole += 1
-            same += found.given == wanted.given
+        # A choice whose job is at its limit until others leave gives nothing, whoever makes it.
+        assert bool(found.given) == bool(wanted.given)
     assert ended > 20
     assert whole > 20
-    # What a job promises elsewhere counts against its limit until it leaves, which a plan that is
-    # made beforehand does not hold.
-    assert same > 0.9 * whole
 
 
 def test_labels_look_at_the_entries_chosen_alone() -> None:
@@ -231,13 +230,13 @@ def test_lessons_are_as_good_as_their_teacher(
     """Sequences that are played by labels alone take as long as under the heuristic itself."""
     monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS[cluster])
     setting = Setting(0, EvaluationConfig())
-    runs = [*RUNS, run_of(3, jobs=8), batch_run(2, jobs=12)]
+    # Many: with classes a plan names one for a stage where a heuristic may give of all, so a run
+    # takes another course now and then, neither better nor worse.
+    runs = [*RUNS, batch_run(2, jobs=12), *(run_of(seed, jobs=12) for seed in range(100, 124))]
     episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
     player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS))
     found = player.lessons(NETWORK, episodes, teacher, 0)
     assert found is not None
     assert found.advantage.tolist() == [1.0] * len(found.recording.plans.decision)
     mean_s = float(np.mean([measure(state).avg_jct_s for state in found.states]))
-    # With classes a plan does not hold what `test_labels_name_classes` says.
-    within = 0.15 if cluster == "classes" else 0.02
-    assert mean_s == pytest.approx(average_jct_s(teacher, episodes, ARRAYS), rel=within)
+    assert mean_s == pytest.approx(average_jct_s(teacher, episodes, ARRAYS), rel=0.02)

@@ -93,7 +93,7 @@ LIMIT = (
     "added",  # (l - held) / N
     "count",  # log2(l - held) / 4
     "moved",  # share of the executors added that come from elsewhere
-    "covering",  # (l - held) / tasks of the job's open stages without an executor
+    "covering",  # (l - held) / tasks of the job's open stages without an executor, at most 1
     "waves",  # log2(those tasks / (l - held)) / 4
     "left",  # executors on offer that are left / all on offer
 )

@@ -359,7 +359,8 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
 
     The executors added are 1 to `EVERY`, then in steps of a quarter octave (41 and 42 executors
     are all the same); those that bring the job to its fair share, half or twice of it; those that
-    a single open stage can use; and as many as the job can use. Steps go on from each of these.
+    a single open stage can use; and as many as the job can use, with classes as many more as are
+    in the job already. Steps go on from each of these.
     """
     wanted = 0
     for entry in range(out.first_open[index], out.first_open[index + 1]):
@@ -367,12 +368,17 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
         wanted += stage["num_tasks"] - stage["covered"]
     job = scene.jobs[scene.rows[index]]
     offered = scene.on_offer[decision]
-    room = min(wanted, offered, scene.num_executors[decision] - job["held"])
+    usable = wanted
+    if wanted > 0 and scene.classes.shape[1] > 1:
+        # Executors that end their last tasks in the job count against its limit until they leave.
+        usable += job["local"]
+    room = min(usable, offered, scene.num_executors[decision] - job["held"])
     size = float(scene.num_executors[decision])
     jobs = scene.job_ptr[decision + 1] - scene.job_ptr[decision]
     added = 0
     while added < room:
-        added = _next_added(scene, out, index, added, math.ceil(size / jobs), room)
+        following = _next_added(scene, out, index, added, math.ceil(size / jobs), room)
+        added = _sooner(following, added, wanted)
         limit = job["held"] + added
         out.limit[row] = limit
         out.limit_job[row] = index
@@ -382,7 +388,7 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
         limit_x[2] = added / size
         limit_x[3] = log2_column(float(added))
         limit_x[4] = max(0.0, added - job["local"]) / added
-        limit_x[5] = added / wanted
+        limit_x[5] = min(1.0, added / wanted)
         limit_x[6] = log2_column(wanted / added)
         limit_x[7] = (offered - added) / offered
         row += 1

@@ -13,6 +13,7 @@ from decima.heuristics import run
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.kernels import POLICIES
 from spark_sim.kernels.dispatch import assign
+from spark_sim.kernels.limits import leaving, room_under
 from spark_sim.kernels.view import observed
 from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces.numbers import Int64
@@ -68,7 +69,7 @@ def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: R
         if entry < 0:
             break
         if len(state.classes) > 1:
-            number = _class_index(state, out, entry, kind)
+            number = _class_index(state, out, entry, limit, kind)
             if number < 0 or (out.is_placed[entry] and out.chosen_kind[entry] != number):
                 break
             out.chosen_kind[entry] = number
@@ -95,7 +96,11 @@ def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
     """
     row = state.stages[out.stage[entry]]
     held, demand = state.jobs[row["job"]]["held"], row["num_tasks"] - row["covered"]
-    out.held[out.job[entry]] = held + min(limit - held, demand, state.clock[0]["on_offer"])
+    wanted = min(limit - held, demand, state.clock[0]["on_offer"])
+    if len(state.classes) > 1 and state.clock[0]["source_job"] == row["job"]:
+        # Until they leave, those that end its last tasks count against the job's limit.
+        wanted = min(limit - held, wanted + state.clock[0]["releasing"])
+    out.held[out.job[entry]] = held + wanted
     known = state.clock[0]["open_stages"] - 1
     status = assign(state, out.stage[entry], limit, kind)
     if status != DECIDE:
@@ -118,16 +123,25 @@ def _entry(out: Round, stage: int) -> int:
 
 
 @TEACHERS.inlined_kernel
-def _class_index(state: State, out: Round, entry: int, kind: int) -> int:
-    """Index of a class among those of a stage; where any would do, of the smallest on offer.
+def _class_index(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
+    """Index of a class among those of a stage; where any would do, of the first that is given.
 
-    -1 if there is none.
+    That is the smallest on offer, unless the limit leaves room for others alone, which end their
+    last tasks in the job. -1 if there is none.
     """
+    job = state.stages[out.stage[entry]]["job"]
+    room = room_under(state, job, limit)
+    found = -1
     for row in range(out.kind_ptr[entry], out.kind_ptr[entry + 1]):
-        is_any = kind == ANY and state.classes[out.kind[row]]["on_offer"] > 0
-        if is_any or kind == out.kind[row]:
+        own = out.kind[row]
+        if kind == own:
             return int(row - out.kind_ptr[0])
-    return -1
+        if kind == ANY and state.classes[own]["on_offer"] > 0:
+            if room + leaving(state, job, own) > 0:
+                return int(row - out.kind_ptr[0])
+            if found < 0:
+                found = int(row - out.kind_ptr[0])
+    return found
 
 
 @TEACHERS.inlined_kernel
