@@ -1,4 +1,4 @@
-"""What the forward pass costs: message passing with torch, and compiled for acting.
+"""Cost of the forward pass: message passing with torch, and compiled for acting.
 
     python -m benchmarks.encoder_speed [--trace tpch]
 

@@ -3,13 +3,11 @@
     world=giants_stream
     decima fit-rule --settings docs/examples/worlds/$world.toml --world $world --sigma 0.1 \
         --sequences 1 --validation 8 --minutes 30 -o fits/$world.json
-    python -m benchmarks.join_rules fits -o decima/data/es_rules.json \
-        --model decima/data/decima.safetensors
+    python -m benchmarks.join_rules fits -o decima/data/es_rules.json
 
 A world such as session_stream_few without a file of its own gets the weights in
 session_stream.json, for any number of slots, and if that is not there either, keeps those it has.
-The output says to which settings and for how long each was fitted. `--model` brings the copy of the
-rules in a model up to date; its heads stay those that were trained beside an earlier one.
+The output says to which settings and for how long each was fitted.
 
     world=classes_batch  # or classes_stream
     decima fit-rule --settings docs/examples/worlds/$world.toml --start $world --sigma 0.06 \
@@ -32,20 +30,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 import decima
-from decima.agent.model import MAX_BYTES, save_model
-from decima.agent.network import NetworkConfig
-from decima.evaluation.config import ConfigError
-from decima.heuristics.es_classes import ALL_PARAMETERS, CLASS_PARAMETERS, CLASS_WORLDS
+from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import ANY_SIZE, PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from decima.tuning import parameters_json, read_tuned
 from files.reading import read_json
-from files.settings import build
 from files.writing import write_json
-from rl.checkpoint import load_tensors
 
 _SHORTEST_FIRST = {"rank_13": -2.0, "inflation_13": -12.0, "score_13": 10.0}
 """where nothing inflates, jobs with less work left come first; else the unit is the same for all"""
@@ -194,18 +185,6 @@ def _class_numbers() -> dict[str, float]:
     return {name: HEURISTICS["es_classes"].defaults[name] for name in CLASS_PARAMETERS}
 
 
-def bring_up_to_date(path: Path, weights: Mapping[str, float]) -> None:
-    """Rewrite a model with these weights of `es_rules` as the rule that it begins at.
-
-    The one in the file may have other worlds, so it is no model that could be loaded.
-    """
-    tensors, header = load_tensors(path, MAX_BYTES)
-    every = {**HEURISTICS["es_classes"].defaults, **weights}
-    rule = [every[name] for name in ALL_PARAMETERS]
-    tensors["rule"] = torch.tensor(rule, dtype=torch.float64)
-    save_model(path, build(NetworkConfig, header["network"], ConfigError), tensors, header["card"])
-
-
 JOINED: Mapping[str, Callable[[Path], Joined]] = {
     "es_rules": rules,
     "es_classes": classes,
@@ -220,15 +199,10 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--policy", choices=JOINED, default="es_rules")
-    parser.add_argument("--model", type=Path, help="a model that begins at `es_rules`")
     arguments = parser.parse_args()
-    if arguments.model is not None and arguments.policy != "es_rules":
-        parser.error(f"--model takes the weights of es_rules, not those of {arguments.policy}")
     joined = JOINED[arguments.policy](arguments.folder)
     content = parameters_json(arguments.policy, joined.parameters)
     write_json(arguments.output, {**content, "training": joined.training, **joined.rest}, indent=1)
-    if arguments.model is not None:
-        bring_up_to_date(arguments.model, joined.parameters)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ MADE_BY = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
 
 
 class Place(NamedTuple):
-    """Where the machine code of one function is kept, and what it was compiled from."""
+    """Place of one function's machine code, and the source that it was compiled from."""
 
     folder: Path
     name: str
@@ -156,7 +156,7 @@ def _sealed(content: bytes) -> bytes:
 
 
 def _unsealed(found: bytes | None) -> bytes | None:
-    """What was sealed, or None: nothing there, another format, or damaged."""
+    """Return the sealed content, or None: nothing there, another format, or damaged."""
     begin = len(_FORMAT) + _DIGEST
     if found is None or not found.startswith(_FORMAT):
         return None

@@ -91,7 +91,6 @@ def played() -> Iterator[NDArray[np.float64]]:
     from decima.learned import load
     from decima.policies import SHIPPED_MODEL, Heuristic
     from spark_sim import Cluster, Simulator
-    from spark_sim.tables import State
     from spark_sim.vector import Run
 
     arrays = to_arrays(_trace())
@@ -108,10 +107,6 @@ def played() -> Iterator[NDArray[np.float64]]:
         wanted = plans.preferences(step.plans, step.seen.tables.legal)
         if number == 0:
             yield np.concatenate([part.astype(np.float64)[:4] for part in step.seen.scores])
-            own = lockstep.simulators.state(0)
-            state = State._make([*(table.copy() for table in own[:-1]), own.trace])
-            rule.branch(state, lockstep.simulators.own_numbers(wanted), 0)
-            yield state.jobs["completion_ms"]
         lockstep.simulators.follow(wanted)
     for state in lockstep.states():
         yield state.jobs["completion_ms"]

@@ -17,10 +17,9 @@ from decima.policy import Policy
 from decima.weights import shipped_weights
 from files.names import suggestion
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
-from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
-from spark_sim.tables import ILLEGAL, NONE, State, Table
+from spark_sim.tables import ILLEGAL, NONE, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
@@ -358,12 +357,3 @@ class Heuristic:
         if self._plans_ahead:
             self._plan(trace, classes)
         return self._code, self._numbers, self._scratch
-
-    def branch(self, state: State, wanted: Preferences, index: int) -> int:
-        """Choose once by the preferences `index`, then play `state` to its end.
-
-        Returns:
-            how many preferences were looked at.
-        """
-        _, used = compiled.branch(state, wanted, index, self._code, self._numbers, self._scratch)
-        return int(used)

@@ -1,4 +1,4 @@
-"""What the groups of all commands share: `-h`, and how Ctrl-C ends."""
+"""Group of commands: `-h`, and how Ctrl-C ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes as training goes on: the length of episodes."""
+"""Schedules of a training: the length of episodes."""
 
 from __future__ import annotations
 

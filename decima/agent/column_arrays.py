@@ -8,7 +8,7 @@ from traces.numbers import Float32, Float64, Int64
 
 
 class Units(NamedTuple):
-    """What columns are relative to (`decima.agent.scales.Scales`)."""
+    """Units of the columns (`decima.agent.scales.Scales`)."""
 
     task_ms: float
     work_ms: float

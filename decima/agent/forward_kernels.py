@@ -39,7 +39,7 @@ class Weights(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is remembered of every job in sight, by rows of the memory."""
+    """Features and embeddings of every job in sight, by rows of the memory."""
 
     x: Float32  # (stages, F) node features
     e: Float32  # (stages, D)

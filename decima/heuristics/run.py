@@ -22,7 +22,6 @@ from decima.heuristics import (
 )
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.kernels import kernel
-from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
@@ -106,22 +105,3 @@ def run(
             spent_us += _processor_us() - began_us
         status = step(state, stage, limit, kind)
     return status, spent_us
-
-
-@kernel
-def branch(
-    state: State,
-    wanted: Preferences,
-    index: int,
-    code: int,
-    parameters: Numbers,
-    scratch: Scratch,
-) -> tuple[int, int]:
-    """Choose by the preferences `index`, and go on to the end under the heuristic.
-
-    Returns how it ended, and how many preferences were looked at.
-    """
-    status, used = follow(state, wanted, index)
-    if status == DECIDE:
-        status, _ = run(state, code, parameters, scratch, False)
-    return status, used

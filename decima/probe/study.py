@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from decima.probe.config import StudyConfig
 from decima.probe.learn import Grade, Probe, fit, grade
 from decima.probe.questions import Batch, RandomDags, batch, draw_questions, trace_jobs
 from gnn.encoder import EncoderConfig
+from rl.threads import one_thread
 from traces import load_trace
 
 TRAINED = RandomDags(stages=(2, 20))
@@ -89,7 +89,7 @@ def run_study(
         def show(step: int, label: str = f"training {name}") -> None:
             progress(label, step, config.probe.steps)
 
-        with _one_thread():
+        with one_thread():
             fit(probe, questions, config.probe, _stream(config.seed, "batches"), show)
             with torch.no_grad():
                 grades[name] = tuple(grade(probe(test.asked), test.asked) for test in tests)
@@ -106,14 +106,3 @@ def _initial(network: EncoderConfig, seed: int) -> Probe:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Probe(network)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small matrices are slower on several threads, and sums differ with their number."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

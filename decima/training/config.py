@@ -143,7 +143,7 @@ class EpisodesConfig:
 
 @dataclass(frozen=True)
 class StepConfig:
-    """What the steps of a training have in common: how the weights follow a gradient."""
+    """Settings that the steps of a training share: how the weights follow a gradient."""
 
     iterations: int = 0
     """0 leaves the step out"""

@@ -394,7 +394,7 @@ def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
 
 
 def _ends(parts: Sequence[Float64]) -> list[int]:
-    """Where to cut the concatenation of parts to get them back."""
+    """Return where to cut the concatenation of parts to get them back."""
     return [int(end) for end in np.cumsum([len(part) for part in parts])[:-1]]
 
 

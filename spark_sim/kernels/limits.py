@@ -1,4 +1,4 @@
-"""What a parallelism limit leaves to give, where executors are of several classes.
+"""Room under a parallelism limit, where executors are of several classes.
 
 An executor that ends its last task for a job counts against the job's limit until it leaves: one of
 another class cannot run in its place before that.
@@ -36,7 +36,10 @@ def leaving(state: State, job: int, kind: int) -> int:
 
 @inlined_kernel
 def is_served(state: State, stage: int, limit: int, room: int, before: int) -> bool:
-    """Whether `stage` can get no more under the limit; its job held `before` when it was chosen."""
+    """Return whether `stage` can get no more under the limit.
+
+    `before` is what its job held when the stage was chosen.
+    """
     job = state.jobs[state.stages[stage]["job"]]
     if job["held"] == limit:
         return True
@@ -49,7 +52,7 @@ def is_served(state: State, stage: int, limit: int, room: int, before: int) -> b
 
 @inlined_kernel
 def is_one_leaving(state: State, stage: int) -> bool:
-    """Whether one of those could be given to `stage`."""
+    """Return whether one of those could be given to `stage`."""
     for kind in range(len(state.classes)):
         if is_on_offer(state, stage, kind) and leaving(state, state.stages[stage]["job"], kind):
             return True
