@@ -39,7 +39,9 @@ def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]
     command: click.Command = main
     while isinstance(command, click.Group):
         command = command.commands[arguments.pop(0)]
-    values, left, _ = command.make_parser(click.Context(command)).parse_args(arguments)
+    # A context with no parent would leave the command without `-h`: click keeps the first one's.
+    context = click.Context(command, parent=click.Context(main, **main.context_settings))
+    values, left, _ = command.make_parser(context).parse_args(arguments)
     assert left == []
     assert all(values[one.name] for one in command.params if one.required and one.name)
     if values.get("job") is not None and values.get("trace") in list_builtin():
