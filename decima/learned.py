@@ -15,6 +15,7 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
 from decima.agent.scales import Scales
+from decima.lookahead.policy import SearchPolicy
 from decima.policies import SAMPLED_SUFFIX, model_path
 from spark_sim import Cluster
 from spark_sim.vector import Run
@@ -65,6 +66,23 @@ def play_in_lockstep(
     drawn = np.array(keys, np.uint64) if name.endswith(SAMPLED_SUFFIX) else None
     lanes = Lanes(arrays, cluster, runs, drawn)
     return play_out(load(name, networks), Scales.of(arrays), lanes)
+
+
+def search_policy(
+    name: str, trace: TraceArrays, key: int, networks: Networks | None = None
+) -> SearchPolicy:
+    """The policy called `name` for one run, where the name ends with ":search".
+
+    Args:
+        name: as for `load`.
+        trace: the jobs of the run.
+        key: seed of the futures.
+        networks: as for `load`.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    return SearchPolicy(load(name, networks), trace, key=key, name=name)
 
 
 def learned_policy(

@@ -162,6 +162,10 @@ LEARNED_SUFFIX = ".safetensors"
 SAMPLED_SUFFIX = ":sampled"
 """behind a learned policy's name: draw actions instead of taking the likeliest"""
 
+SEARCH_SUFFIX = ":search"
+"""behind a learned policy's name: the network proposes, and the simulator looks ahead
+(`decima.lookahead`)"""
+
 _SHIPPED_FOLDER = Path(__file__).parent / "data"
 
 Parameters = Mapping[str, float]
@@ -179,13 +183,29 @@ def _listed(names: Iterable[str]) -> str:
 
 def is_learned(name: str) -> bool:
     """Whether `name` is that of a learned policy (`decima.learned`), whatever its file holds."""
-    plain = name.removesuffix(SAMPLED_SUFFIX)
+    plain = _without_suffix(name)
     return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
+
+
+def looks_ahead(name: str) -> bool:
+    """Whether `name` is that of a learned policy that plays copies of the simulation."""
+    return is_learned(name) and name.endswith(SEARCH_SUFFIX)
+
+
+def decides_alone(name: str) -> bool:
+    """Whether `name` is that of a learned policy that needs no more than what it observes: it can
+    play several runs in lockstep, be explained and decide on a live cluster.
+    """
+    return is_learned(name) and not looks_ahead(name)
+
+
+def _without_suffix(name: str) -> str:
+    return name.removesuffix(SAMPLED_SUFFIX).removesuffix(SEARCH_SUFFIX)
 
 
 def model_path(name: str) -> Path:
     """The file behind the name of a learned policy."""
-    plain = name.removesuffix(SAMPLED_SUFFIX)
+    plain = _without_suffix(name)
     if plain == SHIPPED_MODEL:
         return _SHIPPED_FOLDER / f"{plain}{LEARNED_SUFFIX}"
     return Path(plain)
@@ -214,8 +234,10 @@ def policy_named(
     """
     if is_learned(name):
         # torch takes a second to load, which heuristics need not wait for.
-        from decima.learned import learned_policy
+        from decima.learned import learned_policy, search_policy
 
+        if looks_ahead(name):
+            return search_policy(name, trace, key, networks)
         return learned_policy(name, trace, key, networks)
     return Heuristic(name, parameters, key, trace)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from spark_sim import Action, Observation
+from spark_sim import Action, Observation, Simulator
 
 
 class Policy(Protocol):
@@ -21,4 +21,13 @@ class Policy(Protocol):
         It is asked again until the executors on offer are given, no stage may be chosen, or it
         passes. The observation changes after the call: copy what is to be kept.
         """
+        ...
+
+
+@runtime_checkable
+class Player(Protocol):
+    """A policy that takes a simulation to its end by itself, faster or with more in view."""
+
+    def play(self, simulator: Simulator, *, timed: bool = False) -> float:
+        """Run `simulator` to its end; return the CPU seconds spent deciding, if `timed`."""
         ...

@@ -22,8 +22,8 @@ from decima.agent.kernels import AGENT
 from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
 from decima.kernels import POLICIES
+from decima.lookahead.kernels import LOOKAHEAD
 from decima.policies import SHIPPED_MODEL, model_path, policy_named
-from decima.training.teacher_kernels import TEACHERS
 from files.private import read_private, write_private
 from spark_sim import Cluster, Protocol, Simulator
 from traces import load_trace, to_arrays
@@ -54,7 +54,7 @@ def is_prepared() -> bool:
 
 def _mark() -> Path:
     """The file that says so, for these sources and this kind of processor."""
-    sources = [kernels.fingerprint() for kernels in (AGENT, TEACHERS)]
+    sources = [kernels.fingerprint() for kernels in (AGENT, LOOKAHEAD)]
     processor = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     digest = hashlib.sha256(repr((sources, processor, MADE_BY)).encode()).hexdigest()
     return Path(POLICIES.folder) / f"prepared-{digest[:16]}"

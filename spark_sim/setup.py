@@ -157,6 +157,11 @@ def build_state(
     )
 
 
+def copied(state: State) -> State:
+    """Return tables of its own; the trace is shared."""
+    return State._make([*(table.copy() for table in state[:-1]), state.trace])
+
+
 def inflation_of(trace: TraceArrays, executors: int) -> float:
     """Log of how much longer a task takes in a job that holds so many executors than at the
     lowest recorded level: mean over the trace's tasks (work inflation, Decima 3).

@@ -183,10 +183,14 @@ class VectorSimulator:
 
     def own_numbers(self, wanted: Preferences) -> Preferences:
         """Preferences among the stages of the present batch, by the simulations' own rows."""
-        own = np.full(len(wanted.stage), NONE, np.int64)
-        named = wanted.stage != NONE
-        own[named] = self.observation().stage_row[wanted.stage[named]]
-        return wanted._replace(stage=own)
+        return wanted._replace(stage=self.own_rows(wanted.stage))
+
+    def own_rows(self, stage: Int64) -> Int64:
+        """Rows of the present batch, or `NONE`, as rows of the simulations' own stages."""
+        own = np.full(len(stage), NONE, np.int64)
+        named = stage != NONE
+        own[named] = self.observation().stage_row[stage[named]]
+        return own
 
     def reset(self, index: int, run: Run) -> None:
         """Begin `run` in place of what simulation `index` played.

@@ -17,7 +17,7 @@ from compiled.cache import SUFFIX
 from compiled.kernels import Kernels
 from decima.agent.kernels import AGENT
 from decima.kernels import POLICIES
-from decima.training.teacher_kernels import TEACHERS
+from decima.lookahead.kernels import LOOKAHEAD
 from spark_sim.compile import SIMULATOR, kernel
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +78,9 @@ def test_a_changed_policy_leaves_the_simulator_compiled(copied: Kernels) -> None
 def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
     """A kernel written elsewhere would go on running old machine code."""
     patterns = tuple(
-        pattern for kernels in (SIMULATOR, POLICIES, AGENT, TEACHERS) for pattern in kernels.sources
+        pattern
+        for kernels in (SIMULATOR, POLICIES, AGENT, LOOKAHEAD)
+        for pattern in kernels.sources
     )
     covered = {path for pattern in patterns for path in ROOT.glob(pattern)}
     users = {

@@ -132,7 +132,14 @@ def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
     assert (credit.horizon, config.reinforce.passes, config.reinforce.minibatches) == (None, 1, 1)
 
 
-EXAMPLES = ("classes-training", "decima-training", "imitate", "reinforce", "small-training")
+EXAMPLES = (
+    "classes-training",
+    "decima-training",
+    "imitate",
+    "reinforce",
+    "search",
+    "small-training",
+)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -52,6 +52,11 @@ SMALL = (
     "reinforce.rollouts=2",
     "reinforce.passes=2",
     "reinforce.minibatches=2",
+    "search.iterations=2",
+    "search.sequences=2",
+    "search.labels=0.5",
+    "search.draws=2",
+    "search.minibatches=2",
     "validation.every=2",
     "validation.sequences=1",
     "validation.jobs=5",
@@ -82,7 +87,7 @@ def weights_in(path: Path) -> dict[str, Tensor]:
 
 @pytest.fixture(scope="module")
 def finished(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole small training: two iterations of either step."""
+    """The folder of a whole small training: two iterations of each step."""
     path = tmp_path_factory.mktemp("train") / "run"
     final_weights(path, small(trace_file))
     return path
@@ -119,7 +124,7 @@ def interrupted(path: Path, config: TrainConfig) -> Path:
 def test_a_stopped_training_goes_on_to_the_same_weights(
     finished: Path, trace_file: Path, tmp_path: Path
 ) -> None:
-    """Stopped after each iteration, the last of `imitate` too."""
+    """Stopped after each iteration, the last of each step too."""
     path = interrupted(tmp_path / "run", small(trace_file))
     assert_equal(weights_in(path), weights_in(finished))
     assert rows_of(path) == rows_of(finished)
@@ -128,6 +133,7 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
 # Steps so large that a validation is soon worse than the best.
 ASTRAY = (
     "imitate.iterations=1",
+    "search.iterations=0",
     "reinforce.iterations=5",
     "reinforce.learning_rate=0.03",
     "reinforce.final_learning_rate=0.03",

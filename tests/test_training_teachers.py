@@ -17,10 +17,11 @@ from decima.policies import Heuristic
 from decima.training.config import ImitateConfig, TrainConfig
 from decima.training.episodes import Episode, EpisodeSource, Setting
 from decima.training.play import Player
-from decima.training.teachers import Labeller, average_jct_s, best_teacher, copied
+from decima.training.teachers import Labeller, average_jct_s, best_teacher
 from spark_sim.kernels.dispatch import assign
 from spark_sim.metrics import measure
 from spark_sim.observation import PASS, observe
+from spark_sim.setup import copied
 from spark_sim.tables import ANY, DECIDE, NONE, State
 from spark_sim.vector import VectorSimulator
 from tests.test_agent_support import (

@@ -32,7 +32,7 @@ from decima.evaluation.timeline import (
     write_timeline,
 )
 from decima.own_policies import is_own
-from decima.policies import HEURISTICS, SHIPPED_MODEL, is_learned
+from decima.policies import HEURISTICS, SHIPPED_MODEL, decides_alone, is_learned
 from files.names import counted
 from files.writing import write_json
 from rl.statistics import method
@@ -131,7 +131,7 @@ def _write_page(report: Report, page: Path) -> None:
     tasks = timeline_table(report)
     timelines = Timelines(tasks, report.trace) if len(tasks) else None
     sections = comparison_sections([results], timelines)
-    learned = next((name for name in report.config.policies if is_learned(name)), None)
+    learned = next((name for name in report.config.policies if decides_alone(name)), None)
     if learned is not None:
         from decima.report.decisions import decisions_section
 

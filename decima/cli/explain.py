@@ -12,7 +12,7 @@ import click
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_outputs, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.policies import SHIPPED_MODEL, is_learned, model_path
+from decima.policies import SHIPPED_MODEL, decides_alone, model_path
 from files.writing import write_json
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ explain.params = [option for option in explain.params if option.name != "sequenc
 
 
 def _check_model(model: str) -> None:
-    if not is_learned(model):
+    if not decides_alone(model):
         raise ConfigError(
             f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from decima.own_policies import is_own
-from decima.policies import Heuristic, is_learned
+from decima.policies import Heuristic, is_learned, looks_ahead
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import parse_classes
 from traces.arrivals import ARRIVALS
@@ -110,6 +110,11 @@ class EvaluationConfig:
             Heuristic(name, self.parameters.get(name))
         elif self.parameters.get(name):
             raise ConfigError(f"policy {name!r} is learned and has no parameters to set")
+        if looks_ahead(name) and self.estimates != "exact":
+            raise ConfigError(
+                f"policy {name!r} plays copies of the simulation, whose durations estimates = "
+                f"{self.estimates} hides"
+            )
 
     def cluster(self) -> Cluster:
         """The cluster that every run gets; refuses impossible settings."""

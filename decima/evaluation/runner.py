@@ -14,8 +14,8 @@ from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.own_policies import OwnPolicy, is_own
-from decima.policies import Heuristic, is_learned, networks_of, policy_named
-from decima.policy import Policy
+from decima.policies import decides_alone, networks_of, policy_named
+from decima.policy import Player, Policy
 from parallel.crew import Crew, Kept
 from parallel.local import HERE
 from spark_sim import IllegalActionError, Simulator, Status, Streams
@@ -222,7 +222,7 @@ def _arriving(workload: Workload, config: EvaluationConfig, number: int) -> Run:
 
 def play(simulator: Simulator, policy: Policy) -> float:
     """Take `simulator` to its end under `policy`; returns the CPU seconds spent deciding."""
-    if isinstance(policy, Heuristic):
+    if isinstance(policy, Player):
         return policy.play(simulator, timed=True)
     spent_s = 0.0
     while simulator.status is Status.DECIDE:
@@ -289,7 +289,7 @@ def _parts(
     for first in range(0, config.sequences, LANES):
         numbers = tuple(range(first, min(first + LANES, config.sequences)))
         for name in config.policies:
-            alone = [one for one in numbers if one in timelines or not is_learned(name)]
+            alone = [one for one in numbers if one in timelines or not decides_alone(name)]
             found.extend(_Part(name, (one,)) for one in alone)
             together = tuple(one for one in numbers if one not in alone)
             if together:
@@ -299,7 +299,8 @@ def _parts(
 
 def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
     config, timelines = shared.config, shared.timelines
-    if is_learned(part.policy) and not any(number in timelines for number in part.numbers):
+    alone = any(number in timelines for number in part.numbers)
+    if decides_alone(part.policy) and not alone:
         return _in_lockstep(shared, part)
     workload, networks = shared.workload.value, shared.networks.value
     return [

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from decima.policies import Heuristic, Parameters, is_learned, model_path
+from decima.policies import (
+    SEARCH_SUFFIX,
+    Heuristic,
+    Parameters,
+    is_learned,
+    looks_ahead,
+    model_path,
+)
 from decima.policy import Policy
 from decima.spark.auto import AUTO, Auto, AutoSettings
 from decima.spark.decision_log import log_opener
@@ -215,6 +222,11 @@ def policy_for(
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
         own = Guest(policy)
         return (lambda _trace: own), own.name
+    if looks_ahead(policy):
+        raise AttachError(
+            f"policy {policy!r} plays copies of a simulation, and a cluster cannot be copied: "
+            f"attach {policy.removesuffix(SEARCH_SUFFIX)!r}"
+        )
     if is_learned(policy):
         read_card(model_path(policy))
         return PolicyProcess(policy), policy

@@ -19,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from decima.policies import HEURISTICS, Parameters, is_learned
+from decima.policies import HEURISTICS, Parameters, decides_alone
 from decima.spark.auto import AUTO
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.errors import AttachError
@@ -161,7 +161,7 @@ def _why_unknown(found: Review, ended: int) -> str:
 
 def is_playable(policy: str) -> bool:
     """Whether the simulator has the policy; not an object of the application's own."""
-    return policy in HEURISTICS or is_learned(policy)
+    return policy in HEURISTICS or decides_alone(policy)
 
 
 def reviewed_policies(decisions: DecisionHistory) -> tuple[str, ...]:

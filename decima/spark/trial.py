@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from decima.policies import HEURISTICS, SHIPPED_MODEL, Heuristic, Parameters, is_learned
+from decima.policies import (
+    HEURISTICS,
+    SHIPPED_MODEL,
+    Heuristic,
+    Parameters,
+    decides_alone,
+)
 from decima.spark.attaching import attach
 from decima.spark.compile import first_line
 from decima.spark.errors import AttachError, missing
@@ -46,7 +52,7 @@ class TrialConfig:
         for name, values in self.parameters.items():
             Heuristic(name, values)
         for name in self.policies:
-            if name not in PLAIN and name not in HEURISTICS and not is_learned(name):
+            if name not in PLAIN and name not in HEURISTICS and not decides_alone(name):
                 known = (*PLAIN, *HEURISTICS, SHIPPED_MODEL)
                 raise AttachError(
                     f"unknown policy {name!r}{suggestion(name, known)}; there are "

@@ -15,6 +15,8 @@ from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
+from decima.lookahead.candidates import Width
+from decima.lookahead.lookahead import Futures
 from decima.policies import HEURISTICS
 from files.reading import read_toml
 from files.settings import Maybe, build, change_setting
@@ -249,6 +251,52 @@ class ReinforceConfig(StepConfig):
 
 
 @dataclass(frozen=True)
+class SearchConfig(StepConfig):
+    """Expert iteration: the network learns the plans that a look ahead found best.
+
+    Source: Anthony, Tian and Barber, Thinking Fast and Slow with Deep Learning and Tree Search,
+    NIPS 2017.
+    """
+
+    sequences: int = 4
+    learning_rate: float = 5e-4
+    final_learning_rate: float = 1e-4
+    minibatches: int = 8
+    labels: float = 0.2
+    """share of the decisions that are looked ahead of, and learned"""
+    stages: int = 3
+    """other stages in the first place that are looked at, beside the likeliest"""
+    limits: int = 3
+    """other limits of the first stage's job"""
+    least: float = 0.02
+    """a choice less likely than the likeliest times this is left out"""
+    draws: int = 16
+    """futures that the plans of a decision are compared in, each followed by the setting's
+    teacher"""
+    tasks: int = 500_000
+    """tasks simulated for one decision at most"""
+    margin: float = 1.0
+    """the likeliest plan stays unless another is better by so many standard errors"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(0 < self.labels <= 1, f"search.labels: {self.labels} is no share above 0")
+        try:
+            self.width()
+            self.futures("strict_fair")
+        except ValueError as error:
+            raise ConfigError(f"search.{error}") from error
+
+    def width(self) -> Width:
+        """Return how many plans of a decision are looked at."""
+        return Width(self.stages, self.limits, self.least)
+
+    def futures(self, followed_by: str) -> Futures:
+        """Return what they are compared in."""
+        return Futures(self.draws, followed_by, self.tasks, self.margin)
+
+
+@dataclass(frozen=True)
 class CreditConfig:
     """How much better than expected an action was, in the step `reinforce`.
 
@@ -311,13 +359,15 @@ class TrainConfig:
     """the second"""
     credit: CreditConfig = field(default_factory=CreditConfig)
     """of the second"""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """the third"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
     def __post_init__(self) -> None:
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
         _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
-        _require(self.iterations >= 1, "imitate.iterations and reinforce.iterations are both 0")
-        for step in (self.imitate, self.reinforce):
+        _require(self.iterations >= 1, "the iterations of imitate, reinforce and search are all 0")
+        for step in self.steps:
             count = self.episodes.settings * step.sequences
             _require(
                 count >= self.episodes.shards,
@@ -333,15 +383,23 @@ class TrainConfig:
             raise ConfigError(f"network: {error}") from error
 
     @property
+    def steps(self) -> tuple[StepConfig, ...]:
+        """The steps in their order."""
+        return self.imitate, self.reinforce, self.search
+
+    @property
     def iterations(self) -> int:
         """Number of iterations of all steps together."""
-        return self.imitate.iterations + self.reinforce.iterations
+        return sum(step.iterations for step in self.steps)
 
     def step_at(self, iteration: int) -> tuple[StepConfig, int]:
         """Return the step of an iteration, and its number in the step."""
-        if iteration < self.imitate.iterations:
-            return self.imitate, iteration
-        return self.reinforce, iteration - self.imitate.iterations
+        own = iteration
+        for step in self.steps[:-1]:
+            if own < step.iterations:
+                return step, own
+            own -= step.iterations
+        return self.steps[-1], own
 
     def to_json(self) -> dict[str, Any]:
         """Return all settings as JSON-like values."""

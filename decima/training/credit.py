@@ -62,6 +62,23 @@ def standardised(advantage: Float64, most: float = 4.0) -> Float64:
     return found
 
 
+def lesson_weights(used: list[Int64]) -> list[Float64]:
+    """Return weights of labels by which settings count alike.
+
+    A plan for a large cluster has many entries, and there are more such plans: unweighted, a few
+    settings are nearly the whole loss.
+
+    Args:
+        used: of each setting, (Q,) entries that were looked at of each plan.
+
+    Returns:
+        of each setting, (Q,) equal weights; their mean over all plans is 1 where plans have one
+        entry each.
+    """
+    total = sum(len(one) for one in used)
+    return [np.full(len(one), total / len(used) / max(1, int(one.sum()))) for one in used]
+
+
 def of_returns(
     config: CreditConfig, played: Finished, sequence: Int64, rate: float, reference: Reference
 ) -> Credit:

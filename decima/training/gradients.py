@@ -82,7 +82,7 @@ def gradient(shared: Differentiating, shard: int) -> Part:
     sums = np.zeros(4)
     for group, rollouts in enumerate(played):
         _, sorter = ground.jobs(rollouts.setting)
-        is_lesson = step is ground.config.imitate
+        is_lesson = step is not ground.config.reinforce
         differ = _Differ(ground.config, is_lesson, network, rollouts, sorter)
         rows = [one.rows for one in chosen if one.group == group]
         index = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int64)

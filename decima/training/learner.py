@@ -15,7 +15,7 @@ from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.evaluation.config import ConfigError
 from decima.training.config import StepConfig, TrainConfig
-from decima.training.credit import standardised
+from decima.training.credit import lesson_weights, standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
@@ -150,7 +150,7 @@ class DecimaLearner:
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play the iteration's sequences, then update the weights."""
         self._begin(iteration)
-        shards = self._standardised(self._played(iteration))
+        shards = self._weighted(self._played(iteration))
         advantage = [shard.advantage for shard in shards]
         reward = math.fsum(shard.reward for shard in shards)
         time_s = math.fsum(shard.time_s for shard in shards)
@@ -184,17 +184,30 @@ class DecimaLearner:
     def _renew_optimiser(self, step: StepConfig) -> None:
         self._optimiser = Optimiser(self.network, step.learning_rate, step.max_norm)
 
-    def _standardised(self, shards: list[_Shard]) -> list[_Shard]:
-        """Rollouts with the advantages of each setting at mean 0 and deviation 1."""
-        if self._step is self._config.imitate:
-            return shards
-        of_setting: dict[int, list[Float64]] = {}
+    def _weighted(self, shards: list[_Shard]) -> list[_Shard]:
+        """Rollouts with advantages by which settings count alike.
+
+        Those of a policy gradient have mean 0 and deviation 1 in each setting.
+        """
+        of_setting: dict[int, list[Rollouts]] = {}
         for shard in shards:
             for one in shard.rollouts:
-                of_setting.setdefault(one.setting.number, []).append(one.advantage)
+                of_setting.setdefault(one.setting.number, []).append(one)
+        if self._step is not self._config.reinforce:
+            found = lesson_weights(
+                [
+                    np.concatenate([one.recording.plans.used for one in parts])
+                    for parts in of_setting.values()
+                ]
+            )
+        else:
+            found = [
+                standardised(np.concatenate([one.advantage for one in parts]))
+                for parts in of_setting.values()
+            ]
         ready = {
-            number: iter(np.split(standardised(np.concatenate(parts)), _ends(parts)))
-            for number, parts in of_setting.items()
+            number: iter(np.split(values, _ends([one.advantage for one in parts])))
+            for (number, parts), values in zip(of_setting.items(), found, strict=True)
         }
         return [
             _Shard(

@@ -134,6 +134,9 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
     if step is ground.config.imitate:
         teacher = ground.teacher(setting).name
         batch = player.lessons(network, own, teacher, shared.iteration)
+    elif step is ground.config.search:
+        teacher = ground.teacher(setting).name
+        batch = player.searched(network, own, teacher, shared.iteration)
     else:
         batch = player.rollouts(network, own, shared.rate, ground.reference(setting))
     if batch is None:

@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.agent.graph import Legal
-from decima.agent.plans import Plans
+from decima.agent.plans import Plans, copied_plans
+from decima.lookahead.heuristic_plans import HeuristicPlans
 from decima.policies import Heuristic
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
-from decima.training.teacher_kernels import Round, label
 from spark_sim.metrics import measure
-from spark_sim.tables import State
 from spark_sim.vector import VectorSimulator
 from traces.arrays import TraceArrays
 from traces.numbers import Int64
@@ -52,8 +51,7 @@ class Labeller:
 
     def __init__(self, teacher: str, simulators: VectorSimulator, trace: TraceArrays) -> None:
         self._simulators = simulators
-        policy = Heuristic(teacher)
-        self._compiled = policy.compiled(trace, simulators.state(0).classes)
+        self._plans = HeuristicPlans(teacher, trace, simulators.state(0).classes)
 
     def label(self, drawn: Plans, legal: Legal, lanes: Int64) -> Plans:
         """Return `drawn` with the teacher's plans in the place of those of some lanes.
@@ -63,40 +61,9 @@ class Labeller:
             legal: what may be chosen.
             lanes: (L,) those to label. One where the teacher has no plan has 0 entries to look at.
         """
-        found = drawn._replace(
-            order=drawn.order.copy(),
-            used=drawn.used.copy(),
-            limit=drawn.limit.copy(),
-            kind=drawn.kind.copy(),
-        )
-        own = self._simulators.observation().stage_row[legal.open_stage].astype(np.int64)
+        found = copied_plans(drawn)
+        own = self._simulators.own_rows(legal.open_stage)
         for lane in lanes.tolist():
-            state = copied(self._simulators.state(lane))
-            found.used[lane] = label(state, *self._compiled, _round(found, legal, own, lane))
+            state = self._simulators.state(lane)
+            found.used[lane] = self._plans.write(state, legal, own, found, lane)
         return found
-
-
-def _round(of: Plans, legal: Legal, own: Int64, lane: int) -> Round:
-    """Return views of what belongs to one decision."""
-    first, last = int(legal.open_ptr[lane]), int(legal.open_ptr[lane + 1])
-    first_job, last_job = int(legal.job_ptr[lane]), int(legal.job_ptr[lane + 1])
-    begin, end = int(of.ptr[lane]), int(of.ptr[lane + 1])
-    jobs = slice(int(of.job_ptr[lane]), int(of.job_ptr[lane + 1]))
-    return Round(
-        own[first:last],
-        legal.open_job[first:last] - first_job,
-        legal.limit,
-        legal.limit_ptr[first_job : last_job + 1],
-        legal.kind,
-        legal.kind_ptr[first : last + 1],
-        np.empty(last_job - first_job, np.int64),
-        np.empty(last - first, np.bool_),
-        of.order[begin:end],
-        of.limit[jobs],
-        of.kind[begin:end],
-    )
-
-
-def copied(state: State) -> State:
-    """Return tables of its own; the trace is shared."""
-    return State._make([*(table.copy() for table in state[:-1]), state.trace])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from decima.descent import descend_together, descent, max_scores
-from decima.policies import HEURISTICS, Parameters, is_learned, networks_of
+from decima.policies import HEURISTICS, Parameters, decides_alone, networks_of
 from decima.replay import Recording, ReplayWorkload
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
@@ -343,7 +343,7 @@ def _parts(runs: Mapping[K, _Run]) -> dict[tuple[K, ...], tuple[_Run, ...]]:
     groups: dict[tuple[int, str], list[K]] = {}
     found: dict[tuple[K, ...], tuple[_Run, ...]] = {}
     for key, run in runs.items():
-        if is_learned(run.policy):
+        if decides_alone(run.policy):
             groups.setdefault((run.executors, run.policy), []).append(key)
         else:
             found[(key,)] = (run,)
@@ -360,7 +360,7 @@ def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
     asked = [_arriving(shared, run) for run in part]
     first = part[0]
     cluster = shared.settings.cluster(first.executors)
-    if is_learned(first.policy):
+    if decides_alone(first.policy):
         times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
     else:
         times_s = [

@@ -1,4 +1,4 @@
-"""Compiled: the plan of a round that a heuristic would make, as a label for the network."""
+"""Compiled: the plan of a round that a heuristic would make, as the network makes plans."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from compiled.kernels import Kernels
 from decima.heuristics import run
 from decima.heuristics.compiled import Numbers, Scratch
-from decima.kernels import POLICIES
+from decima.lookahead.kernels import inlined_kernel, kernel
 from spark_sim.kernels.dispatch import assign
 from spark_sim.kernels.limits import leaving, room_under
 from spark_sim.kernels.view import observed
 from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces.numbers import Int64
-
-TEACHERS = Kernels("teachers", ("decima/training/teacher_kernels.py",), below=POLICIES)
 
 _decide = run.decide
 
@@ -40,7 +37,7 @@ class Round(NamedTuple):
     chosen_kind: Int64  # (O + 1,)
 
 
-@TEACHERS.kernel
+@kernel
 def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: Round) -> int:
     """Choose for one round as the heuristic would, and write it as a plan; changes `state`.
 
@@ -86,7 +83,7 @@ def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: R
     return used
 
 
-@TEACHERS.inlined_kernel
+@inlined_kernel
 def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
     """Apply one choice and note what its job is to hold then.
 
@@ -113,7 +110,7 @@ def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
     return DONE if has_run_out or state.clock[0]["open_stages"] > known else DECIDE
 
 
-@TEACHERS.inlined_kernel
+@inlined_kernel
 def _entry(out: Round, stage: int) -> int:
     """Index of a stage among those that may be chosen; -1 if it is none of them."""
     for entry in range(len(out.stage)):
@@ -122,7 +119,7 @@ def _entry(out: Round, stage: int) -> int:
     return -1
 
 
-@TEACHERS.inlined_kernel
+@inlined_kernel
 def _class_index(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
     """Index of a class among those of a stage; where any would do, of the first that is given.
 
@@ -144,7 +141,7 @@ def _class_index(state: State, out: Round, entry: int, limit: int, kind: int) ->
     return found
 
 
-@TEACHERS.inlined_kernel
+@inlined_kernel
 def _place_rest(out: Round, count: int, used: int) -> None:
     """Put the entries that were not chosen behind the others; nobody looks at them."""
     stages = len(out.stage)
@@ -163,7 +160,7 @@ def _place_rest(out: Round, count: int, used: int) -> None:
     out.chosen_kind[stages] = -1
 
 
-@TEACHERS.inlined_kernel
+@inlined_kernel
 def _choose_limit(out: Round, job: int) -> None:
     """The limit nearest, in ratio, to what the job holds after the round; the least if no more."""
     first, last = out.limit_ptr[job], out.limit_ptr[job + 1]
