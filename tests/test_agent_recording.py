@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decima.agent import plans
-from decima.agent.graph import GraphSorter, units_of, whole_graph
+from decima.agent.graph import GraphSorter, Legal, joined_graphs, units_of, whole_graph
 from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
-from decima.agent.plans import Taken, rows_of
-from decima.agent.recording import Recorder, Recording
+from decima.agent.plans import Plans, Taken, rows_of
+from decima.agent.recording import Recorder, Recording, joined
 from decima.agent.rollout import Lanes, Lockstep
 from rl.optimiser import flat_gradient
 from spark_sim import Cluster
@@ -56,14 +56,14 @@ def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[
         scores = Scores(*(torch.from_numpy(one) for one in seen.scores))
         graph, _ = whole_graph(seen.scene, SORTER, UNITS)
         log_prob.append(plans.taken(scores, graph, kept).log_prob)
-        limit_ptr = legal.limit_ptr[legal.job_ptr]
-        for lane in has_choice:
+        for row, lane in enumerate(has_choice.tolist()):
             one = np.array([lane])
+            asked = jobs_asked(kept, row, legal)
             acted.append(
                 Scores(
                     scores.stage[rows_of(legal.open_ptr, one)],
                     scores.end[one],
-                    scores.limit[rows_of(limit_ptr, one)],
+                    scores.limit[rows_of(legal.limit_ptr, asked)],
                     scores.kind[rows_of(legal.kind_ptr[legal.open_ptr], one)],
                     scores.value[one],
                 )
@@ -73,6 +73,14 @@ def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[
     assert recording is not None
     recording.log_prob = torch.cat(log_prob).numpy().astype(np.float64)
     return recording, acted
+
+
+def jobs_asked(kept: Plans, row: int, legal: Legal) -> Int64:
+    """The jobs, by number in the step, whose stages a plan looked at."""
+    order = kept.order[kept.ptr[row] : kept.ptr[row] + kept.used[row]]
+    first = legal.open_ptr[kept.decision[row]]
+    stages = order[order < kept.ptr[row + 1] - kept.ptr[row] - 1]
+    return np.unique(legal.open_job[first + stages])
 
 
 @lru_cache
@@ -127,6 +135,33 @@ def test_scores_are_those_of_acting(config: NetworkConfig) -> None:
 def test_scores_are_those_of_acting_under_each_protocol(cluster: Cluster) -> None:
     """Slots that come back after every task, promised executors: the record holds what counts."""
     assert_as_acted(NETWORK, *recorded(NETWORK, cluster))
+
+
+def test_several_recordings_are_scored_as_one() -> None:
+    """Of clusters of all kinds, with classes and without, some decisions twice; with gradients."""
+    parts = [recorded(NETWORK, cluster)[0] for cluster in CLUSTERS.values()]
+    rng = np.random.default_rng(3)
+    cuts = [rng.integers(count_of(part), size=40) for part in parts]
+    graphs = [part.graph(cut, SORTER) for part, cut in zip(parts, cuts, strict=True)]
+    own = [part.plans_of(cut)[0] for part, cut in zip(parts, cuts, strict=True)]
+    numbered = [one._replace(decision=one.decision + 40 * number) for number, one in enumerate(own)]
+    graph = joined_graphs(graphs)
+    scores = NETWORK(graph)
+    together = plans.taken(scores, graph, joined(numbered))
+    alone = [
+        plans.taken(NETWORK(graph), graph, one) for graph, one in zip(graphs, own, strict=True)
+    ]
+    for name in Taken._fields:
+        wanted = torch.cat([getattr(one, name) for one in alone])
+        torch.testing.assert_close(getattr(together, name), wanted, rtol=1e-5, atol=1e-5)
+    values = torch.cat([NETWORK(graph).value for graph in graphs])
+    torch.testing.assert_close(scores.value, values, rtol=1e-5, atol=1e-5)
+    NETWORK.zero_grad()
+    together.log_prob.sum().backward()  # type: ignore[no-untyped-call]
+    found = flat_gradient(NETWORK)
+    NETWORK.zero_grad()
+    torch.cat([one.log_prob for one in alone]).sum().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(found, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
 
 
 def test_other_weights_give_other_scores() -> None:

@@ -9,6 +9,7 @@ be seen by several decisions).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from decima.agent.column_arrays import ClassColumns, Columns, Units
 from decima.agent.graph_kernels import Graphs, LevelArrays
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
-from gnn.levels import Levels
+from gnn.levels import Levels, joined_levels
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
@@ -166,6 +167,46 @@ def graph_of(tables: Tables, nodes: Nodes) -> Graph:
         decision_of_job=torch.from_numpy(found.decision_of_job),
         nodes=nodes,
     )
+
+
+def joined_graphs(parts: Sequence[Graph]) -> Graph:
+    """Several batches of decisions as one, each behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    levels, order = joined_levels([part.nodes.levels for part in parts])
+    row = torch.empty_like(order)
+    row[order] = torch.arange(len(order))
+    nodes = [part.nodes for part in parts]
+    graph = _numbered([one.graph for one in nodes], [one.num_graphs for one in nodes])
+    jobs = [len(part.job_x) for part in parts]
+    return Graph(
+        stage_x=torch.cat([part.stage_x for part in parts]),
+        job_x=torch.cat([part.job_x for part in parts]),
+        cluster_x=torch.cat([part.cluster_x for part in parts]),
+        limit_x=torch.cat([part.limit_x for part in parts]),
+        class_x=torch.cat([part.class_x for part in parts]),
+        job_of_stage=_numbered([part.job_of_stage for part in parts], jobs),
+        job_of_limit=_numbered([part.job_of_limit for part in parts], jobs),
+        stage_of_class=_numbered(
+            [part.stage_of_class for part in parts], [len(part.stage_x) for part in parts]
+        ),
+        decision_of_job=_numbered(
+            [part.decision_of_job for part in parts], [len(part.cluster_x) for part in parts]
+        ),
+        nodes=Nodes(
+            torch.cat([one.x for one in nodes])[order],
+            levels,
+            graph[order],
+            _numbered([one.graph_of_job for one in nodes], [one.num_graphs for one in nodes]),
+            row[_numbered([one.node_of_stage for one in nodes], [len(one.x) for one in nodes])],
+        ),
+    )
+
+
+def _numbered(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
+    """Rows of several tables as rows of all of them, which have so many rows each."""
+    first = np.cumsum(counts) - counts
+    return torch.cat([part + int(base) for part, base in zip(parts, first, strict=True)])
 
 
 class GraphSorter:

@@ -175,8 +175,9 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     entropy = (stage_entropy / most).index_select(0, first)
     if len(graph.class_x) == 0:
         return Taken(order + limits, (entropy + entropies) / 2)
-    kinds, kind_entropies = _kinds(scores, graph, plans, first_open, asked)
-    return Taken(order + limits + kinds, (entropy + entropies + kind_entropies) / 3)
+    kinds, kind_entropies, has_classes = _kinds(scores, graph, plans, first_open, asked)
+    entropy = (entropy + entropies + kind_entropies) / (2 + has_classes)
+    return Taken(order + limits + kinds, entropy)
 
 
 class _Asked(NamedTuple):
@@ -238,20 +239,24 @@ def _limits(
 
 def _kinds(
     scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: _Asked
-) -> tuple[Tensor, Tensor]:
-    """(Q,) log-probability of the classes of the stages looked at; (Q,) their mean entropy."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(Q,) log-probability of the classes of the stages looked at; (Q,) their mean entropy; (Q,) 1
+    for plans that name classes: those of a cluster with one class do not.
+    """
     stages, count = len(graph.stage_x), len(plans.decision)
     log_prob, entropy = log_softmax(scores.kind, graph.stage_of_class, stages)
     per_stage = torch.bincount(graph.stage_of_class, minlength=stages).numpy()
     first_kind = pointers(per_stage)
     first = first_open[plans.decision[asked.plan]]
-    chosen = plans.kind[plans.ptr[asked.plan] + asked.stage]
+    names = per_stage[first + asked.stage] > 0
+    plan, first, stage = asked.plan[names], first[names], (first + asked.stage)[names]
+    chosen = plans.kind[plans.ptr[plan] + asked.stage[names]]
     row = torch.from_numpy(first_kind[first] + chosen)
-    owner = torch.from_numpy(asked.plan)
+    owner = torch.from_numpy(plan)
     total = scatter(log_prob.index_select(0, row), owner, dim_size=count)
-    stage = torch.from_numpy(first + asked.stage)
-    share = (entropy / _greatest(per_stage)).index_select(0, stage)
-    return total, scatter(share, owner, dim_size=count, reduce="mean")
+    share = (entropy / _greatest(per_stage)).index_select(0, torch.from_numpy(stage))
+    has_classes = torch.from_numpy(np.bincount(plan, minlength=count) > 0).float()
+    return total, scatter(share, owner, dim_size=count, reduce="mean"), has_classes
 
 
 def _greatest(choices: NDArray[np.int64]) -> Tensor:

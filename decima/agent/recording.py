@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from decima.agent.graph import Graph, GraphSorter
+from decima.agent.graph import Graph, GraphSorter, Legal
 from decima.agent.plans import Plans, picked, pointers, rows_of
 from decima.agent.scorer import Seen
 from traces.numbers import Float32, Float64, Int64
@@ -157,7 +157,8 @@ class Recorder:
         self._count += len(changed)
 
     def take(self, seen: Seen, lane: Int64, plans: Plans) -> None:
-        """Keep some decisions of a step.
+        """Keep some decisions of a step: all their stages, and the limits of the jobs that a plan
+        looked at. Those of others, which are most, no probability depends on.
 
         Args:
             seen: what the network made of it.
@@ -167,12 +168,13 @@ class Recorder:
         scene, columns, legal = seen.scene, seen.tables.columns, seen.tables.legal
         jobs = rows_of(legal.job_ptr, lane)
         stages = rows_of(legal.open_ptr, lane)
-        limit_ptr = legal.limit_ptr[legal.job_ptr]
-        limits = rows_of(limit_ptr, lane)
+        of_job = _limits_asked(plans, legal)
+        limits = rows_of(legal.limit_ptr, jobs[of_job[jobs] > 0])
+        plans = plans._replace(limit=_renumbered(plans, legal, of_job))
         kind_ptr = legal.kind_ptr[legal.open_ptr]
         kinds = rows_of(kind_ptr, lane)
         num_open = np.diff(legal.open_ptr)[lane]
-        num_limits = np.diff(limit_ptr)[lane]
+        num_limits = np.diff(pointers(of_job)[legal.job_ptr])[lane]
         num_kinds = np.diff(kind_ptr)[lane]
         self._decisions.append(
             Decisions(
@@ -222,6 +224,28 @@ class Recorder:
             ),
             joined(self._plans),
         )
+
+
+def _limits_asked(plans: Plans, legal: Legal) -> Int64:
+    """(J,) the number of limits of each job of a step that a plan looked at; 0 of the others."""
+    counts = np.diff(plans.ptr)
+    plan = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(plan)) - plans.ptr[plan]
+    asked = (place < plans.used[plan]) & (plans.order < counts[plan] - 1)
+    stage = legal.open_ptr[plans.decision[plan[asked]]] + plans.order[asked]
+    found = np.zeros(len(legal.limit_ptr) - 1, np.int64)
+    job = legal.open_job[stage]
+    found[job] = np.diff(legal.limit_ptr)[job]
+    return found
+
+
+def _renumbered(plans: Plans, legal: Legal, of_job: Int64) -> Int64:
+    """The limits of plans where each job has `of_job` (J,) of them; -1: the job has none."""
+    job = rows_of(legal.job_ptr, plans.decision)
+    first = np.repeat(legal.job_ptr[plans.decision], np.diff(plans.job_ptr))
+    kept = pointers(of_job)
+    moved = (kept[job] - kept[first]) - (legal.limit_ptr[job] - legal.limit_ptr[first])
+    return np.where(of_job[job] > 0, plans.limit + moved, -1)
 
 
 def joined(parts: list[Plans]) -> Plans:

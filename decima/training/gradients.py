@@ -7,7 +7,7 @@ processes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from decima.agent import plans
-from decima.agent.graph import GraphSorter
+from decima.agent.graph import Graph, joined_graphs
 from decima.agent.network import PolicyNetwork, Scores
-from decima.agent.plans import Taken
+from decima.agent.plans import Plans, Taken
+from decima.agent.recording import joined
 from decima.training.config import TrainConfig
 from decima.training.rollouts import Ground, Rollouts
 from parallel.crew import Kept
@@ -79,55 +80,63 @@ def gradient(shared: Differentiating, shard: int) -> Part:
     number, place = divmod(request.step, step.minibatches)
     key = (shared.iteration, number, shard)
     chosen = _minibatches(played, ground.config, step.minibatches, key)[place]
+    differ = _Differ(ground, network, is_lesson=step is not ground.config.reinforce)
     sums = np.zeros(4)
-    for group, rollouts in enumerate(played):
-        _, sorter = ground.jobs(rollouts.setting)
-        is_lesson = step is not ground.config.reinforce
-        differ = _Differ(ground.config, is_lesson, network, rollouts, sorter)
-        rows = [one.rows for one in chosen if one.group == group]
-        index = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int64)
-        for first in range(0, len(index), CHUNK):
-            sums += differ.add(index[first : first + CHUNK], request)
+    for chunk in _chunks(chosen):
+        sums += differ.add(played, chunk, request)
     return Part(flat_gradient(network), *sums.tolist())
 
 
 class _Differ:
-    """Adds gradients on the rollouts of one group to those that the network holds."""
+    """Adds gradients on rollouts to those that the network holds."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        is_lesson: bool,
-        network: PolicyNetwork,
-        rollouts: Rollouts,
-        sorter: GraphSorter,
-    ) -> None:
-        self._config = config
-        self._is_lesson = is_lesson
+    def __init__(self, ground: Ground, network: PolicyNetwork, *, is_lesson: bool) -> None:
+        self._ground = ground
+        self._config = ground.config
         self._network = network
-        self._rollouts = rollouts
-        self._sorter = sorter
+        self._is_lesson = is_lesson
 
-    def add(self, index: Int64, request: Request) -> Float64:
+    def add(self, played: Sequence[Rollouts], chunk: Sequence[_Block], request: Request) -> Float64:
         """Add the gradient on a chunk; returns (4,) its loss, entropy, divergence and clipped."""
-        found = self._rollouts
-        graph = found.recording.graph(index, self._sorter)
-        own, rows = found.recording.plans_of(index)
+        graph, own, rows = self._joined(played, chunk)
+        advantage, old, target = (
+            _tensor(np.concatenate([values(played[group])[part] for group, part in rows]))
+            for values in (_advantage, _log_prob, _target)
+        )
         scores: Scores = self._network(graph)
         taken = plans.taken(scores, graph, own)
-        advantage = _tensor(found.advantage[rows])
-        old = _tensor(found.recording.log_prob[rows])
         loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
         loss = loss + objectives.entropy_loss(
             taken.entropy, request.entropy_weight, total=request.total
         )
         if self._config.credit.critic and not self._is_lesson:
             value = scores.value.index_select(0, torch.from_numpy(own.decision))
-            target = _tensor(found.target[rows])
             loss = loss + objectives.value_loss(value, target, total=request.total)
         loss.backward()  # type: ignore[no-untyped-call]
         entropy = float(taken.entropy.detach().sum()) / request.total
         return np.array([float(loss.detach()), entropy, divergence, clipped])
+
+    def _joined(
+        self, played: Sequence[Rollouts], chunk: Sequence[_Block]
+    ) -> tuple[Graph, Plans, list[tuple[int, Int64]]]:
+        """The decisions of a chunk as one batch, their plans, and the rows of those by group.
+
+        Passes over few decisions take as long as passes over many.
+        """
+        graphs: list[Graph] = []
+        own: list[Plans] = []
+        rows: list[tuple[int, Int64]] = []
+        decisions = 0
+        for group in sorted({block.group for block in chunk}):
+            recording = played[group].recording
+            _, sorter = self._ground.jobs(played[group].setting)
+            index = np.concatenate([block.rows for block in chunk if block.group == group])
+            graphs.append(recording.graph(index, sorter))
+            found, plan_rows = recording.plans_of(index)
+            own.append(found._replace(decision=found.decision + decisions))
+            rows.append((group, plan_rows))
+            decisions += len(index)
+        return joined_graphs(graphs), joined(own), rows
 
     def _policy_loss(
         self, taken: Taken, old: Tensor, advantage: Tensor, request: Request
@@ -140,6 +149,20 @@ class _Differ:
             taken.log_prob, old, advantage, update.clip, total=request.total
         )
         return parts.loss, float(parts.approximate_kl), float(parts.clip_fraction)
+
+
+def _chunks(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
+    """Blocks of about `CHUNK` decisions together, those of a group side by side."""
+    chunk: list[_Block] = []
+    size = 0
+    for block in sorted(blocks, key=lambda one: one.group):
+        chunk.append(block)
+        size += len(block.rows)
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _minibatches(
@@ -162,6 +185,18 @@ def _minibatches(
     order = np.random.default_rng(seeds).permutation(len(blocks))
     parts = np.array_split(order, count)
     return [[blocks[index] for index in part] for part in parts]
+
+
+def _advantage(of: Rollouts) -> Float64:
+    return of.advantage
+
+
+def _log_prob(of: Rollouts) -> Float64:
+    return of.recording.log_prob
+
+
+def _target(of: Rollouts) -> Float64:
+    return of.target
 
 
 def _tensor(values: Float64) -> Tensor:
