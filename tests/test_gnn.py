@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gnn.encoder import Encoder, EncoderConfig, TwoLevelSum
 from gnn.heads import Head
-from gnn.levels import Levels, levels_of
+from gnn.levels import Levels, joined_levels, levels_of
 
 Floats = NDArray[np.float64]
 
@@ -369,3 +369,20 @@ def test_a_head_needs_tables_and_a_hidden_layer(
 ) -> None:
     with pytest.raises(ValueError, match="needs both"):
         Head(inputs, hidden)
+
+
+def test_several_dags_side_by_side_embed_as_each_alone() -> None:
+    """Of different depths, one without an edge; rows come back by the order that is returned."""
+    encoder = encoder_of(CONFIGS["full"])
+    parts = []
+    for seed, density in ((1, 0.4), (2, 0.0), (3, 0.2)):
+        x, edges = random_dag(seed, density=density)
+        levels, order = levels_of(edges, len(x))
+        parts.append((x[order], levels))
+    together, order = joined_levels([levels for _, levels in parts])
+    rows = torch.cat([x for x, _ in parts])[order]
+    found = torch.empty(len(rows), 8, dtype=rows.dtype)
+    found[order] = encoder.nodes(rows, together)
+    alone = torch.cat([encoder.nodes(x, levels) for x, levels in parts])
+    torch.testing.assert_close(found, alone)
+    assert together.num_levels == max(levels.num_levels for _, levels in parts)

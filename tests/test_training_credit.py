@@ -7,7 +7,14 @@ import pytest
 
 from decima.training.config import CreditConfig
 from decima.training.costs import cost_at
-from decima.training.credit import Credit, Finished, Reference, of_returns, standardised
+from decima.training.credit import (
+    Credit,
+    Finished,
+    Reference,
+    lesson_weights,
+    of_returns,
+    standardised,
+)
 from rl.returns import generalised_advantage
 from spark_sim import Cluster
 from spark_sim.tables import State
@@ -82,6 +89,17 @@ def test_standardising_cuts_off_what_is_far_out() -> None:
     advantage[7] = -50.0
     assert standardised(advantage)[7] == -4.0
     assert standardised(advantage, most=20.0)[7] == pytest.approx(-np.sqrt(99))
+
+
+def test_settings_of_lessons_weigh_alike() -> None:
+    """Three plans of one entry each, and one plan of six: half of the loss each."""
+    few, many = lesson_weights([np.array([1, 1, 1]), np.array([6])])
+    assert few.tolist() == pytest.approx([2 / 3] * 3)
+    assert many.tolist() == pytest.approx([1 / 3])
+    assert few.sum() == pytest.approx(6 * many[0])
+    assert [one.tolist() for one in lesson_weights([np.ones(2, np.int64)])] == [[1.0, 1.0]]
+    assert lesson_weights([]) == []
+    assert [len(one) for one in lesson_weights([np.empty(0, np.int64)])] == [0]
 
 
 def test_equal_advantages_teach_nothing() -> None:

@@ -75,8 +75,8 @@ def lesson_weights(used: list[Int64]) -> list[Float64]:
         of each setting, (Q,) equal weights; their mean over all plans is 1 where plans have one
         entry each.
     """
-    total = sum(len(one) for one in used)
-    return [np.full(len(one), total / len(used) / max(1, int(one.sum()))) for one in used]
+    share = sum(len(one) for one in used) / max(1, len(used))
+    return [np.full(len(one), share / max(1, int(one.sum()))) for one in used]
 
 
 def of_returns(
