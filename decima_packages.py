@@ -1,6 +1,6 @@
 """The top-level packages of decima-scheduler, and a check that nothing shadows one of them.
 
-Their names are short, so a ``files.py`` in the working folder, or a ``traces`` package that is
+Their names are short, so a ``traces.py`` in the working folder, or a ``traces`` package that is
 installed by something else, may come first on Python's path. What would fail then is some import
 deep inside, with a message that names neither. Each package asks here first; this module's own name
 is one that nobody else has.
@@ -13,16 +13,12 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 NEEDS: dict[str, tuple[str, ...]] = {
-    "files": (),
-    "compiled": ("files",),
-    "parallel": ("files",),
-    "traces": ("files",),
-    "spark_sim": ("files", "compiled", "traces"),
+    "traces": (),
+    "spark_sim": ("traces",),
     "gnn": (),
-    "rl": ("files",),
-    "deeprm": ("files", "compiled", "rl"),
-    "harmony": ("files", "compiled", "rl"),
-    "decima": ("files", "compiled", "parallel", "traces", "spark_sim", "gnn", "rl"),
+    "decima": ("traces", "spark_sim", "gnn"),
+    "deeprm": ("traces", "spark_sim", "gnn", "decima"),
+    "harmony": ("traces", "spark_sim", "gnn", "decima"),
 }
 """what each package imports"""
 

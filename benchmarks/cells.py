@@ -32,12 +32,12 @@ from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
 from decima.evaluation.report import PolicyReport
 from decima.evaluation.settings_file import gap_at
+from decima.parallel.crew import Crew
+from decima.parallel.local import LocalCrew
 from decima.policies import Parameters
+from decima.rl.statistics import Estimate, difference_percent
 from decima.tuning import tune
-from files.writing import write_json
-from parallel.crew import Crew
-from parallel.local import LocalCrew
-from rl.statistics import Estimate, difference_percent
+from traces.files.writing import write_json
 from traces.numbers import Float64
 
 LOADS = (0.7, 0.9, 1.1)

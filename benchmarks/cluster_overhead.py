@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from decima.parallel.crew import Crew, K, Kept
+from decima.parallel.local import HERE
+from decima.parallel.session import open_session
+from decima.parallel.spark import SparkCrew
 from decima.training.config import read_config
 from decima.training.learner import Crews, DecimaLearner
 from decima.training.rollouts import Rollouts
-from parallel.crew import Crew, K, Kept
-from parallel.local import HERE
-from parallel.session import open_session
-from parallel.spark import SparkCrew
 from traces.numbers import Float64
 
 MASTER = "local-cluster[2,1,2048]"

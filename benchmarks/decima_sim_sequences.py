@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from decima import EvaluationConfig, evaluate
-from rl.statistics import mean_of
+from decima.rl.statistics import mean_of
 
 POLICIES = ("strict_fair", "sticky_fair", "spark_fair", "tuned_srw", "sjf_cp", "fifo", "random")
 RULES = {

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from files.writing import write_json
+from traces.files.writing import write_json
 
 OUT = Path(__file__).parents[1] / "harmony" / "data"
 ARRIVALS = 4_000

@@ -27,7 +27,7 @@ from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_classes import CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS
 from decima.policies import HEURISTICS, Heuristic
-from rl.statistics import difference_percent
+from decima.rl.statistics import difference_percent
 from spark_sim.metrics import measure
 
 POPULATION = 20

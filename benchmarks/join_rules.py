@@ -35,8 +35,8 @@ from decima.heuristics.es_classes import CLASS_PARAMETERS, CLASS_WORLDS
 from decima.heuristics.es_rule import ANY_SIZE, PARAMETERS, WORLDS
 from decima.policies import HEURISTICS
 from decima.tuning import parameters_json, read_tuned
-from files.reading import read_json
-from files.writing import write_json
+from traces.files.reading import read_json
+from traces.files.writing import write_json
 
 _SHORTEST_FIRST = {"rank_13": -2.0, "inflation_13": -12.0, "score_13": 10.0}
 """where nothing inflates, jobs with less work left come first; else the unit is the same for all"""

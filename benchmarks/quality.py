@@ -31,11 +31,11 @@ from rich.table import Table
 
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import PolicyReport, Report
+from decima.parallel.crew import Crew
+from decima.parallel.local import LocalCrew
+from decima.rl.statistics import Estimate, difference_percent
 from decima.tuning import tune
-from files.writing import write_json
-from parallel.crew import Crew
-from parallel.local import LocalCrew
-from rl.statistics import Estimate, difference_percent
+from traces.files.writing import write_json
 
 TUNABLE = ("tuned_weighted_fair", "tuned_srw")
 PLAIN = ("strict_fair", "spark_fair")

@@ -28,12 +28,12 @@ import numpy as np
 import decima.spark
 from benchmarks.quality import percent
 from benchmarks.spark_mixes import SHUFFLE_PARTITIONS, batches_s, small_jobs, streaming, timed
+from decima.rl.statistics import difference_percent
 from decima.spark import AutoSettings, Scheduler
 from decima.spark.replay import Replayer, graph_text
 from decima.spark.trial import TrialConfig, draw_jobs, local_session
-from files.writing import write_json
-from rl.statistics import difference_percent
 from traces import load_trace
+from traces.files.writing import write_json
 
 FAIR, AUTO = "spark-fair", "auto"
 SLOTS = 16

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality import percent
+from decima.rl.statistics import difference_percent
 from decima.spark.trial import (
     PLAIN,
     TrialConfig,
@@ -32,9 +33,8 @@ from decima.spark.trial import (
     record,
     run_trial,
 )
-from files.writing import write_json
-from rl.statistics import difference_percent
 from traces import load_trace
+from traces.files.writing import write_json
 from traces.numbers import Float64
 
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"

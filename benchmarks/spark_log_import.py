@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.spark_log_throughput import write_log
 from decima.cluster.event_logs import read_logs_on_cluster
-from parallel.session import open_session
+from decima.parallel.session import open_session
 from traces.spark_log.reader import HowToRead
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -27,11 +27,11 @@ from rich.table import Table
 
 import decima.spark
 from benchmarks.quality import percent
+from decima.rl.statistics import difference_percent
 from decima.spark.policy_process import START_S
 from decima.spark.replay import JOB_PROPERTY, POOL, Replayer
 from decima.spark.trial import PLAIN, local_session
-from files.writing import write_json
-from rl.statistics import difference_percent
+from traces.files.writing import write_json
 
 POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
 SLOTS = 8

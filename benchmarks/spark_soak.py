@@ -23,7 +23,7 @@ from decima.spark import DecisionLogFiles, Scheduler, attach
 from decima.spark.policy_process import START_S
 from decima.spark.replay import JOB_PROPERTY, Replayer
 from decima.spark.trial import local_session
-from files.writing import write_json
+from traces.files.writing import write_json
 
 SLOTS = THREADS = 8
 GRAPH = ":20,20,20,20,20,20;0:20,20"

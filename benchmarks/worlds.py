@@ -20,7 +20,7 @@ import numpy as np
 
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.settings_file import gap_at
-from rl.statistics import difference_percent
+from decima.rl.statistics import difference_percent
 
 FIRST_TRACE = 1000
 SEQUENCES = 6

@@ -1,19 +1,11 @@
 """Schedulers for Spark-style DAG jobs: baselines, comparison, tuning."""
 
+import lazy_loader
+
 import decima_packages
 
 decima_packages.check("decima")
 
-from decima.evaluation import EvaluationConfig, Report, evaluate
-from decima.policies import HEURISTICS, Heuristic, PolicyError
-from decima.policy import Policy
-
-__all__ = [
-    "EvaluationConfig",
-    "evaluate",
-    "Report",
-    "Policy",
-    "Heuristic",
-    "HEURISTICS",
-    "PolicyError",
-]
+# What the stub beside this file names is imported when it is first asked for: importing one module
+# of the package does not wait for all.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,7 @@
 """What must be the same wherever the work is done: the code, its libraries and what they compute.
 
-Asked of every executor by `parallel.greeting`. The first process of a host that answers compiles
-the kernels that runs need; others of that host wait for it and load them.
+Asked of every executor by `decima.parallel.greeting`. The first process of a host that answers
+compiles the kernels that runs need; others of that host wait for it and load them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from compiled.cache import trusted_folder
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.kernels import AGENT
 from decima.kernels import POLICIES
+from spark_sim.compiled.cache import trusted_folder
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
 _LIBRARIES = ("numpy", "numba", "torch", "pyarrow")

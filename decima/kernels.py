@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compiled.kernels import Kernels
 from spark_sim.compile import SIMULATOR
+from spark_sim.compiled.kernels import Kernels
 
 POLICIES = Kernels(
     "policies",

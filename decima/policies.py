@@ -15,13 +15,13 @@ from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.graphene_plan import planned_places
 from decima.policy import Policy
 from decima.weights import shipped_weights
-from files.names import suggestion
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ILLEGAL, NONE, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
+from traces.files.names import suggestion
 
 if TYPE_CHECKING:
     from decima.learned import Networks

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 
-from compiled.cache import MADE_BY, trusted_folder
 from decima.agent.kernels import AGENT
 from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
 from decima.kernels import POLICIES
 from decima.lookahead.kernels import LOOKAHEAD
 from decima.policies import SHIPPED_MODEL, model_path, policy_named
-from files.private import read_private, write_private
 from spark_sim import Cluster, Protocol, Simulator
+from spark_sim.compiled.cache import MADE_BY, trusted_folder
 from traces import load_trace, to_arrays
+from traces.files.private import read_private, write_private
 
 _TRACE = "random-dag"
 """generated, so nothing is read"""

@@ -22,13 +22,13 @@ import numpy as np
 from decima.descent import DescentProgress, descend
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
+from decima.parallel.crew import Crew, Kept
+from decima.parallel.local import HERE
 from decima.policies import HEURISTICS, Heuristic, Parameters
-from files.reading import read_json
-from files.writing import write_json
-from parallel.crew import Crew, Kept
-from parallel.local import HERE
-from rl.statistics import Estimate, geometric_percent
+from decima.rl.statistics import Estimate, geometric_percent
 from spark_sim.metrics import measure
+from traces.files.reading import read_json
+from traces.files.writing import write_json
 from traces.numbers import Float64
 
 FIRST_TRAINING_SEQUENCE = 1_000_000

@@ -7,10 +7,7 @@ from typing import Any
 
 import click
 
-from deeprm.config import CONFIGS
-from deeprm.errors import DeepRmError
-from files.settings import build, change_setting
-from rl.command import (
+from decima.rl.command import (
     FILE,
     FOLDER,
     MINUTES,
@@ -22,6 +19,9 @@ from rl.command import (
     train_named,
     write_figures,
 )
+from deeprm.config import CONFIGS
+from deeprm.errors import DeepRmError
+from traces.files.settings import build, change_setting
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
 FIGURES = ("figure4", "figure5", "figure6", "figure7", "sizes")
@@ -32,7 +32,7 @@ FIGURES = ("figure4", "figure5", "figure6", "figure7", "sizes")
 def main() -> None:
     """DeepRM: learn to pack jobs that need several resources (HotNets 2016)."""
     # numba takes a second to load, which the help need not wait for.
-    from compiled.progress import announce
+    from spark_sim.compiled.progress import announce
 
     announce()
 
@@ -66,9 +66,9 @@ def train(
     Example: deeprm train --load 0.7 --out runs/deeprm
     """
     # torch takes a second to load, which other commands need not wait for.
+    from decima.rl.run_folder import RunFolder
     from deeprm.session import new_run
     from deeprm.training_config import TrainConfig
-    from rl.run_folder import RunFolder
 
     if resume:
         refuse_beside_resume("out", "minutes")
@@ -150,8 +150,8 @@ def evaluate(
 
     Example: deeprm evaluate --load 0.9 runs/deeprm/model.safetensors
     """
+    from decima.rl.tables import print_rows
     from deeprm.comparison import compare
-    from rl.tables import print_rows
 
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
     rows = compare(config, objective, models, sets, seed)

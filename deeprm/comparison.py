@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from decima.rl.drawing import save_figure
+from decima.rl.statistics import difference_percent
 from deeprm.config import Config
 from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
@@ -15,8 +17,6 @@ from deeprm.learned import Learned
 from deeprm.models import load_model
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF, Draws, Scheduler
-from rl.drawing import save_figure
-from rl.statistics import difference_percent
 
 TUNING_SETS = 200
 

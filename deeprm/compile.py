@@ -1,13 +1,13 @@
-"""Compiled code of the package: `compiled.kernels` for the sources that its kernels read."""
+"""Compiled code of the package: the sources that its kernels read."""
 
 from __future__ import annotations
 
-from compiled.kernels import Kernels
+from spark_sim.compiled.kernels import Kernels
 
 DEEPRM = Kernels(
     "deeprm",
     (
-        "compiled/kernels.py",
+        "spark_sim/compiled/kernels.py",
         "deeprm/compile.py",
         "deeprm/tables.py",
         "deeprm/*_kernels.py",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deeprm.errors import DeepRmError
-from files.numbers import check_numbers
+from traces.files.numbers import check_numbers
 
 Span = tuple[int, int]
 """lowest and highest whole number, each as likely as any between"""

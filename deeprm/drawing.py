@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from decima.rl.colours import job_colour
+from decima.rl.drawing import panels
 from deeprm.episodes import Episodes
 from deeprm.render import CELL, GAP, cluster_cells, panel_corners, rgb
 from deeprm.tables import NONE
-from rl.colours import job_colour
-from rl.drawing import panels
 
 _INCH = 110.0
 """pixels of one"""

@@ -22,7 +22,7 @@ from deeprm.jobs import Purpose, draw_jobs
 from deeprm.objectives import Objective
 from deeprm.render import rgb
 from deeprm.tables import Bool, Float32, Int64, Jobs, UInt8
-from files.names import suggestion
+from traces.files.names import suggestion
 
 ENV_ID = "deeprm/DeepRM-v0"
 _ONLY = np.zeros(1, np.int32)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.rl.errors import NoModelsError
+from decima.rl.statistics import difference_percent, mean_of
 from deeprm.config import PAPER, Config
 from deeprm.evaluation import Outcome, baselines, evaluate
 from deeprm.jobs import Purpose, draw_jobs
@@ -22,8 +24,6 @@ from deeprm.objectives import Objective
 from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
 from deeprm.tables import Bool, Float64, Int32, Jobs
 from deeprm.training_config import ObjectiveName
-from rl.errors import NoModelsError
-from rl.statistics import difference_percent, mean_of
 
 SEED = 2016
 """of job sets and choices; trainings have theirs"""

@@ -1,4 +1,4 @@
-"""`DeepRmLearner`: one training, as the loop of `rl` runs it.
+"""`DeepRmLearner`: one training, as the loop of `decima.rl` runs it.
 
 Source: DeepRM (HotNets 2016), figure 3.
 """
@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from decima.rl.objectives import entropy_loss, policy_gradient_loss
+from decima.rl.optimiser import flat_gradient, flat_parameters, set_flat_parameters
+from decima.rl.rmsprop import RmsProp
 from deeprm.episodes import Episodes
 from deeprm.evaluation import evaluate, score_of
 from deeprm.imitation import imitated
@@ -22,9 +25,6 @@ from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.schedulers import Draws
 from deeprm.tables import Float64, Int32, Jobs
 from deeprm.training_config import TrainConfig
-from rl.objectives import entropy_loss, policy_gradient_loss
-from rl.optimiser import flat_gradient, flat_parameters, set_flat_parameters
-from rl.rmsprop import RmsProp
 
 CHUNK = 2**16
 """decisions whose gradient is taken at once: it bounds the memory that takes"""

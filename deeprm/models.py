@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from decima.rl.checkpoint import load_tensors, object_among, save_tensors
+from decima.rl.model_files import MAX_PARAMETERS, halved, header_settings, load_halved, outline
 from deeprm.compact_policy import CompactPolicy
 from deeprm.config import Config
 from deeprm.errors import DeepRmError
 from deeprm.image_policy import ImagePolicy
 from deeprm.training_config import TrainConfig
-from rl.checkpoint import load_tensors, object_among, save_tensors
-from rl.model_files import MAX_PARAMETERS, halved, header_settings, load_halved, outline
 
 AnyNetwork = ImagePolicy | CompactPolicy
 

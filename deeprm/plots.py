@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from rl.drawing import Found, errors, panels, write_figure
+from decima.rl.drawing import Found, errors, panels, write_figure
 
 LABELS = {"tetris": "Tetris*", "sjf": "SJF", "packer": "Packer", "random": "random"}
 COLOURS = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from decima.rl.progress import Reference
+from decima.rl.run_folder import RunFolder
 from deeprm.comparison import TUNING_SETS
 from deeprm.evaluation import evaluate, score_of, tuned_tetris
 from deeprm.jobs import Purpose, draw_jobs
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF
 from deeprm.session import config_of
-from rl.progress import Reference
-from rl.run_folder import RunFolder
 
 
 def references(folder: RunFolder) -> tuple[Reference, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from decima.rl.colours import job_colour
 from deeprm.episodes import Episodes
 from deeprm.tables import NONE, Int32, UInt8
-from rl.colours import job_colour
 
 CELL = 6
 """pixels of a unit, and of a step, on the screen"""

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from decima.rl.baselines import TimedReturns, mean_baseline
 from deeprm.episodes import Episodes, Steps
 from deeprm.learned import Frozen, Learned, Seen
 from deeprm.objectives import Objective
 from deeprm.schedulers import Draws, play
 from deeprm.tables import Float64, Int32
-from rl.baselines import TimedReturns, mean_baseline
 
 
 class Grouping(NamedTuple):
@@ -124,8 +124,8 @@ def _by_step(_record: Record, returns: Float64, members: slice) -> Float64:
 def _by_time(record: Record, returns: Float64, members: slice) -> Float64:
     """(K, N) mean return of the group from the time of each action on.
 
-    As `rl.baselines.input_dependent_baseline`, which asks each episode anew for each other one;
-    here times are whole, so that one table of all of them serves the group.
+    As `decima.rl.baselines.input_dependent_baseline`, which asks each episode anew for each other
+    one; here times are whole, so that one table of all of them serves the group.
     """
     times, ends = record.times()[:, members], record.ends()[members]
     counts = record.actions_of()[members]

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-import rl.draws
+from decima.rl.draws import Draws as RunDraws
 from deeprm import rule_kernels
 from deeprm.episodes import Episodes, Steps
 from deeprm.errors import DeepRmError
@@ -21,7 +21,7 @@ from deeprm.jobs import Purpose, seed_of
 from deeprm.tables import Int32
 
 
-class Draws(rl.draws.Draws):
+class Draws(RunDraws):
     """Random numbers for choices: the k-th of an episode is the same whoever plays beside it.
 
     Args:

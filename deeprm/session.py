@@ -7,17 +7,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from decima.rl.learner import LoopSettings, Observer
+from decima.rl.loop import TrainingResult
+from decima.rl.run_folder import RunFolder
+from decima.rl.session import train_and_save
 from deeprm.errors import DeepRmError
 from deeprm.learner import DeepRmLearner
 from deeprm.models import check_same_network, check_size, load_model, save_model
 from deeprm.training_config import TrainConfig
-from files.reading import read_bytes
-from files.settings import build
-from files.writing import write_whole
-from rl.learner import LoopSettings, Observer
-from rl.loop import TrainingResult
-from rl.run_folder import RunFolder
-from rl.session import train_and_save
+from traces.files.reading import read_bytes
+from traces.files.settings import build
+from traces.files.writing import write_whole
 
 MODEL, INITIAL = "model.safetensors", "initial.safetensors"
 

@@ -16,17 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from decima.rl.run_folder import RunFolder, read_run
+from decima.rl.session import gather_models, shipped_models
 from deeprm.config import PAPER
 from deeprm.errors import DeepRmError
 from deeprm.models import Model, load_model
 from deeprm.session import MODEL, new_run
 from deeprm.training_config import ObjectiveName, TrainConfig
-from files.numbers import is_number
-from files.reading import read_json
-from files.settings import build
-from files.writing import write_json
-from rl.run_folder import RunFolder, read_run
-from rl.session import gather_models, shipped_models
+from traces.files.numbers import is_number
+from traces.files.reading import read_json
+from traces.files.settings import build
+from traces.files.writing import write_json
 
 LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
 """percent"""

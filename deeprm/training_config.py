@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from deeprm.config import PAPER, Config
 from deeprm.errors import DeepRmError
-from files.numbers import check_numbers
+from traces.files.numbers import check_numbers
 
 ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
 

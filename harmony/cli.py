@@ -8,11 +8,7 @@ from typing import Any
 
 import click
 
-from files.settings import build, change_setting
-from harmony.config import CONFIGS, RATES, Config
-from harmony.errors import HarmonyError
-from harmony.jobs import equal_arrivals
-from rl.command import (
+from decima.rl.command import (
     FILE,
     FOLDER,
     MINUTES,
@@ -24,6 +20,10 @@ from rl.command import (
     train_named,
     write_figures,
 )
+from harmony.config import CONFIGS, RATES, Config
+from harmony.errors import HarmonyError
+from harmony.jobs import equal_arrivals
+from traces.files.settings import build, change_setting
 
 FIGURES = ("figure10", "figure12", "figure13", "figure14", "figure15", "table2")
 _servers = click.option(
@@ -40,7 +40,7 @@ _trace = click.option("--trace", type=FILE, help="Times of arrival, for --arriva
 def main() -> None:
     """Harmony: learn to place distributed training jobs under interference."""
     # numba takes a second to load, which the help need not wait for.
-    from compiled.progress import announce
+    from spark_sim.compiled.progress import announce
 
     announce()
 
@@ -74,10 +74,10 @@ def train(
     Example: harmony train --out runs/harmony
     """
     # torch takes a second to load, which other commands need not wait for.
+    from decima.rl.run_folder import RunFolder
     from harmony.reward_config import RewardConfig
     from harmony.session import new_run
     from harmony.training_config import TrainConfig, recipe
-    from rl.run_folder import RunFolder
 
     if resume:
         refuse_beside_resume("out", "minutes")
@@ -161,8 +161,8 @@ def evaluate(
 
     Example: harmony evaluate --arrivals poisson runs/harmony/model.safetensors
     """
+    from decima.rl.tables import print_rows
     from harmony.comparison import compare
-    from rl.tables import print_rows
 
     rows = compare(_cluster(servers, arrivals, trace), models, sequences, seed)
     print_rows(next(rows), rows)

@@ -9,6 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from decima.rl.colours import job_colour
+from decima.rl.drawing import panels, save_figure
+from decima.rl.statistics import difference_percent, mean_of
 from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.errors import HarmonyError
@@ -19,9 +22,6 @@ from harmony.learned import Learned
 from harmony.measured import measured
 from harmony.models import load_model
 from harmony.schedulers import Draws, Scheduler, Tiresias
-from rl.colours import job_colour
-from rl.drawing import panels, save_figure
-from rl.statistics import difference_percent, mean_of
 
 _LEGEND_ROWS = 16
 

@@ -1,13 +1,13 @@
-"""Compiled code of the package: `compiled.kernels` for the sources that its kernels read."""
+"""Compiled code of the package: the sources that its kernels read."""
 
 from __future__ import annotations
 
-from compiled.kernels import Kernels
+from spark_sim.compiled.kernels import Kernels
 
 HARMONY = Kernels(
     "harmony",
     (
-        "compiled/kernels.py",
+        "spark_sim/compiled/kernels.py",
         "harmony/compile.py",
         "harmony/tables.py",
         "harmony/*_kernels.py",

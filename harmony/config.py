@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from files.numbers import check_numbers
 from harmony.errors import HarmonyError
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
+from traces.files.numbers import check_numbers
 
 Arrivals = Literal["uniform", "poisson", "trace"]
 MAX_JOBS, MAX_SERVERS, MAX_TASKS = 2_000, 100, 32

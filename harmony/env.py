@@ -13,7 +13,6 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import InvalidAction, ResetNeeded
 
-from files.names import suggestion
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Arrivals, Config
 from harmony.errors import HarmonyError
@@ -21,6 +20,7 @@ from harmony.jobs import Purpose, draw_jobs
 from harmony.tables import Bool, Jobs
 from harmony.token_kernels import SERVER_COLUMNS
 from harmony.tokens import job_columns, most_rows, see
+from traces.files.names import suggestion
 
 ENV_ID = "harmony/Harmony-v0"
 _ONLY = np.zeros(1, np.int32)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.rl.errors import NoModelsError
+from decima.rl.statistics import difference_percent, mean_of
 from harmony.config import CONFIGS, RATES, Config
 from harmony.evaluation import baselines, completion_of
 from harmony.interference import LINEAR, QUADRATIC, fit_lif, predict_lif, relative_error
@@ -25,8 +27,6 @@ from harmony.reward_learner import CLOSE, predict, split
 from harmony.samples import Samples, draw_samples
 from harmony.study import ABLATIONS, SIZES, Models, Training
 from harmony.tables import Float64
-from rl.errors import NoModelsError
-from rl.statistics import difference_percent, mean_of
 
 SEED = 2019
 """of sequences and samples; trainings have theirs"""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from files.numbers import is_number
-from files.reading import read_json
 from harmony.config import MAX_MIN, Config
 from harmony.errors import HarmonyError
 from harmony.measured import measured, types
 from harmony.tables import Float64, Int32, Jobs, Types
+from traces.files.numbers import is_number
+from traces.files.reading import read_json
 
 _SHORTEST = 0.05
 """of the median"""

@@ -1,4 +1,4 @@
-"""`HarmonyLearner`: one training of a policy, as the loop of `rl` runs it.
+"""`HarmonyLearner`: one training of a policy, as the loop of `decima.rl` runs it.
 
 Source: Harmony, sections IV and V-B.
 """
@@ -13,6 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from decima.rl.objectives import (
+    clipped_ratio_loss,
+    entropy_loss,
+    normalised,
+    policy_gradient_loss,
+    value_loss,
+)
+from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
 from harmony.clusters import Clusters, Predictor
 from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
@@ -34,14 +42,6 @@ from harmony.schedulers import Draws, LoadBalance, Lookahead, Mixed, Scheduler, 
 from harmony.tables import Float64, Int32
 from harmony.teachers import Branches, Sure, Teacher
 from harmony.training_config import TrainConfig
-from rl.objectives import (
-    clipped_ratio_loss,
-    entropy_loss,
-    normalised,
-    policy_gradient_loss,
-    value_loss,
-)
-from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
 
 _LOWEST = -1e9
 """in place of the logarithm of 0"""

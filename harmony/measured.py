@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from files.reading import read_json
 from harmony.errors import HarmonyError
 from harmony.tables import PS, WORKER, Float64, Int32, Types
+from traces.files.reading import read_json
 
 SIZES = (1, 2, 4, 8)
 """G, GPUs; single ones were not measured"""

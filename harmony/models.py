@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from decima.rl.checkpoint import load_tensors, object_among, save_tensors
+from decima.rl.model_files import halved, header_settings, load_halved, outline
 from harmony.errors import HarmonyError
 from harmony.jobs import Purpose, seed_of
 from harmony.network import MAX_PARAMETERS, ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
 from harmony.training_config import TrainConfig
-from rl.checkpoint import load_tensors, object_among, save_tensors
-from rl.model_files import halved, header_settings, load_halved, outline
 
 Network = TypeVar("Network", bound=nn.Module)
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from files.numbers import check_numbers
+from decima.rl.model_files import MAX_LAYERS, check_layers
 from harmony.errors import HarmonyError
 from harmony.token_kernels import SERVER_COLUMNS
 from harmony.tokens import Running, Scene, job_columns
-from rl.model_files import MAX_LAYERS, check_layers
+from traces.files.numbers import check_numbers
 
 MAX_PARAMETERS = 2**24
 """of a policy with its critic: those of the paper's size have 1.1 million"""

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rl.drawing import Found, errors, panels, write_figure
+from decima.rl.drawing import Found, errors, panels, write_figure
 
 LABELS = {
     "lb": "LB",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from decima.rl.progress import Reference
+from decima.rl.run_folder import RunFolder
 from harmony.learner import validation_of
 from harmony.schedulers import LoadBalance, Tiresias
 from harmony.session import config_of
 from harmony.training_config import TrainConfig
-from rl.progress import Reference
-from rl.run_folder import RunFolder
 
 
 def references(folder: RunFolder) -> tuple[Reference, ...]:

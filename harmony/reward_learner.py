@@ -1,4 +1,4 @@
-"""`RewardLearner`: the training of a reward model, as the loop of `rl` runs it.
+"""`RewardLearner`: the training of a reward model, as the loop of `decima.rl` runs it.
 
 Source: Harmony, section V-C.
 """
@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from decima.rl.threads import one_thread
 from harmony.interference import relative_error
 from harmony.jobs import Purpose, seed_of
 from harmony.models import new_reward_model
@@ -19,8 +21,6 @@ from harmony.network import RewardModel
 from harmony.reward_config import RewardConfig
 from harmony.samples import Samples, draw_samples
 from harmony.tables import Float64, Int32
-from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
-from rl.threads import one_thread
 
 CLOSE = 0.1
 """relative error up to which a prediction counts as close"""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-import rl.draws
+from decima.rl.draws import Draws as RunDraws
 from harmony import rule_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
@@ -33,7 +33,7 @@ FORM = 6
 """weights of `rule_kernels.drop` for each model"""
 
 
-class Draws(rl.draws.Draws):
+class Draws(RunDraws):
     """Random numbers for choices: the k-th of an episode is the same whoever plays beside it.
 
     Args:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from files.reading import read_bytes
-from files.settings import build
-from files.writing import write_whole
+from decima.rl.learner import LoopSettings, Observer
+from decima.rl.loop import TrainingResult
+from decima.rl.run_folder import RunFolder
+from decima.rl.session import train_and_save
 from harmony.errors import HarmonyError
 from harmony.learned import PredictedSpeeds
 from harmony.learner import HarmonyLearner
@@ -24,10 +25,9 @@ from harmony.models import (
 from harmony.reward_config import RewardConfig
 from harmony.reward_learner import RewardLearner
 from harmony.training_config import TrainConfig
-from rl.learner import LoopSettings, Observer
-from rl.loop import TrainingResult
-from rl.run_folder import RunFolder
-from rl.session import train_and_save
+from traces.files.reading import read_bytes
+from traces.files.settings import build
+from traces.files.writing import write_whole
 
 MODEL, INITIAL, REWARD = "model.safetensors", "initial.safetensors", "reward.safetensors"
 

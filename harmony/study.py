@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from files.settings import build
+from decima.rl.run_folder import RunFolder
+from decima.rl.session import gather_models, shipped_models
 from harmony.config import CONFIGS
 from harmony.errors import HarmonyError
 from harmony.models import described, load_model, load_reward_model
@@ -22,8 +23,7 @@ from harmony.network import ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
 from harmony.session import MODEL, AnyConfig, new_run
 from harmony.training_config import TrainConfig, recipe
-from rl.run_folder import RunFolder
-from rl.session import gather_models, shipped_models
+from traces.files.settings import build
 
 SEEDS = (0, 1, 2)
 SMALL = Size(width=32)

@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from files.numbers import check_numbers
 from harmony.config import MAX_SAMPLES, PAPER, Arrivals, Config
 from harmony.errors import HarmonyError
 from harmony.network import Size
+from traces.files.numbers import check_numbers
 
 
 @dataclass(frozen=True)

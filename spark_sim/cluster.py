@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Integral
 
-from files.names import suggestion
 from spark_sim.errors import SimulationError
 from spark_sim.tables import MAX_CLASSES
+from traces.files.names import suggestion
 
 MAX_DELAY_MS = 1e9
 """12 days; times beyond it lose their milliseconds"""

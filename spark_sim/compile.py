@@ -1,13 +1,13 @@
-"""Compiled code of the simulator: `compiled.kernels` for the sources that its kernels read."""
+"""Compiled code of the simulator: the sources that its kernels read."""
 
 from __future__ import annotations
 
-from compiled.kernels import Kernels
+from spark_sim.compiled.kernels import Kernels
 
 SIMULATOR = Kernels(
     "simulator",
     (
-        "compiled/kernels.py",
+        "spark_sim/compiled/kernels.py",
         "traces/arrays.py",
         "spark_sim/batch.py",
         "spark_sim/compile.py",

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import settings
 
-from compiled.progress import Announcer
 from decima.cli.main import main
+from spark_sim.compiled.progress import Announcer
 from tests.commands import SMALL, Command
 from tests.real_spark import missing_for_spark, skip_without
 from traces import Job, LevelDurations, Stage, Trace, write_trace
@@ -25,7 +25,7 @@ settings.load_profile("same")
 @pytest.fixture(autouse=True)
 def patient_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Iterations end, however busy the machine is: a time limit of no time then does one."""
-    monkeypatch.setattr("rl.stopping.GRACE_S", 600.0)
+    monkeypatch.setattr("decima.rl.stopping.GRACE_S", 600.0)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -17,7 +17,7 @@ from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
 from decima.agent.plans import Plans, Taken, rows_of
 from decima.agent.recording import Recorder, Recording, joined
 from decima.agent.rollout import Lanes, Lockstep
-from rl.optimiser import flat_gradient
+from decima.rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (
     ARRAYS,

@@ -13,20 +13,25 @@ from decima_packages import NEEDS
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
-    "files": {"files"},
-    "compiled": {"files", "compiled"},
-    "parallel": {"files", "parallel"},
-    "traces": {"files", "traces"},
-    "spark_sim": {"files", "compiled", "traces", "spark_sim"},
+    "traces": {"traces"},
+    "spark_sim": {"traces", "spark_sim"},
     "gnn": {"gnn"},
-    "rl": {"files", "rl"},
-    "deeprm": {"files", "compiled", "rl", "deeprm"},
-    "harmony": {"files", "compiled", "rl", "harmony"},
-    "decima": {"files", "compiled", "parallel", "traces", "spark_sim", "gnn", "rl", "decima"},
+    "decima": {"traces", "spark_sim", "gnn", "decima"},
+    "deeprm": {"traces", "spark_sim", "decima", "deeprm"},
+    "harmony": {"traces", "spark_sim", "decima", "harmony"},
 }
+WITHIN = {
+    "traces.files": {"traces.files"},
+    "spark_sim.compiled": {"traces.files", "spark_sim.compiled"},
+    "decima.parallel": {"traces.files", "decima.parallel"},
+    "decima.rl": {"traces.files", "decima.rl"},
+}
+"""packages inside others that know nothing of jobs"""
+KNOWS_NO_SPARK = {"traces.files", "spark_sim.compiled", "decima.rl"}
+"""all that the older systems stand on"""
 EXECUTING = {
     ROOT / "traces" / "decima_sim.py",  # restricted to arrays
-    ROOT / "compiled" / "cache.py",  # machine code, which nobody but the user can have written
+    ROOT / "spark_sim" / "compiled" / "cache.py",  # machine code that only the user can have made
 }
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
 MAX_FUNCTION_LINES = 60
@@ -53,10 +58,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_point_one_way(package: str) -> None:
-    """files, compiled <- traces <- spark_sim <- decima -> gnn, rl, parallel; none needs tests.
-
-    deeprm and harmony stand on rl, and on nothing that knows Spark.
-    """
+    """traces <- spark_sim <- decima -> gnn; deeprm, harmony -> decima.rl; none needs tests."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources(package)
@@ -66,20 +68,51 @@ def test_imports_point_one_way(package: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(("package", "may"), [*WITHIN.items()])
+def test_packages_that_know_no_jobs_stand_by_themselves(package: str, may: set[str]) -> None:
+    """Each is a folder inside the package that owns the subject, and imports none of its rest."""
+    folder = package.replace(".", "/")
+    assert modules_beyond(folder, may) == []
+
+
+@pytest.mark.parametrize("package", ["deeprm", "harmony"])
+def test_the_older_systems_stand_on_nothing_that_knows_spark(package: str) -> None:
+    """Files, compiled code and policy gradients are all that they share with the rest."""
+    assert modules_beyond(package, {*KNOWS_NO_SPARK, package}) == []
+
+
+def modules_beyond(folder: str, may: set[str]) -> list[str]:
+    """Imports of our own modules in a folder that belong to none of the packages `may`."""
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in sources(folder)
+        for line, module in imported_modules(ast.parse(path.read_text()))
+        if module.partition(".")[0] in OURS
+        and not any(module == one or module.startswith(f"{one}.") for one in may)
+    ]
+
+
+def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and whole name of every module that is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, str(node.module)
+
+
 def test_each_package_checks_all_that_it_imports() -> None:
-    """Itself or through others; `files` stands alone."""
+    """Itself or through others."""
     for package, needs in NEEDS.items():
         reached = {package}
         while (wider := reached.union(*(MAY_IMPORT[one] for one in reached))) != reached:
             reached = wider
         assert set(needs) == reached - {package}
     assert set(NEEDS) == set(MAY_IMPORT)
-    for package in set(NEEDS) - {"files"}:
-        calls = [
-            ast.unparse(node)
-            for node in ast.parse((ROOT / package / "__init__.py").read_text()).body[1:3]
-        ]
-        assert calls == ["import decima_packages", f"decima_packages.check('{package}')"]
+    for package in NEEDS:
+        text = ast.unparse(ast.parse((ROOT / package / "__init__.py").read_text()))
+        ours = [line for line in text.splitlines() if "decima_packages" in line]
+        assert ours == ["import decima_packages", f"decima_packages.check('{package}')"]
 
 
 def test_the_check_sees_imports_wherever_they_stand() -> None:

@@ -28,6 +28,9 @@ from decima.evaluation.runner import evaluate
 from decima.evaluation.timeline import read_timeline
 from decima.report import comparison_sections, results_of
 from decima.report.training import training_section
+from decima.rl import run_folder
+from decima.rl.errors import RunError
+from decima.rl.run_folder import read_run
 from decima.spark import decision_log
 from decima.spark.decision_log import read_decision_log
 from decima.spark.errors import AttachError
@@ -35,11 +38,6 @@ from decima.spark.model_card import trained_slots
 from decima.spark.review import review as reviewed
 from deeprm.errors import DeepRmError
 from deeprm.study import Models
-from files.errors import FileError
-from files.lines import LineBounds, read_lines, split_lines
-from rl import run_folder
-from rl.errors import RunError
-from rl.run_folder import read_run
 from tests.commands import refused
 from traces import (
     Arrivals,
@@ -56,6 +54,8 @@ from traces.arrivals import read_arrivals
 from traces.codecs import open_codec
 from traces.damage import DamageError
 from traces.dataset import write_dataset
+from traces.files.errors import FileError
+from traces.files.lines import LineBounds, read_lines, split_lines
 from traces.spark_log import read_spark_logs
 
 # --- lines -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from decima import EvaluationConfig
 from decima.cli.options import notes_of
 from decima.evaluation import evaluate
 from decima.evaluation.config import ConfigError
-from parallel.local import LocalCrew
+from decima.parallel.local import LocalCrew
 from tests.commands import Command, refused
 from traces import Job, LevelDurations, Stage, Trace
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import decima.cluster.pack
 from decima.cli.main import main
 from decima.cluster.pack import _runtime, pack
-from parallel.errors import ClusterError
+from decima.parallel.errors import ClusterError
 from tests.test_cli_traces import assert_one_error_line
 
 ROOT = Path(__file__).parents[1]

@@ -21,16 +21,16 @@ import torch
 
 from decima import evaluate
 from decima.fingerprint import fingerprint
+from decima.parallel.greeting import check_executors
+from decima.parallel.local import HERE, LocalCrew
+from decima.parallel.session import open_session
+from decima.parallel.spark import SparkCrew
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, fit_rule
 from decima.training.learner import Crews, DecimaLearner
 from decima.tuning import tune
 from decima.whatif import what_if
 from decima.whatif.report import to_json
-from parallel.greeting import check_executors
-from parallel.local import HERE, LocalCrew
-from parallel.session import open_session
-from parallel.spark import SparkCrew
 from tests.commands import small_config
 from tests.spark_work import until
 from tests.test_spark_cluster import executors, standalone

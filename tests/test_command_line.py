@@ -16,16 +16,16 @@ from click.testing import CliRunner
 
 from decima.cli.main import main as decima
 from decima.policies import Heuristic
+from decima.rl.loop import StopReason
 from decima.spark.trial import TrialConfig
 from decima.training.config import read_config
 from deeprm.cli import main as deeprm
-from files import entry
-from files.names import suggestion
 from harmony.cli import main as harmony
-from rl.loop import StopReason
 from spark_sim import Protocol
 from tests.test_training import sets
 from traces import load_trace
+from traces.files import entry
+from traces.files.names import suggestion
 
 PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
 
@@ -78,7 +78,7 @@ def test_a_training_that_is_asked_to_stop_exits_with_130(
 ) -> None:
     """Before its first iteration: only `decima` has a model then, the one that it began with."""
     out = tmp_path / "run"
-    monkeypatch.setattr("rl.loop._Session.reason_to_stop", lambda _: StopReason.SIGNAL)
+    monkeypatch.setattr("decima.rl.loop._Session.reason_to_stop", lambda _: StopReason.SIGNAL)
     more = sets(trace_file) if program == "decima" else []
     result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
     assert result.exit_code == 130, result.output

@@ -13,12 +13,12 @@ import numba
 import numpy as np
 import pytest
 
-from compiled.cache import SUFFIX
-from compiled.kernels import Kernels
 from decima.agent.kernels import AGENT
 from decima.kernels import POLICIES
 from decima.lookahead.kernels import LOOKAHEAD
 from spark_sim.compile import SIMULATOR, kernel
+from spark_sim.compiled.cache import SUFFIX
+from spark_sim.compiled.kernels import Kernels
 
 ROOT = Path(__file__).parents[1]
 
@@ -145,10 +145,10 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
     for place in ("one", "two"):
         package = tmp_path / place / "spark_sim"
         for source in (
-            "compiled/kernels.py",
-            "compiled/cache.py",
-            "files/errors.py",
-            "files/private.py",
+            "spark_sim/compiled/kernels.py",
+            "spark_sim/compiled/cache.py",
+            "traces/files/errors.py",
+            "traces/files/private.py",
             "spark_sim/compile.py",
         ):
             copy = tmp_path / place / source

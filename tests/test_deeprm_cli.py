@@ -183,7 +183,7 @@ def test_every_figure_is_measured_and_drawn(
     monkeypatch.setattr("deeprm.figures.SIZES", {1: 10, 2: 12})
     monkeypatch.setattr("deeprm.figures.TUNING_SETS", 2)
     monkeypatch.setattr("deeprm.figures.PLAYS", 2)
-    monkeypatch.setattr("rl.statistics.RESAMPLES", 50)
+    monkeypatch.setattr("decima.rl.statistics.RESAMPLES", 50)
     models = tmp_path / "models"
     wanted = [Training("slowdown", 110, seed) for seed in (0, 1)]
     write_models(models, [*wanted, Training("completion", 130, 0), Training("compact", 90, 1)])

@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from decima.rl.checkpoint import save_tensors
+from decima.rl.errors import CheckpointError
 from deeprm import policy_kernels
 from deeprm.compact_policy import CompactPolicy
 from deeprm.config import PAPER, RELEASED, Config
@@ -25,8 +27,6 @@ from deeprm.models import load_model, new_network, save_model
 from deeprm.schedulers import Draws, play
 from deeprm.tables import Int32
 from deeprm.training_config import TrainConfig
-from rl.checkpoint import save_tensors
-from rl.errors import CheckpointError
 from tests.deeprm_clusters import TINY, random_actions
 
 CONFIGS = {

@@ -17,8 +17,8 @@ from deeprm.errors import DeepRmError
 from deeprm.jobs import Purpose, draw_jobs, job_set
 from deeprm.objectives import Objective
 from deeprm.tables import NONE, VOID
-from files.settings import build
 from tests.deeprm_clusters import TINY, random_actions, tiny_configs
+from traces.files.settings import build
 
 FIRST = np.zeros(1, np.int32)
 

@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from decima.rl.baselines import TimedReturns, input_dependent_baseline
+from decima.rl.checkpoint import load_tensors
+from decima.rl.returns import undiscounted
+from decima.rl.run_folder import RunFolder
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
@@ -25,12 +29,8 @@ from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.schedulers import SJF, Draws, RandomChoice
 from deeprm.session import MODEL, new_run, run_training
 from deeprm.training_config import TrainConfig
-from files.settings import build
-from rl.baselines import TimedReturns, input_dependent_baseline
-from rl.checkpoint import load_tensors
-from rl.returns import undiscounted
-from rl.run_folder import RunFolder
 from tests.deeprm_clusters import TINY
+from traces.files.settings import build
 
 SMALL = TrainConfig(
     cluster=TINY, iterations=4, job_sets=3, episodes=4, validate_every=2, validation_sets=3
@@ -65,7 +65,7 @@ def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", 
 
 
 def test_the_timed_baseline_is_that_of_the_library() -> None:
-    """`rl.baselines.input_dependent_baseline`, on rewards taken down one by one."""
+    """`decima.rl.baselines.input_dependent_baseline`, on rewards taken down one by one."""
     played, _ = rollouts("time")
     timed = [history.returns() for history in histories(size=3)]
     expected = [

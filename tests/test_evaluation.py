@@ -19,7 +19,7 @@ from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.timeline import timeline_table
 from decima.report.results import results_of
-from rl.statistics import difference_percent
+from decima.rl.statistics import difference_percent
 from spark_sim import Action, IllegalActionError, Observation
 from tests.commands import Command, refused, small_config
 

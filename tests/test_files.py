@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from decima.agent.model import save_model
 from decima.agent.network import NetworkConfig, PolicyNetwork
-from files import writing
-from files.errors import FileError
-from files.names import MAX_MESSAGE, MAX_NAME, clean, is_clean, one_line, printable
-from files.reading import parse_json, parse_toml, read_bytes, read_json
-from files.writing import PARTIAL_SUFFIX, append, write_json, write_whole, written_whole
-from rl.checkpoint import save_tensors
-from rl.errors import RunError
-from rl.run_folder import RunFolder
+from decima.rl.checkpoint import save_tensors
+from decima.rl.errors import RunError
+from decima.rl.run_folder import RunFolder
 from traces import Arrivals, Job, Stage, Trace, TraceError, write_arrivals, write_trace
 from traces.draw import draw_job
+from traces.files import writing
+from traces.files.errors import FileError
+from traces.files.names import MAX_MESSAGE, MAX_NAME, clean, is_clean, one_line, printable
+from traces.files.reading import parse_json, parse_toml, read_bytes, read_json
+from traces.files.writing import PARTIAL_SUFFIX, append, write_json, write_whole, written_whole
 
 TRACE = Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),))
 ARRIVALS = Arrivals(np.zeros(1), np.zeros(1, np.int32))

@@ -22,6 +22,7 @@ from decima.report.comparison import executor_time, summary
 from decima.report.comparison import table as page_table
 from decima.report.results import results_of
 from decima.report.whatif import whatif_section
+from decima.rl.statistics import difference_percent, mean_of
 from decima.spark import judging
 from decima.spark.decision_log import prior_rows
 from decima.spark.judge_process import Question
@@ -39,7 +40,6 @@ from decima.whatif.load import (
 )
 from decima.whatif.report import lengths_table, policies_table, sizes_table, to_json
 from decima.whatif.study import PolicyResult, SizeResult, WhatIf
-from rl.statistics import difference_percent, mean_of
 from spark_sim.metrics import ClassUse, RunMetrics
 from tests.pages import results_json
 from tests.stories import stage

@@ -54,7 +54,7 @@ def trained(out: Path, *arguments: str, iterations: int = 2) -> Result:
 def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models of interference from few states, and quick intervals."""
     monkeypatch.setattr("harmony.figures.SAMPLES", 100)
-    monkeypatch.setattr("rl.statistics.RESAMPLES", 50)
+    monkeypatch.setattr("decima.rl.statistics.RESAMPLES", 50)
 
 
 @pytest.mark.usefixtures("few_samples")

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from files.settings import build
 from harmony.clusters import Clusters, types_of
 from harmony.config import CONFIGS, LARGE, PAPER, Config
 from harmony.errors import HarmonyError
@@ -22,6 +21,7 @@ from harmony.measured import measured, types
 from harmony.samples import measure
 from harmony.tables import Float64, Int32
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
+from traces.files.settings import build
 
 FSDP, MOE, GRAPH, MOBILE = "FSDP", "MoE", "GraphSage", "MobileNetV3"
 

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from files.settings import build
+from decima.rl.checkpoint import save_tensors
+from decima.rl.errors import CheckpointError
+from decima.rl.optimiser import flat_parameters
+from decima.rl.run_folder import RunFolder
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER
 from harmony.errors import HarmonyError
@@ -31,11 +34,8 @@ from harmony.session import MODEL, new_run, run_training
 from harmony.teachers import Sure
 from harmony.tokens import Scene, see
 from harmony.training_config import TrainConfig, recipe
-from rl.checkpoint import save_tensors
-from rl.errors import CheckpointError
-from rl.optimiser import flat_parameters
-from rl.run_folder import RunFolder
 from tests.harmony_clusters import TINY
+from traces.files.settings import build
 
 torch.set_num_threads(1)  # more wait for each other, which takes ten times as long
 

@@ -17,8 +17,8 @@ from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import ModelError, load_model, save_model
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.cli.main import main
-from rl.checkpoint import load_tensors, save_tensors
-from rl.errors import RunError
+from decima.rl.checkpoint import load_tensors, save_tensors
+from decima.rl.errors import RunError
 from tests.commands import refused
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from parallel.crew import Crew, Kept
-from parallel.errors import TaskError, TaskRefusedError
-from parallel.local import LocalCrew
-from parallel.session import open_session
-from parallel.spark import SparkCrew
+from decima.parallel.crew import Crew, Kept
+from decima.parallel.errors import TaskError, TaskRefusedError
+from decima.parallel.local import LocalCrew
+from decima.parallel.session import open_session
+from decima.parallel.spark import SparkCrew
 from tests import crew_work
 from tests.crew_work import EXECUTORS_KNOW_US, Counted, Shared
 from tests.spark_work import until

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from files.names import clean
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, write_trace
 from traces.bounds import Bounds
+from traces.files.names import clean
 from traces.model import MAX_NAME
 from traces.parquet import FORMAT, SCHEMA, VERSION
 from traces.thinning import thinned

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from compiled import progress
-from compiled.cache import IMPORTED, READY, KernelCache
-from compiled.progress import Announcer
 from decima import prepare
 from decima.cli.main import main
 from decima.kernels import POLICIES
-from files.private import write_private
+from spark_sim.compiled import progress
+from spark_sim.compiled.cache import IMPORTED, READY, KernelCache
+from spark_sim.compiled.progress import Announcer
+from traces.files.private import write_private
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "package of this test"
 
 TINY = """
-from compiled.progress import announce
+from spark_sim.compiled.progress import announce
 from spark_sim.compile import kernel
 
 @kernel

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from compiled import cache
 from decima.spark import jar
 from decima.spark.errors import AttachError
-from files.private import NotPrivateError, private_folder, read_private, write_private
+from spark_sim.compiled import cache
+from traces.files.private import NotPrivateError, private_folder, read_private, write_private
 
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534

@@ -47,15 +47,15 @@ from decima.report.page import page
 from decima.report.section import Lines, Section, Series
 from decima.report.timelines import ordered_runs, timelines_section
 from decima.report.training import training_section
+from decima.rl.run_folder import RunFolder
+from decima.rl.statistics import difference_percent
 from decima.training.config import TrainConfig
-from files.errors import FileError
-from rl.run_folder import RunFolder
-from rl.statistics import difference_percent
 from spark_sim import PASS
 from tests.commands import SMALL, refused, small_config
 from tests.networks import random_network
 from tests.pages import HOSTILE, results_json, two_runs, two_sequences
 from traces import load_trace
+from traces.files.errors import FileError
 
 # --- what is read --------------------------------------------------------------------------------
 

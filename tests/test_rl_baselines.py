@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
-from rl.returns import Floats, undiscounted
+from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
+from decima.rl.returns import Floats, undiscounted
 
 gaps = st.lists(st.floats(0.01, 20.0), min_size=1, max_size=15)
 

@@ -11,14 +11,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from decima.rl.command import one_line_errors, write_figures
+from decima.rl.drawing import panels, write_figure
+from decima.rl.errors import NoModelsError, RunError
+from decima.rl.run_folder import RunFolder
+from decima.rl.session import gather_models
 from deeprm.cli import main as deeprm
 from deeprm.errors import DeepRmError
 from harmony.cli import main as harmony
-from rl.command import one_line_errors, write_figures
-from rl.drawing import panels, write_figure
-from rl.errors import NoModelsError, RunError
-from rl.run_folder import RunFolder
-from rl.session import gather_models
 
 COMMANDS = [deeprm, harmony]
 

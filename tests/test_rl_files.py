@@ -16,11 +16,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from files.writing import append
-from rl.checkpoint import load_tensors, save_tensors, snapshot
-from rl.environment import environment, git_state
-from rl.errors import CheckpointError, RunError
-from rl.run_folder import RunFolder
+from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
+from decima.rl.environment import environment, git_state
+from decima.rl.errors import CheckpointError, RunError
+from decima.rl.run_folder import RunFolder
+from traces.files.writing import append
 
 TENSORS = {
     "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),

@@ -1,6 +1,6 @@
 """Model files of `deeprm` and `harmony`: a header may not ask for memory that its weights lack.
 
-`tests/test_model_files.py` has the same for `decima`; `rl.model_files` checks all three.
+`tests/test_model_files.py` has the same for `decima`; `decima.rl.model_files` checks all three.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 import deeprm.models
 import harmony.models
+from decima.rl.checkpoint import save_tensors
 from deeprm.cli import main as deeprm_command
 from deeprm.config import PAPER
 from harmony.cli import main as harmony_command
-from rl.checkpoint import save_tensors
 
 Settings = dict[str, Any]
 

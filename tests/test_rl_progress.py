@@ -14,12 +14,12 @@ from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
-from rl.errors import RunError
-from rl.learner import IterationReport, LoopSettings, LoopState
-from rl.progress import Reference, RichProgress, duration_text, time_left_s
-from rl.tensorboard import TensorBoardLog, framed
+from decima.rl.errors import RunError
+from decima.rl.learner import IterationReport, LoopSettings, LoopState
+from decima.rl.progress import Reference, RichProgress, duration_text, time_left_s
+from decima.rl.tensorboard import TensorBoardLog, framed
 
-PACKAGE = Path(__file__).parents[1] / "rl"
+PACKAGE = Path(__file__).parents[1] / "decima" / "rl"
 SETTINGS = LoopSettings(iterations=100, validate_every=5)
 
 

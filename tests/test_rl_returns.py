@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.returns import (
+from decima.rl.returns import (
     AverageRate,
     Floats,
     differential,

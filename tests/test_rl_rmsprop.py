@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from rl.errors import NotFiniteError
-from rl.optimiser import flat_gradient, flat_parameters
-from rl.rmsprop import RmsProp
+from decima.rl.errors import NotFiniteError
+from decima.rl.optimiser import flat_gradient, flat_parameters
+from decima.rl.rmsprop import RmsProp
 
 
 def linear() -> nn.Module:

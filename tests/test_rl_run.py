@@ -19,16 +19,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rl import loop
-from rl.baselines import TimedReturns, input_dependent_baseline
-from rl.checkpoint import load_tensors, save_tensors
-from rl.errors import CheckpointError, NotFiniteError, RunError
-from rl.learner import IterationReport, LoopSettings, LoopState, Observer
-from rl.loop import StopReason, TrainingResult, train
-from rl.objectives import policy_gradient_loss
-from rl.optimiser import Optimiser, flat_gradient
-from rl.returns import AverageRate, Floats, undiscounted
-from rl.run_folder import RunFolder
+from decima.rl import loop
+from decima.rl.baselines import TimedReturns, input_dependent_baseline
+from decima.rl.checkpoint import load_tensors, save_tensors
+from decima.rl.errors import CheckpointError, NotFiniteError, RunError
+from decima.rl.learner import IterationReport, LoopSettings, LoopState, Observer
+from decima.rl.loop import StopReason, TrainingResult, train
+from decima.rl.objectives import policy_gradient_loss
+from decima.rl.optimiser import Optimiser, flat_gradient
+from decima.rl.returns import AverageRate, Floats, undiscounted
+from decima.rl.run_folder import RunFolder
 
 ROLLOUTS = 8
 SEED = 11

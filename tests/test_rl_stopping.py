@@ -15,16 +15,16 @@ import torch
 from click.testing import CliRunner
 
 from decima.cli.main import main as decima
+from decima.rl import stopping
+from decima.rl.checkpoint import load_tensors
+from decima.rl.learner import LoopSettings
+from decima.rl.loop import StopReason
+from decima.rl.run_folder import RunFolder
 from decima.training.learner import DecimaLearner
 from deeprm.cli import main as deeprm
 from deeprm.learner import DeepRmLearner
 from harmony.cli import main as harmony
 from harmony.learner import HarmonyLearner
-from rl import stopping
-from rl.checkpoint import load_tensors
-from rl.learner import LoopSettings
-from rl.loop import StopReason
-from rl.run_folder import RunFolder
 from tests.test_rl_run import SHORT, ChainLearner, assert_same_run, run
 
 LONG_S = 60.0

@@ -11,16 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rl.errors import NotFiniteError
-from rl.objectives import (
+from decima.rl.errors import NotFiniteError
+from decima.rl.objectives import (
     clipped_ratio_loss,
     entropy_loss,
     normalised,
     policy_gradient_loss,
     value_loss,
 )
-from rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
-from rl.schedules import Curriculum
+from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from decima.rl.schedules import Curriculum
 
 
 def small_network(seed: int = 3) -> nn.Module:

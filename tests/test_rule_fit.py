@@ -17,6 +17,7 @@ import pytest
 from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
+from decima.parallel.local import HERE, LocalCrew
 from decima.policies import HEURISTICS, Heuristic
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
@@ -24,7 +25,6 @@ from decima.rule_fit.history import History, read_history
 from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, free_weights, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
-from parallel.local import HERE, LocalCrew
 from spark_sim.metrics import measure
 from tests.commands import Command, refused, small_config
 

@@ -78,7 +78,7 @@ def test_a_trained_model_is_the_same_to_the_byte(
 ) -> None:
     """It has no training time in its card, which is in the folder's metrics."""
     # The commit is part of the card, and may change while tests run.
-    monkeypatch.setattr("rl.run_folder.environment", lambda: {"git_commit": "abc"})
+    monkeypatch.setattr("decima.rl.run_folder.environment", lambda: {"git_commit": "abc"})
     few = {
         decima: sets(trace_file, "imitate.iterations=1", "reinforce.iterations=1"),
         deeprm: ["--set", "iterations=1", "--set", "job_sets=2", "--set", "episodes=2",

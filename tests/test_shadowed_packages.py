@@ -42,18 +42,18 @@ def test_a_file_of_that_name_is_named(tmp_path: Path, name: str) -> None:
     refused(imported("decima", tmp_path), "decima", name, tmp_path / f"{name}.py")
 
 
-@pytest.mark.parametrize("package", ["traces", "spark_sim", "rl", "parallel", "deeprm"])
+@pytest.mark.parametrize("package", ["spark_sim", "decima", "deeprm", "harmony"])
 def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> None:
     """Not only `decima`; here a package of the user's own."""
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "__init__.py").write_text("")
-    refused(imported(package, tmp_path), package, "files", tmp_path / "files" / "__init__.py")
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "__init__.py").write_text("")
+    refused(imported(package, tmp_path), package, "traces", tmp_path / "traces" / "__init__.py")
 
 
 def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
     """However it was found."""
-    (tmp_path / "files.py").write_text("")
-    program = "import files, sys; sys.path.remove(''); traces = __import__('traces')"
+    (tmp_path / "traces.py").write_text("")
+    program = "import traces, sys; sys.path.remove(''); __import__('spark_sim')"
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -62,12 +62,12 @@ def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    refused(done, "traces", "files", tmp_path / "files.py")
+    refused(done, "spark_sim", "traces", tmp_path / "traces.py")
 
 
-def test_what_is_not_needed_may_have_any_name(tmp_path: Path) -> None:
-    """Jobs as data need no module called `parallel`; a folder without code shadows nothing."""
-    (tmp_path / "parallel.py").write_text("")
-    (tmp_path / "files").mkdir()
-    (tmp_path / "compiled").mkdir()
-    assert imported("traces", tmp_path).returncode == 0
+@pytest.mark.parametrize("name", ["files", "compiled", "parallel", "rl", "deeprm"])
+def test_what_is_not_needed_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """A user's own `files.py` or `rl.py`; a folder without code shadows nothing either."""
+    (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')")
+    (tmp_path / "traces").mkdir()
+    assert imported("decima.cli.main", tmp_path).returncode == 0

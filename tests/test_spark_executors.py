@@ -22,9 +22,9 @@ from decima.cli.main import main
 from decima.cluster.event_logs import read_logs_on_cluster
 from decima.cluster.pack import pack
 from decima.fingerprint import versions
-from parallel.errors import ClusterError
-from parallel.greeting import check_executors
-from parallel.session import open_session
+from decima.parallel.errors import ClusterError
+from decima.parallel.greeting import check_executors
+from decima.parallel.session import open_session
 from tests.crew_work import EXECUTORS_KNOW_US
 from tests.test_cli_traces import assert_one_error_line
 from traces import TraceError, load_trace, write_trace
@@ -136,8 +136,8 @@ import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from decima.fingerprint import versions
-from parallel.greeting import check_executors
-from parallel.session import open_session
+from decima.parallel.greeting import check_executors
+from decima.parallel.session import open_session
 
 def place(_):
     import decima

@@ -16,9 +16,9 @@ from decima.policies import PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.priors import Match, Priors
-from files.names import clean
 from tests.spark_work import sleep_tasks, together
 from traces import Job, Stage, Trace, read_trace, write_trace
+from traces.files.names import clean
 from traces.model import MAX_NAME
 from traces.spark_log import read_spark_logs
 from traces.spark_log.names import Query, queries_of, query_of

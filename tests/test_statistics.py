@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from rl.statistics import FEWEST, Estimate, difference_percent, mean_of
+from decima.rl.statistics import FEWEST, Estimate, difference_percent, mean_of
 
 VALUES = np.array([41.0, 52.0, 47.0, 60.0, 39.0, 55.0, 44.0, 49.0, 58.0, 43.0])
 REFERENCE = np.array([40.0, 50.0, 49.0, 55.0, 41.0, 50.0, 45.0, 48.0, 52.0, 47.0])

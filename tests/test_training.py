@@ -20,16 +20,16 @@ from decima import EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
 from decima.cli.main import main
+from decima.parallel.crew import Crew
+from decima.parallel.local import LocalCrew
+from decima.rl.checkpoint import load_tensors
+from decima.rl.optimiser import flat_parameters
+from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.gradients import Part
 from decima.training.learner import CollapsedError, Crews, DecimaLearner
 from decima.training.rollouts import Rollouts
 from decima.training.session import MODEL, run_training
-from parallel.crew import Crew
-from parallel.local import LocalCrew
-from rl.checkpoint import load_tensors
-from rl.optimiser import flat_parameters
-from rl.run_folder import RunFolder
 from tests.commands import refused
 
 ROOT = Path(__file__).parents[1]

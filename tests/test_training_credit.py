@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from decima.rl.returns import generalised_advantage
 from decima.training.config import CreditConfig
 from decima.training.costs import cost_at
 from decima.training.credit import (
@@ -15,7 +16,6 @@ from decima.training.credit import (
     of_returns,
     standardised,
 )
-from rl.returns import generalised_advantage
 from spark_sim import Cluster
 from spark_sim.tables import State
 from tests.stories import build, job, stage

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from decima.descent import Found, descend, max_scores
+from decima.parallel.local import LocalCrew
 from decima.policies import HEURISTICS, Parameters
 from decima.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
 from decima.replay.report import verdict
@@ -32,7 +33,6 @@ from decima.whatif.load import (
 from decima.whatif.report import seconds, sizes_table, to_json, tuned_lines
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.study import PolicyResult, total_runs
-from parallel.local import LocalCrew
 from spark_sim import SimulationError
 from tests.stories import job, stage
 from traces import Job, LevelDurations, Stage, Trace

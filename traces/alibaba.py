@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from files.lines import LineBounds, lines_of
-from files.names import clean
 from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
 from traces.damage import DamageError
 from traces.errors import TraceError
+from traces.files.lines import LineBounds, lines_of
+from traces.files.names import clean
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
 from traces.numbers import MS_PER_S
 

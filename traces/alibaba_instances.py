@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 
-from files.names import clean
+from traces.files.names import clean
 
 TaskKey = tuple[str, str]
 """job_name, task_name"""

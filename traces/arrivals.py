@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from files.names import clean
-from files.numbers import MAX_TIME_MS
-from files.writing import written_whole
 from traces.errors import TraceError
+from traces.files.names import clean
+from traces.files.numbers import MAX_TIME_MS
+from traces.files.writing import written_whole
 from traces.model import MAX_NAME, RESOLVED, Trace
 from traces.text import parse_number, read_table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from files.reading import MAX_JSON_BYTES
+from traces.files.reading import MAX_JSON_BYTES
 
 
 @dataclass(frozen=True)

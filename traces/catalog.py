@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from files.names import suggestion
-from files.writing import make_folder, write_whole
 from traces.dataset import is_dataset, read_dataset
 from traces.decima_sim import read_decima_sim
 from traces.errors import TraceError
+from traces.files.names import suggestion
+from traces.files.writing import make_folder, write_whole
 from traces.inflation import with_model
 from traces.model import Trace
 from traces.parquet import read_trace

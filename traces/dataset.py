@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from files.errors import reason
-from files.names import clean, is_clean
-from files.reading import read_json
-from files.writing import PARTIAL_SUFFIX, write_json
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
+from traces.files.errors import reason
+from traces.files.names import clean, is_clean
+from traces.files.reading import read_json
+from traces.files.writing import PARTIAL_SUFFIX, write_json
 from traces.model import MAX_NAME, Job, Trace
 from traces.parquet import read_trace, write_trace
 

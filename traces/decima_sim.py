@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from files.names import clean
 from traces.errors import TraceError
+from traces.files.names import clean
 from traces.model import Job, LevelDurations, Stage, Trace
 
 MAX_FILE_BYTES = 64 * 2**20

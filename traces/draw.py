@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as Curve
 
-from files.writing import written_whole
 from traces.errors import TraceError
+from traces.files.writing import written_whole
 from traces.graph import critical_path, layers
 from traces.model import Job, Stage
 

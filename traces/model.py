@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from files.names import is_clean, suggestion
-from files.numbers import MAX_TIME_MS
 from traces.errors import TraceError
+from traces.files.names import is_clean, suggestion
+from traces.files.numbers import MAX_TIME_MS
 from traces.paths import longest_paths
 
 FloatArray = NDArray[np.float32]

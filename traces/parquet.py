@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from files.names import clean
-from files.reading import parse_json, read_bytes
-from files.writing import written_whole
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
+from traces.files.names import clean
+from traces.files.reading import parse_json, read_bytes
+from traces.files.writing import written_whole
 from traces.model import MAX_NAME, Job, Trace
 from traces.parquet_columns import read_jobs
 from traces.parquet_pages import excess_of

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from files.names import clean
 from traces.bounds import TO_READ_MORE, Bounds
 from traces.errors import TraceError
+from traces.files.names import clean
 from traces.model import MAX_NAME, Job, LevelDurations, Stage
 
 _WAVES = ("fresh_ms", "first_ms", "rest_ms")

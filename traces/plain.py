@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from files import reading
-from files.names import clean, suggestion
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
+from traces.files import reading
+from traces.files.names import clean, suggestion
 from traces.model import Job, LevelDurations, Stage, Trace
 from traces.text import json_number, parse_count, parse_number, read_table
 

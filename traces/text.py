@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from files.lines import LineBounds, read_lines
-from files.names import suggestion
 from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
+from traces.files.lines import LineBounds, read_lines
+from traces.files.names import suggestion
 
 MAX_LINE_BYTES = 2**22
 _TO_READ_MORE = f"several smaller files can be imported as one trace; {TO_READ_MORE}"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from files.names import clean
-from files.reading import read_json
 from traces.errors import TraceError
+from traces.files.names import clean
+from traces.files.reading import read_json
 from traces.model import Job, LevelDurations, Stage, Trace
 from traces.numbers import MS_PER_S
 from traces.text import json_number

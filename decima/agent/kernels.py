@@ -1,9 +1,9 @@
-"""Compiled code of the agent: `compiled.kernels` for the sources that its kernels read."""
+"""Compiled code of the agent: the sources that its kernels read."""
 
 from __future__ import annotations
 
-from compiled.kernels import Kernels
 from decima.kernels import POLICIES
+from spark_sim.compiled.kernels import Kernels
 
 AGENT = Kernels(
     "agent",

@@ -18,16 +18,16 @@ from torch import Tensor
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.network import NetworkConfig, PolicyNetwork
 from decima.evaluation.config import ConfigError
-from files.writing import write_json
-from rl.checkpoint import load_tensors, save_tensors
-from rl.errors import RunError
-from rl.model_files import (
+from decima.rl.checkpoint import load_tensors, save_tensors
+from decima.rl.errors import RunError
+from decima.rl.model_files import (
     MAX_PARAMETERS,
     check_layers,
     check_weights,
     header_settings,
     outline,
 )
+from traces.files.writing import write_json
 
 FORMAT = "decima-model"
 VERSION = 1
@@ -78,7 +78,7 @@ def load_model(path: Path) -> Model:
 
     Raises:
         ModelError: not a model, one of another version or for other features, one that is larger
-            than `rl.model_files` allows, or damaged.
+            than `decima.rl.model_files` allows, or damaged.
         RunError: the file cannot be read, or is no safetensors file.
     """
     weights, header = load_tensors(path, MAX_BYTES)

@@ -8,7 +8,7 @@ import click
 
 from decima.cli.console import progress_bar, say
 from decima.cli.errors import OneLineErrors
-from files.errors import FileError
+from traces.files.errors import FileError
 
 
 def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:

@@ -20,15 +20,15 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from compiled.progress import announce
-from files.names import one_line, printable
-from rl.tables import PIPE_WIDTH, print_table
+from decima.rl.tables import PIPE_WIDTH, print_table
+from spark_sim.compiled.progress import announce
+from traces.files.names import one_line, printable
 
 
 class CleanConsole(Console):
     """Shows what is not printable as its escape: names come from files, and terminals obey.
 
-    Tables that are too wide for a terminal come in parts, one below the other (`rl.tables`).
+    Tables that are too wide for a terminal come in parts, one below the other (`decima.rl.tables`).
     """
 
     def print(self, *objects: Any, **options: Any) -> None:

@@ -10,12 +10,12 @@ from typing import IO, Any
 
 import click
 
-from files.errors import place_and_reason
-from files.names import one_line
-from parallel.errors import TaskRefusedError
-from rl.group import CommandGroup, InterruptedCommand
+from decima.parallel.errors import TaskRefusedError
+from decima.rl.group import CommandGroup, InterruptedCommand
+from traces.files.errors import place_and_reason
+from traces.files.names import one_line
 
-OUR_PACKAGES = ("files", "parallel", "traces", "spark_sim", "gnn", "rl", "decima")
+OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
 
 
 class OneLineError(click.ClickException):

@@ -33,9 +33,9 @@ from decima.evaluation.timeline import (
 )
 from decima.own_policies import is_own
 from decima.policies import HEURISTICS, SHIPPED_MODEL, decides_alone, is_learned
-from files.names import counted
-from files.writing import write_json
-from rl.statistics import method
+from decima.rl.statistics import method
+from traces.files.names import counted
+from traces.files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 _MOST_RECORDED = 2_500_000

@@ -13,7 +13,7 @@ from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_outputs, workload_options
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.policies import SHIPPED_MODEL, decides_alone, model_path
-from files.writing import write_json
+from traces.files.writing import write_json
 
 if TYPE_CHECKING:
     from decima.explain.decision import Explanation

@@ -104,7 +104,7 @@ def _read_on_cluster(
 ) -> tuple[Trace, ImportSummary]:
     # Only who wants a cluster needs pyspark.
     from decima.cluster.event_logs import read_logs_on_cluster
-    from parallel.session import open_session
+    from decima.parallel.session import open_session
 
     context = open_session(master, name=f"decima traces import spark: {name}", archive=archive)
     try:

@@ -11,8 +11,8 @@ from decima.cli.options import GROUP_BY, check_outputs
 from decima.replay import ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
 from decima.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
-from files.writing import write_json
 from spark_sim.cluster import MAX_EXECUTORS
+from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
 LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))

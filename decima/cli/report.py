@@ -10,8 +10,8 @@ import click
 from decima.cli.console import say
 from decima.cli.options import check_outputs, command_line, page_path, write_report
 from decima.evaluation.timeline import read_timeline
-from files.errors import FileError
 from traces import Trace, TraceError, load_trace
+from traces.files.errors import FileError
 
 if TYPE_CHECKING:
     from decima.report import Results, Section, Timelines

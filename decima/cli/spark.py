@@ -19,8 +19,8 @@ from decima.cli.options import (
     read_all_tuned,
     write_report,
 )
-from files.writing import write_json
 from traces import load_trace
+from traces.files.writing import write_json
 
 if TYPE_CHECKING:
     from decima.spark.trial import TrialOutcome
@@ -228,7 +228,7 @@ def jar(output: Path | None) -> None:
     cache.
     """
     from decima.spark.jar import jar_name, plugin_jar
-    from files.writing import write_whole
+    from traces.files.writing import write_whole
 
     if output is None:
         click.echo(plugin_jar())

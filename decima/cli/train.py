@@ -13,17 +13,17 @@ import click
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
-from files.entry import INTERRUPTED
-from rl.command import refuse_beside_resume
+from decima.rl.command import refuse_beside_resume
 from spark_sim import Protocol
 from traces import load_trace
+from traces.files.entry import INTERRUPTED
 
 if TYPE_CHECKING:
+    from decima.rl.learner import IterationReport, LoopSettings, LoopState
+    from decima.rl.loop import TrainingResult
+    from decima.rl.run_folder import RunFolder
     from decima.training.config import TrainConfig
     from decima.training.learner import Crews
-    from rl.learner import IterationReport, LoopSettings, LoopState
-    from rl.loop import TrainingResult
-    from rl.run_folder import RunFolder
 
 
 @click.command()
@@ -80,10 +80,10 @@ def train(
     result as if it had never stopped.
     """
     # torch takes a second to load, which other commands need not wait for.
+    from decima.rl.loop import StopReason
+    from decima.rl.progress import RichProgress
+    from decima.rl.run_folder import RunFolder
     from decima.training.session import run_training
-    from rl.loop import StopReason
-    from rl.progress import RichProgress
-    from rl.run_folder import RunFolder
 
     check_outputs(page)
     if resume:
@@ -114,9 +114,9 @@ def train(
 def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
     """Print what a training reached, its learning curve and its model, and write the page."""
     from decima.report.training import training_section, training_title
+    from decima.rl.progress import duration_text
     from decima.training.curve import curve
     from decima.training.session import MODEL, verdict
-    from rl.progress import duration_text
 
     state, out = result.state, folder.path
     stdout().print(

@@ -16,6 +16,7 @@ from decima.cli.replay import JSON, LOGS
 from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.replay import replay as run_replay
 from decima.replay.report import verdict
+from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.caveats import caveats
@@ -37,10 +38,9 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import PROTOCOLS
 from decima.whatif.study import total_runs
-from files.writing import write_json
-from rl.statistics import method
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import Estimates
+from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
 _COLUMNS = 100

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from decima.cluster.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
 from decima.fingerprint import versions
+from decima.parallel.errors import ClusterError
+from decima.parallel.greeting import check_executors
 from decima.spark.compile import first_line, java_class
-from parallel.errors import ClusterError
-from parallel.greeting import check_executors
 from traces.errors import TraceError
 from traces.model import Trace
 from traces.spark_log import ImportSummary

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from parallel.spark import settle
+from decima.parallel.spark import settle
 from traces.errors import TraceError
 from traces.spark_log.files import LogFiles, Unreadable
 from traces.spark_log.reader import HowToRead, ReadLog, read_log

@@ -24,8 +24,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import decima_packages
-from files.writing import written_whole
-from parallel.errors import ClusterError
+from decima.parallel.errors import ClusterError
+from traces.files.writing import written_whole
 
 NAME = "decima-scheduler"
 SUFFIXES = (".tar.gz", ".tgz")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
-from rl.statistics import Estimate, are_repeats, difference_percent, mean_of
+from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from spark_sim.cluster import MB_PER_GB
 from traces import Trace
 from traces.numbers import MS_PER_S, Float64

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
-from files.reading import read_toml
-from files.settings import build
 from traces import Trace, load_trace
+from traces.files.reading import read_toml
+from traces.files.settings import build
 from traces.numbers import MS_PER_S
 
 _NOT_HERE = ("policies", "parameters", "sequences", "seed")

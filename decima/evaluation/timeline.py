@@ -14,14 +14,14 @@ from decima.evaluation.report import Report
 from decima.evaluation.runner import PolicyRun
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.trace_events import SUFFIX, write_trace_events
-from files.errors import FileError
-from files.numbers import MAX_TIME_MS
-from files.reading import read_bytes
-from files.writing import written_whole
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
 from traces import load_trace
 from traces.codecs import most_unfolded
+from traces.files.errors import FileError
+from traces.files.numbers import MAX_TIME_MS
+from traces.files.reading import read_bytes
+from traces.files.writing import written_whole
 from traces.numbers import Float64
 from traces.parquet_pages import excess_of
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from files.writing import written_whole
+from traces.files.writing import written_whole
 
 SUFFIX = ".json.gz"
 _US_PER_MS = 1000.0

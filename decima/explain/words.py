@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from decima.explain.decision import Explanation, StageShown
 from decima.explain.reasons import MESSAGES, Reason
-from files.names import counted
+from traces.files.names import counted
 
 MOST_REASONS = 3
 """reasons named for a choice, and as many against it"""

@@ -1,9 +1,9 @@
-"""Compiled code of the look ahead: `compiled.kernels` for the sources that its kernels read."""
+"""Compiled code of the look ahead: the sources that its kernels read."""
 
 from __future__ import annotations
 
-from compiled.kernels import Kernels
 from decima.kernels import POLICIES
+from spark_sim.compiled.kernels import Kernels
 
 LOOKAHEAD = Kernels(
     "lookahead",

@@ -11,8 +11,8 @@ import torch
 from decima.probe.config import StudyConfig
 from decima.probe.learn import Grade, Probe, fit, grade
 from decima.probe.questions import Batch, RandomDags, batch, draw_questions, trace_jobs
+from decima.rl.threads import one_thread
 from gnn.encoder import EncoderConfig
-from rl.threads import one_thread
 from traces import load_trace
 
 TRAINED = RandomDags(stages=(2, 20))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.parallel.crew import Crew, Kept
+from decima.parallel.local import HERE
 from decima.policies import check_name, networks_of
 from decima.replay.driver import Recording
 from decima.replay.workload import ReplayWorkload
-from parallel.crew import Crew, Kept
-from parallel.local import HERE
 from spark_sim import Cluster, Protocol, Streams
 from traces.numbers import MS_PER_S, Float64
 

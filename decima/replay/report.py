@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from decima.replay.check import GROUPS, Fidelity, ReplayReport
-from files.names import counted
+from traces.files.names import counted
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""

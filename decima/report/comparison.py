@@ -11,7 +11,7 @@ from decima.evaluation.report import FIGURES, estimate
 from decima.report.headline import headline, summary_headline
 from decima.report.results import PolicyResults, Results, difference_to
 from decima.report.section import Bars, Lines, Section, Series, series, share_complete
-from rl.statistics import Estimate, are_repeats, difference_percent, method
+from decima.rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
 from traces.numbers import Float64
 

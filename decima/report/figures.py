@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from decima.report.gantt import Tasks, unpack
 from decima.report.section import Bars, Lines, Section
-from files.writing import write_whole
+from traces.files.writing import write_whole
 from traces.numbers import MS_PER_S
 
 _COLOURS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from decima.report.results import PolicyResults, Results, difference_to
-from files.names import counted
-from rl.statistics import Estimate
+from decima.rl.statistics import Estimate
+from traces.files.names import counted
 
 
 def headline(results: Results) -> str:

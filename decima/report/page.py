@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from decima.report.section import Section
-from files.writing import write_whole
+from traces.files.writing import write_whole
 
 _SCRIPTS = (
     "common.js",

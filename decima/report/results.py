@@ -12,12 +12,12 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from decima.evaluation.report import FIGURES, FORMAT, READABLE, VERSION
-from files.errors import FileError
-from files.names import printable
-from files.numbers import MAX_TIME_MS
-from files.reading import read_json
-from rl.statistics import Estimate, difference_percent
+from decima.rl.statistics import Estimate, difference_percent
 from spark_sim.cluster import MAX_EXECUTORS
+from traces.files.errors import FileError
+from traces.files.names import printable
+from traces.files.numbers import MAX_TIME_MS
+from traces.files.reading import read_json
 from traces.numbers import MS_PER_S, Float64
 
 MAX_TIME_S = MAX_TIME_MS / MS_PER_S

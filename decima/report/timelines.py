@@ -10,8 +10,8 @@ import pyarrow as pa
 from decima.report.gantt import MOST_TASKS, Run, gantt, graphs, runs_in, tasks_of
 from decima.report.results import Results
 from decima.report.section import Section
-from files.errors import FileError
 from traces import Trace
+from traces.files.errors import FileError
 
 MOST_BYTES = 12 * 2**20
 """of the timelines of a page, but for the two that it opens with"""

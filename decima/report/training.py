@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from decima.report.section import Lines, Section, series
-from rl.errors import RunError
-from rl.run_folder import RunRecord, read_run
+from decima.rl.errors import RunError
+from decima.rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
 
 _VALIDATION, _SCORE = "validation/", "validation/score"

@@ -10,7 +10,7 @@ from decima.heuristics.es_classes import CLASS_WORLDS
 from decima.heuristics.es_rule import HIDDEN, PARAMETERS, WORLDS, Features
 from decima.policies import HEURISTICS, Parameters
 from decima.tuning import FIRST_TRAINING_SEQUENCE
-from files.names import suggestion
+from traces.files.names import suggestion
 from traces.numbers import Float64
 
 ALONE, WITH_CLASSES, BY_WORLD = "es_rule", "es_classes", "es_rules"

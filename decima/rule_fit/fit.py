@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from decima.evaluation.config import ConfigError
+from decima.parallel.crew import Crew
+from decima.parallel.local import HERE
 from decima.policies import HEURISTICS, Parameters
+from decima.rl.statistics import Estimate, geometric_percent
 from decima.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
 from decima.rule_fit.scores import CandidateScorer
 from decima.rule_fit.search import Search, free_weights, start
 from decima.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
-from parallel.crew import Crew
-from parallel.local import HERE
-from rl.statistics import Estimate, geometric_percent
 from traces.numbers import S_PER_MINUTE, Float64
 
 _SAME = 1e-6

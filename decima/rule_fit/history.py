@@ -13,9 +13,9 @@ from typing import Any
 
 from decima.evaluation.config import ConfigError
 from decima.rule_fit.config import RuleFitConfig
-from files.numbers import is_number
-from files.reading import read_json
-from files.writing import write_json
+from traces.files.numbers import is_number
+from traces.files.reading import read_json
+from traces.files.writing import write_json
 
 FORMAT = "decima-rule-fit"
 VERSION = 1

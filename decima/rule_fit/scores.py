@@ -9,9 +9,9 @@ import numpy as np
 
 from decima.evaluation.config import ConfigError, EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
+from decima.parallel.crew import Crew, Kept
 from decima.policies import Heuristic, Parameters
 from decima.rule_fit.config import P95_POWER, REFERENCE, Objective, RuleFitConfig
-from parallel.crew import Crew, Kept
 from spark_sim.metrics import RunMetrics, measure
 from traces.numbers import Float64
 

@@ -25,11 +25,11 @@ from decima.spark.log_rows import (
 )
 from decima.spark.planning import Plan
 from decima.spark.reports import SessionReport
-from files.errors import reason
-from files.lines import LineBounds, read_lines
-from files.numbers import is_number
-from files.reading import parse_json
 from traces import Trace, TraceError
+from traces.files.errors import reason
+from traces.files.lines import LineBounds, read_lines
+from traces.files.numbers import is_number
+from traces.files.reading import parse_json
 
 FORMAT = "decima-decisions"
 VERSION = 2

@@ -17,8 +17,8 @@ from decima.spark.planning import Guard
 from decima.spark.priors import Priors
 from decima.spark.scheduler import Scheduler
 from decima.tuning import read_tuned
-from files.errors import FileError
 from traces import Trace, TraceError, load_trace
+from traces.files.errors import FileError
 from traces.numbers import MS_PER_S
 
 _LONGEST_S = 7 * 86_400.0

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from decima.spark.errors import AttachError, missing
-from files.errors import reason
-from files.private import NotPrivateError, private_folder, read_private, write_private
-from files.writing import written_whole
+from traces.files.errors import reason
+from traces.files.private import NotPrivateError, private_folder, read_private, write_private
+from traces.files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
@@ -31,8 +31,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
     """The jar that came with this installation, else one in the user's cache, made if need be.
 
-    A jar in the cache is used only if nobody else can have written it (`files.private`), and if it
-    is what was written: its digest lies beside it.
+    A jar in the cache is used only if nobody else can have written it (`traces.files.private`), and
+    if it is what was written: its digest lies beside it.
 
     Raises:
         AttachError: it has to be compiled, and there is no JDK or no pyspark; or others may write

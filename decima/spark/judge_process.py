@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from decima.spark.policy_process import import_path
 from decima.spark.worker import Worker
-from files.reading import parse_json
 from traces.estimates import Estimates
+from traces.files.reading import parse_json
 
 PATIENCE_S = 1_800.0
 """kernels may have to be compiled, at the lowest priority"""

@@ -19,9 +19,9 @@ from decima.closed_loop import followers_share
 from decima.evaluation.runner import play
 from decima.policies import is_learned, policy_named
 from decima.replay.check import session_cluster
+from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
 from decima.spark.judge_process import Question
 from decima.spark.log_rows import logged_job
-from rl.statistics import Estimate, difference_percent, neighbours_difference_percent
 from spark_sim import Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run

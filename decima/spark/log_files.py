@@ -10,7 +10,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from decima.spark.checks import check_count
-from files.writing import open_to_append
+from traces.files.writing import open_to_append
 
 LOG = logging.getLogger("decima.spark")
 

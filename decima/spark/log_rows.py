@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
 from decima.spark.reports import TaskSet
-from files.names import clean
-from files.numbers import MAX_TIME_MS, is_count, is_number
 from traces import Job, Stage
+from traces.files.names import clean
+from traces.files.numbers import MAX_TIME_MS, is_count, is_number
 
 
 class LoggedPlan(NamedTuple):

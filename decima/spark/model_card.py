@@ -9,8 +9,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from decima.spark.errors import AttachError
-from files.numbers import is_count
-from files.reading import parse_json
+from traces.files.numbers import is_count
+from traces.files.reading import parse_json
 
 
 def read_card(path: Path) -> Mapping[str, Any]:

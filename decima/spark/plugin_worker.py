@@ -33,8 +33,8 @@ from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import SessionReport, parse_report
 from decima.spark.scheduler import Scheduler
-from files.reading import parse_json
 from traces import load_trace
+from traces.files.reading import parse_json
 from traces.loopback import ADDRESS
 
 PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from files.reading import parse_json
+from traces.files.reading import parse_json
 from traces.spark_log.events import (
     EXECUTION_ID,
     JOB_GROUP,

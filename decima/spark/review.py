@@ -24,7 +24,7 @@ from decima.spark.auto import AUTO
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
-from files.writing import written_whole
+from traces.files.writing import written_whole
 from traces.numbers import Float64
 
 SUFFIXES = (".svg", ".png")

@@ -23,8 +23,8 @@ from decima.spark.errors import AttachError, missing
 from decima.spark.policy_process import START_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.status import SchedulerStatus
-from files.names import suggestion
 from traces import Job, Trace
+from traces.files.names import suggestion
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
 from traces.spark_log import read_spark_logs

@@ -18,9 +18,9 @@ from decima.evaluation.settings_file import gap_at, setting_of
 from decima.lookahead.candidates import Width
 from decima.lookahead.lookahead import Futures
 from decima.policies import HEURISTICS
-from files.reading import read_toml
-from files.settings import Maybe, build, change_setting
 from traces.arrivals import ARRIVALS
+from traces.files.reading import read_toml
+from traces.files.settings import Maybe, build, change_setting
 
 Objective = Literal["avg_jct", "tail", "makespan"]
 LOADS = (0.7, 0.9, 1.1)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.rl import baselines, returns
+from decima.rl.baselines import TimedReturns
 from decima.training.config import CreditConfig
 from decima.training.costs import cost_at
-from rl import baselines, returns
-from rl.baselines import TimedReturns
 from spark_sim.tables import State
 from traces.numbers import Float64, Int64
 

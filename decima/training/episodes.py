@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.policies import Heuristic
+from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig
-from rl.schedules import Curriculum
 from spark_sim import Simulator, Streams
 from spark_sim.cluster import parse_classes
 from spark_sim.tables import State

@@ -1,4 +1,4 @@
-"""`DecimaLearner`: one training, as the loop of `rl` runs it."""
+"""`DecimaLearner`: one training, as the loop of `decima.rl` runs it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from torch import Tensor
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.evaluation.config import ConfigError
+from decima.parallel.crew import Crew, Kept
+from decima.parallel.local import HERE
+from decima.rl.errors import RunError
+from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
+from decima.rl.returns import AverageRate
 from decima.training.config import StepConfig, TrainConfig
 from decima.training.credit import lesson_weights, standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
@@ -32,11 +37,6 @@ from decima.training.rollouts import (
     play,
     validate,
 )
-from parallel.crew import Crew, Kept
-from parallel.local import HERE
-from rl.errors import RunError
-from rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
-from rl.returns import AverageRate
 from traces.numbers import Float64
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from decima.agent.network import PolicyNetwork
+from decima.parallel.crew import Kept
+from decima.rl.optimiser import flat_parameters
 from decima.training.config import (
     EpisodesConfig,
     TrainConfig,
@@ -20,8 +22,6 @@ from decima.training.rollouts import (
     play,
     validate,
 )
-from parallel.crew import Kept
-from rl.optimiser import flat_parameters
 
 _TRACE = "random-dag"
 """generated, so nothing is read; machine code depends on the types of a trace, not on its jobs"""

@@ -19,14 +19,14 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
+from decima.parallel.crew import Kept
 from decima.policies import Heuristic
+from decima.rl.optimiser import set_flat_parameters
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
 from decima.training.play import Player
 from decima.training.teachers import SEQUENCES, Teacher, best_teacher
-from parallel.crew import Kept
-from rl.optimiser import set_flat_parameters
 from spark_sim.metrics import measure
 from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64

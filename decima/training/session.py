@@ -8,14 +8,14 @@ from typing import Any
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
+from decima.rl.checkpoint import load_tensors
+from decima.rl.learner import LoopSettings, Observer
+from decima.rl.loop import TrainingResult, train
+from decima.rl.run_folder import RunFolder
+from decima.rl.tensorboard import TensorBoardLog
 from decima.training.config import TrainConfig, config_from
 from decima.training.learner import ALL_HERE, CollapsedError, Crews, DecimaLearner
 from decima.training.rollouts import ABOVE, REFERENCE
-from rl.checkpoint import load_tensors
-from rl.learner import LoopSettings, Observer
-from rl.loop import TrainingResult, train
-from rl.run_folder import RunFolder
-from rl.tensorboard import TensorBoardLog
 
 MODEL = f"model{SUFFIX}"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from decima.replay import ReplayReport
 from decima.replay.report import USELESS_PERCENT
 from decima.replay.spark_order import ORDERS
+from decima.rl.statistics import Estimate, difference_percent
 from decima.whatif.load import are_pooled, by_length, offered_load
 from decima.whatif.report import percent, seconds, share, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
-from rl.statistics import Estimate, difference_percent
 from spark_sim import Protocol
 from traces.numbers import Float64
 

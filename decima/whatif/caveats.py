@@ -11,8 +11,8 @@ from decima.replay.spark_order import ORDERS
 from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
 from decima.whatif.study import WhatIf
-from files.names import counted
 from spark_sim import Protocol
+from traces.files.names import counted
 from traces.spark_log import ImportSummary
 
 FEW_JOBS = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rl.statistics import stretches
+from decima.rl.statistics import stretches
 from traces.arrivals import Arrivals
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from decima.descent import descend_together, descent, max_scores
+from decima.parallel.crew import Crew, K, Kept
+from decima.parallel.local import HERE
 from decima.policies import HEURISTICS, Parameters, decides_alone, networks_of
 from decima.replay import Recording, ReplayWorkload
+from decima.rl.statistics import are_repeats
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
-from parallel.crew import Crew, K, Kept
-from parallel.local import HERE
-from rl.statistics import are_repeats
 from spark_sim import Streams
 from traces.arrivals import Arrivals
 from traces.numbers import Float64

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from files.reading import read_json
 from traces.errors import TraceError
+from traces.files.reading import read_json
 from traces.inflation import MODEL, ExecutorModel
 from traces.model import Job, Trace
 from traces.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from files.writing import write_json
 from traces.errors import TraceError
+from traces.files.writing import write_json
 from traces.record_tpch.failures import last_line
 from traces.record_tpch.java import Java, driver_command, find_java
 from traces.record_tpch.plan import APPLICATION, LAYOUTS, RecordingPlan

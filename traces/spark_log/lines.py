@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from files.lines import split_lines
 from traces.damage import DamageError
+from traces.files.lines import split_lines
 
 MAX_LINE_BYTES = 1 << 25
 """an event longer than this is skipped"""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from files.names import clean
+from traces.files.names import clean
 from traces.model import Job, Trace
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, JOB_GROUP, OWN_JOB
 

@@ -15,8 +15,8 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from files.names import MAX_NAME, clean
 from traces.damage import DamageError
+from traces.files.names import MAX_NAME, clean
 from traces.spark_log.events import (
     CALL_SITE,
     EXECUTION_ID,

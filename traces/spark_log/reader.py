@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from files.names import clean
 from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
+from traces.files.names import clean
 from traces.model import Trace
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from files.names import clean
+from traces.files.names import clean
 
 MAX_FAULTS = 20
 """faults told one by one; further ones are only counted"""

@@ -1,0 +1,1 @@
+"""Learning by policy gradient, whatever is scheduled: nothing here knows what a job is."""

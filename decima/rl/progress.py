@@ -1,0 +1,154 @@
+"""Where a run stands, shown while it trains: in a terminal, or as plain lines in a log."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from decima.rl.learner import IterationReport, LoopSettings, LoopState
+from decima.rl.loop import SCORE, Clock
+
+_REFRESHES_PER_S = 2.0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What scores are compared with, and how they are called."""
+
+    score_name: str
+    """what a score measures, with its unit, e.g. "average JCT in s" """
+    name: str
+    """whose score it is"""
+    score: float
+    """its score on the same validation data"""
+
+
+class RichProgress:
+    """A bar with score, best and time left; without a terminal, a line every `every_s` seconds.
+
+    The first line comes before the first iteration, which may take minutes.
+
+    Args:
+        console: where to show it; standard error by default, as results go to standard output.
+        reference: what to compare scores with, if anything.
+        every_s: seconds between plain lines. The first and the last iteration always get one.
+        clock: seconds that never go backwards.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        reference: Reference | None = None,
+        every_s: float = 10.0,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._console = Console(stderr=True) if console is None else console
+        self._reference = reference
+        self._every_s = every_s
+        self._clock = clock
+        self._begin: LoopState
+        self._settings: LoopSettings
+        self._shown_at_s = -math.inf
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        self._score: float | None = None
+
+    def started(self, state: LoopState, settings: LoopSettings) -> None:
+        """Show where the session begins."""
+        self._begin, self._settings = state, settings
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("iteration"),
+                MofNCompleteColumn(),
+                BarColumn(),
+                TextColumn("{task.description}", markup=False),
+                console=self._console,
+                refresh_per_second=_REFRESHES_PER_S,
+            )
+            self._task = self._bar.add_task(
+                "", total=settings.iterations, completed=state.next_iteration
+            )
+            self._bar.start()
+            return
+        self._print(f"iteration {state.next_iteration}/{settings.iterations}, begun")
+
+    def iterated(self, report: IterationReport) -> None:
+        """Show the iteration, if it is time to."""
+        self._score = report.metrics.get(f"validation/{SCORE}", self._score)
+        done = report.state.next_iteration
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, description=self._text(report.state))
+            return
+        now_s = self._clock()
+        if now_s - self._shown_at_s >= self._every_s or done == self._settings.iterations:
+            self._shown_at_s = now_s
+            self._print(f"iteration {done}/{self._settings.iterations}, {self._text(report.state)}")
+
+    def stopped(self) -> None:
+        """Leave the last bar standing and give the terminal back."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _text(self, state: LoopState) -> str:
+        left = duration_text(time_left_s(self._begin, state, self._settings))
+        if self._score is None or state.best_score is None:
+            return f"{left} left"
+        name = "score" if self._reference is None else self._reference.score_name
+        best = f"best {state.best_score:.4g}{_compared(state.best_score, self._reference)}"
+        return f"{name} {self._score:.4g}, {best}, {left} left"
+
+
+def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> float:
+    """How long the run goes on at the pace of this session, at most; infinity before any pace.
+
+    Args:
+        begin: where the session began.
+        now: where it stands.
+        settings: of the run; an early stop for lack of patience is not foreseen.
+    """
+    done = now.next_iteration - begin.next_iteration
+    spent_s = now.elapsed_s - begin.elapsed_s
+    pace_s = spent_s / done if done > 0 else math.inf
+    ahead = settings.iterations - now.next_iteration
+    left_s = pace_s * ahead if ahead > 0 else 0.0
+    if settings.time_limit_s is None:
+        return left_s
+    return min(left_s, max(settings.time_limit_s - spent_s, 0.0))
+
+
+def duration_text(seconds: float) -> str:
+    """A duration to read at a glance: `45 s`, `12 min`, `3 h 05 min`, or `?` if infinite."""
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 90.0:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60.0)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def compared(score: float | None, references: Sequence[Reference]) -> str:
+    """A validation score beside those of others: `1.58, average slowdown (SJF 1.69)`."""
+    if score is None:
+        return "none yet"
+    if not references:
+        return f"{score:.4g}"
+    others = ", ".join(f"{one.name} {one.score:.4g}" for one in references)
+    return f"{score:.4g}, {references[0].score_name} ({others} on the same data)"
+
+
+def _compared(score: float, reference: Reference | None) -> str:
+    if reference is None:
+        return ""
+    if reference.score == 0.0:
+        return f" (against {reference.name} 0)"
+    percent = 100.0 * (score - reference.score) / abs(reference.score)
+    return f" ({percent:+.1f} % against {reference.name} {reference.score:.4g})"

@@ -1,0 +1,230 @@
+"""The folder of one training run.
+
+config.json               the whole configuration, as given when the run was made
+environment.json          a list: commit and versions, again for each resume that differs
+metrics.jsonl             one line for each iteration
+checkpoint.safetensors    everything needed to go on
+best.safetensors          the model with the best validation score
+failure/                  after a number that was not finite: the state before, and a report
+lock                      held by the process that works here
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from sys import intern
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from filelock import FileLock, Timeout
+
+from decima.rl.environment import environment
+from decima.rl.errors import RunError
+from traces.files.errors import FileError
+from traces.files.lines import LineBounds, read_lines
+from traces.files.names import clean
+from traces.files.numbers import is_count, is_number
+from traces.files.reading import parse_json, read_json
+from traces.files.writing import PARTIAL_SUFFIX, append, make_folder, write_json, write_whole
+
+_LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"
+_NUMBER = "iteration"
+"""leads each line of metrics"""
+METRICS_BOUNDS = LineBounds(1 << 27)
+"""a line of one iteration has about 1 KB: room for 100,000 of them"""
+
+
+class RunRecord(NamedTuple):
+    """What a run has written down so far."""
+
+    config: dict[str, Any]
+    metrics: list[dict[str, float]]
+
+
+def read_run(path: Path) -> RunRecord:
+    """The record of a run that may be under way in another process.
+
+    Raises:
+        RunError: the folder is no run, or cannot be read.
+    """
+    config = path / _CONFIG
+    if not config.is_file():
+        raise RunError(f"{path}: no run: it holds no {_CONFIG}")
+    return RunRecord(_read_config(config), [row for _, row in _metric_lines(path / _METRICS)])
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config = read_json(path, RunError)
+    if not isinstance(config, dict):
+        raise RunError(f"{path}: holds no JSON object")
+    return config
+
+
+def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
+    """The lines, up to one that was cut short.
+
+    Raises:
+        RunError: the file cannot be read, or one is not of numbers.
+    """
+    if not path.exists():
+        return
+    for _, line in read_lines(path, METRICS_BOUNDS, RunError):
+        try:
+            row = parse_json(line, str(path))
+        except FileError:  # a process was killed while it wrote this line
+            return
+        if not isinstance(row, dict) or not is_count(row.get(_NUMBER)):
+            raise RunError(f"{path}: {line[:40]!r} is not a line of metrics")
+        # One object for a name that stands in each of many lines.
+        yield line, {intern(clean(name)): _metric(path, name, value) for name, value in row.items()}
+
+
+def _metric(path: Path, name: str, value: object) -> float:
+    if not is_number(value):
+        raise RunError(f"{path}: {name[:40]!r} is {value!r:.40}: no finite number")
+    # As floats: an array of whole numbers beyond 64 bits would not be one of numbers.
+    return value if name == _NUMBER else float(value)
+
+
+class RunFolder:
+    """A run folder that this process alone may write to, until `close`.
+
+    Made by `create` or `open`; use it in a `with` block.
+    """
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self.path = path
+        self._lock = lock
+        self.config_file = path / _CONFIG
+        self.environment_file = path / "environment.json"
+        self.metrics_file = path / _METRICS
+        self.checkpoint_file = path / "checkpoint.safetensors"
+        self.best_file = path / "best.safetensors"
+        self.failure_folder = path / "failure"
+
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, object]) -> Self:
+        """Start a run in a folder that is not there yet, or empty.
+
+        Args:
+            path: the folder; those above it are made as needed.
+            config: plain JSON, stored as it is.
+
+        Raises:
+            RunError: the folder holds something, or cannot be written.
+        """
+        make_folder(path, RunError)
+        with _locked(path) as lock:
+            folder = cls(path, lock)
+            if folder.config_file.exists():
+                raise RunError(f"{path}: holds a run already: resume it, or choose another folder")
+            folder._remove_partial_files()
+            held = sorted(entry.name for entry in path.iterdir() if entry.name != _LOCK)
+            if held:
+                raise RunError(f"{path}: holds {held[0]} and is no run: choose an empty folder")
+            write_json(folder.config_file, dict(config), RunError)
+            folder._note_environment()
+            return folder
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Come back to a run, to go on with it.
+
+        Raises:
+            RunError: the folder is no run, is in use, or cannot be written.
+        """
+        if not (path / "config.json").is_file():
+            raise RunError(f"{path}: not a run folder: it has no config.json")
+        with _locked(path) as lock:
+            folder = cls(path, lock)
+            folder._remove_partial_files()
+            folder._note_environment()
+            return folder
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration given to `create`.
+
+        Raises:
+            RunError: the file is not what was written.
+        """
+        return _read_config(self.config_file)
+
+    def append_metrics(self, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Add the line of one iteration.
+
+        Raises:
+            RunError: the file cannot be written.
+        """
+        line = json.dumps({"iteration": iteration, **metrics}, allow_nan=False)
+        append(self.metrics_file, line.encode() + b"\n", RunError)
+
+    def metrics(self) -> list[dict[str, float]]:
+        """The lines of `metrics.jsonl` so far, up to one that was cut short."""
+        return [metrics for _, metrics in _metric_lines(self.metrics_file)]
+
+    def keep_metrics_before(self, iteration: int) -> None:
+        """Drop the lines of this iteration and later ones: they will be written again."""
+        kept = [
+            line for line, row in _metric_lines(self.metrics_file) if row["iteration"] < iteration
+        ]
+        write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept), RunError)
+
+    def report_failure(self, report: Mapping[str, object]) -> None:
+        """Write `failure/report.json`, and make its folder."""
+        make_folder(self.failure_folder, RunError)
+        write_json(self.failure_folder / "report.json", dict(report), RunError)
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _remove_partial_files(self) -> None:
+        """Of a process that was killed while it wrote: the lock says that none is at work now."""
+        for partial in self.path.glob(f".*{PARTIAL_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                partial.unlink()
+
+    def _note_environment(self) -> None:
+        found = self.environment_file.exists()
+        sessions = read_json(self.environment_file, RunError) if found else []
+        if not isinstance(sessions, list):
+            raise RunError(f"{self.environment_file}: holds no JSON list")
+        now = environment()
+        if not sessions or sessions[-1] != now:
+            write_json(self.environment_file, [*sessions, now], RunError)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[FileLock]:
+    """The lock of a folder; it is let go only if the block fails.
+
+    The system lets it go when the process ends, however it ends.
+    """
+    # Where the file system has no locks, a file that a killed process leaves would lock for ever.
+    lock = FileLock(path / _LOCK, blocking=False, fallback_to_soft=False, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise RunError(f"{path}: another process is training in this folder") from error
+    except OSError as error:
+        raise RunError(f"{path}: cannot lock the folder: {error.strerror or error}") from error
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise

@@ -1,0 +1,97 @@
+"""Tables that are wider than the terminal, printed one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from traces.files.names import printable
+
+PIPE_WIDTH = 160
+"""columns of a table that goes to a file or a pipe, where there is no terminal to ask"""
+
+_ENDLESS = 1_000_000
+"""columns of a terminal on which every table finds room"""
+_MOST_OF_A_NAME = 0.5
+"""of the width; a longer first column is folded, so that figures find room beside it"""
+
+
+def print_table(table: Table, console: Console, show: Callable[..., None]) -> None:
+    """Print a table: in a pipe as wide as it is, on a terminal in parts where it is too wide.
+
+    Args:
+        table: with names in its first column.
+        console: whose width is asked for.
+        show: prints on it.
+    """
+    if not console.is_terminal:
+        before = console.width
+        console.width = max(before, width(table, console))
+        show(table)
+        console.width = before
+        return
+    for number, part in enumerate(parts(table, console)):
+        if number > 0:
+            show()
+        show(part)
+
+
+def parts(table: Table, console: Console) -> Iterator[Table]:
+    """The table if it fits, else several with its columns in turn; each begins with the first.
+
+    A cell that alone is too wide is folded: nothing is ever cut.
+    """
+    if width(table, console) <= console.width:
+        yield table
+        return
+    first, rest = 0, list(range(1, len(table.columns)))
+    shown: list[int] = []
+    for column in rest:
+        if shown and width(_of(table, [first, *shown, column], console), console) > console.width:
+            yield _of(table, [first, *shown], console, is_first=shown[0] == 1)
+            shown = []
+        shown.append(column)
+    yield _of(table, [first, *shown], console, is_first=not shown or shown[0] == 1)
+
+
+def width(table: RenderableType, console: Console) -> int:
+    """Columns that the table takes where there is room for all of it."""
+    endless = console.options.update(max_width=_ENDLESS)
+    return console.measure(table, options=endless).maximum
+
+
+def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of text on stdout, names to the left and figures to the right."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(printable, row))
+    print_table(table, console, console.print)
+
+
+def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = False) -> Table:
+    """Some columns of a table, whose cells may be folded."""
+    columns = [table.columns[number].copy() for number in numbers]
+    for column in columns:
+        column.no_wrap, column.overflow = False, "fold"
+    columns[0].max_width = int(_MOST_OF_A_NAME * console.width)
+    found = Table(
+        *columns,
+        title=table.title if is_first else None,
+        title_justify=table.title_justify,
+        box=table.box,
+        header_style=table.header_style,
+        show_header=table.show_header,
+        padding=table.padding,
+        pad_edge=table.pad_edge,
+    )
+    cells = [list(table.columns[number].cells) for number in numbers]
+    for row, shown in zip(table.rows, zip(*cells, strict=True), strict=True):
+        found.add_row(*shown, style=row.style, end_section=row.end_section)
+    return found

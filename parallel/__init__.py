@@ -1,5 +1,0 @@
-"""Many pure tasks at once: in this process, in others, or on a Spark cluster. Knows no jobs."""
-
-import decima_packages
-
-decima_packages.check("parallel")

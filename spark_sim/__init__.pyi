@@ -1,0 +1,35 @@
+from .batch import ObservationBatch as ObservationBatch
+from .batch import batch_of as batch_of
+from .cluster import Cluster as Cluster
+from .cluster import ExecutorClass as ExecutorClass
+from .cluster import Protocol as Protocol
+from .errors import IllegalActionError as IllegalActionError
+from .errors import SimulationError as SimulationError
+from .observation import PASS as PASS
+from .observation import Action as Action
+from .observation import Observation as Observation
+from .seeding import Streams as Streams
+from .simulator import Simulator as Simulator
+from .simulator import Status as Status
+from .vector import Run as Run
+from .vector import StepResult as StepResult
+from .vector import VectorSimulator as VectorSimulator
+
+__all__ = [
+    "Cluster",
+    "ExecutorClass",
+    "Protocol",
+    "Simulator",
+    "Status",
+    "VectorSimulator",
+    "Run",
+    "StepResult",
+    "Observation",
+    "ObservationBatch",
+    "batch_of",
+    "Action",
+    "PASS",
+    "Streams",
+    "SimulationError",
+    "IllegalActionError",
+]

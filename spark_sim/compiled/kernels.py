@@ -1,0 +1,112 @@
+"""`Kernels`: numba compilation whose cache notices a change in any kernel.
+
+Numba checks only the file of the function itself, so a kernel that calls into a changed file would
+go on running old machine code. Here the cache folder is named by a fingerprint of the sources of
+all kernels that may be called, so any change compiles anew and no release ever reads another's
+cache. A package that has kernels of its own names their sources in a `Kernels` of its own.
+
+Numba also keeps apart what lies in different folders. Here equal sources share their machine code
+wherever they lie: a cluster unpacks an archive anew for each executor of each application, and all
+of a host should compile but once. What is loaded is checked before (`spark_sim.compiled.cache`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+from spark_sim.compiled.cache import KernelCache, Place
+
+# numba's stubs do not know `_nrt`.
+_compiler: Any = numba.njit
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+# `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
+# arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
+# kernel that does). Counting cost 8 of every 9 seconds (`benchmarks/simulator_speed.py`).
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one package, cached together."""
+
+    name: str
+    """of their folder"""
+    sources: tuple[str, ...]
+    """patterns of the files in which they, and the constants and columns that they read, stand"""
+    below: Kernels | None = None
+    """those that they call"""
+    root: Path = _ROOT
+    """what the patterns are relative to"""
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits over these sources, those below and the compiler's version."""
+        base = numba.__version__ if self.below is None else self.below.fingerprint()
+        digest = hashlib.sha256(base.encode())
+        for pattern in self.sources:
+            for path in sorted(self.root.glob(pattern)):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
+
+    def cache_folder(self) -> Path:
+        """Where machine code is kept: below NUMBA_CACHE_DIR, XDG_CACHE_HOME or ~/.cache."""
+        chosen = os.environ.get("NUMBA_CACHE_DIR")
+        if chosen:
+            return Path(chosen) / f"decima-{self.name}-{self.fingerprint()}"
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(base) / "decima-scheduler" / f"{self.name}-{self.fingerprint()}"
+
+    @cached_property
+    def folder(self) -> str:
+        """Path of `cache_folder` as it was when the first kernel was made."""
+        return str(self.cache_folder())
+
+    def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Compile `function` on first use and keep its machine code between runs."""
+        return self._cached(_compiler(_nrt=False)(function))
+
+    def inlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """As `kernel`, for small functions on the path of every task event.
+
+        Without this each call copies the whole `State`, some hundred words
+        (`benchmarks/simulator_speed.py`).
+        """
+        return self._cached(_compiler(_nrt=False, forceinline=True)(function))
+
+    def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
+        # What `enable_caching` does, but for where.
+        numba_own: Any = dispatcher
+        try:
+            place = self._place(numba_own.py_func)
+        except (OSError, RuntimeError):  # a source that cannot be read, a user without a home
+            place = None
+        numba_own._cache = KernelCache(numba_own.py_func, place, self.name)
+        return dispatcher
+
+    def _place(self, function: Any) -> Place | None:
+        """Where the machine code of `function` is kept; None if its source is in no file."""
+        path = Path(inspect.getfile(function)).resolve()
+        if not path.is_file():  # typed at a prompt
+            return None
+        line = function.__code__.co_firstlineno
+        name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}"
+        if path.is_relative_to(self.root):
+            # The folder's name stands for the content of our own files, wherever they lie.
+            inside = ".".join(path.relative_to(self.root).parent.parts)
+            return Place(Path(self.folder) / inside, name, "")
+        inside = hashlib.sha256(str(path.parent).encode()).hexdigest()[:16]
+        stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+        return Place(Path(self.folder) / inside, name, stamp)

@@ -1,0 +1,123 @@
+"""Folders and files that nobody else can have written: for caches that are read as code.
+
+What a cache holds is run without a question, so whoever can write there runs code as the user. A
+place is trusted if it and all folders above it belong to the user (or to root, who needs no cache
+for that), and no other user may write there. A folder with the sticky bit, as ``/tmp``, may lie
+above: in it nobody can replace what belongs to others. Links are followed first, and what they lead
+to is checked and used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import stat
+import tempfile
+from pathlib import Path
+
+from traces.files.errors import FileError, reason
+
+_FOLDER_MODE = 0o700
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class NotPrivateError(FileError):
+    """A folder that cannot be trusted, or not be made; one line."""
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder, and those above it, for the user alone where there is none.
+
+    Returns:
+        its path without links, which is the one to use.
+
+    Raises:
+        NotPrivateError: it cannot be made, belongs to another user, or others may write to it or
+            replace a folder above it.
+    """
+    try:
+        found = path.resolve()
+        for folder in (*reversed(found.parents), found):
+            with contextlib.suppress(FileExistsError):
+                if not folder.exists():
+                    folder.mkdir(_FOLDER_MODE)
+            _check_folder(folder, is_last=folder == found)
+    except (OSError, RuntimeError) as fault:  # RuntimeError: links in a circle
+        words = reason(fault) if isinstance(fault, OSError) else str(fault)
+        raise NotPrivateError(f"{path}: cannot make the folder: {words}") from fault
+    return found
+
+
+def read_private(path: Path) -> bytes | None:
+    """The content of a file, or None: not there, a link, another user's, or writable by others."""
+    try:
+        # O_NONBLOCK: a pipe would wait for somebody to write.
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(number, "rb") as file:
+            # Asked of what is open: the name may mean another file by now.
+            if fault_of(os.fstat(number)) is not None or not stat.S_ISREG(os.fstat(number).st_mode):
+                return None
+            return file.read()
+    except OSError:
+        return None
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Put a file that only the user can read in the place of `path`, in one step.
+
+    Raises:
+        OSError: it cannot be written; `path` is as it was.
+    """
+    number, name = tempfile.mkstemp(prefix=".", dir=path.parent)  # mode 0600
+    try:
+        with open(number, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def fault_of(found: os.stat_result) -> str | None:
+    """Why others may have written what has these owners and permissions; None if they cannot."""
+    if found.st_uid not in _trusted():
+        return f"belongs to another user ({_user_name(found.st_uid)})"
+    loose = found.st_mode & _WRITABLE_BY_OTHERS
+    if loose == stat.S_IWGRP and _is_own_group(found.st_gid):
+        return None
+    return "others may write to it" if loose else None
+
+
+def _check_folder(folder: Path, *, is_last: bool) -> None:
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(20, "not a folder", str(folder))
+    is_sticky = bool(found.st_mode & stat.S_ISVTX) and not is_last
+    fault = fault_of(found)
+    if fault is not None and not (is_sticky and found.st_uid in _trusted()):
+        raise NotPrivateError(f"{folder}: {fault}")
+
+
+def _trusted() -> set[int]:
+    """The user, and who can do anything: root and (in a container without it) the owner of /."""
+    return {os.geteuid(), 0, os.stat("/").st_uid}
+
+
+def _is_own_group(group: int) -> bool:
+    """Whether it is the user's alone, as many systems give each user one and let it write."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        found = grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_name == user and set(found.gr_mem) <= {user}
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

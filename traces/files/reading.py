@@ -1,0 +1,111 @@
+"""Reading files, JSON and TOML that anybody may have written: every fault is one kind of error."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from traces.files.errors import FileError, reason
+
+MAX_JSON_BYTES = 2**26
+"""JSON is parsed as a whole and can take twenty times its length, so a larger file is refused"""
+MAX_TOML_BYTES = 2**20
+
+
+def read_bytes(
+    path: Path, error: type[ValueError] = FileError, max_bytes: int | None = None
+) -> bytes:
+    """The content of a file of at most `max_bytes` (None: of any size).
+
+    Raises:
+        FileError: (or `error`) it cannot be read, or holds more.
+    """
+    try:
+        with path.open("rb") as file:
+            # What a device or a pipe holds, its size does not tell: it is read up to the bound.
+            content = file.read() if max_bytes is None else file.read(max_bytes + 1)
+            size = path.stat().st_size
+    except OSError as fault:
+        raise error(f"{path}: cannot read: {reason(fault)}") from fault
+    if max_bytes is not None and len(content) > max_bytes:
+        raise error(f"{path}: {max(size, len(content)):,} bytes, at most {max_bytes:,} are read")
+    return content
+
+
+def read_json(
+    path: Path, error: type[ValueError] = FileError, max_bytes: int = MAX_JSON_BYTES
+) -> Any:
+    """The content of a JSON file, as `parse_json` gives it.
+
+    Raises:
+        FileError: (or `error`) the file cannot be read, is too large, or is no such JSON.
+    """
+    return parse_json(read_bytes(path, error, max_bytes), str(path), error)
+
+
+def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileError) -> Any:
+    """The value of a JSON text without duplicate keys, NaN and infinities.
+
+    Args:
+        text: UTF-8 where it is bytes.
+        where: begins the message of an error.
+        error: raised where the text is no such JSON.
+
+    Raises:
+        FileError: (or `error`) it is not; integers of absurd length and deep nesting included.
+    """
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as fault:
+        raise error(f"{where}:{fault.lineno}: not JSON: {fault.msg}") from fault
+    except UnicodeDecodeError as fault:
+        raise error(f"{where}: not UTF-8 text, at byte {fault.start}") from fault
+    except RecursionError as fault:
+        raise error(f"{where}: JSON nested too deeply") from fault
+    except ValueError as fault:  # duplicate keys, constants, integers of absurd length
+        raise error(f"{where}: {fault}") from fault
+
+
+def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]:
+    """The table in a TOML file.
+
+    Raises:
+        FileError: (or `error`) the file cannot be read, is too large, or is no TOML.
+    """
+    content = read_bytes(path, error, MAX_TOML_BYTES)
+    try:
+        return parse_toml(content.decode("utf-8"), str(path), error)
+    except UnicodeDecodeError as fault:
+        raise error(f"{path}: not TOML: not UTF-8 text, at byte {fault.start}") from fault
+
+
+def parse_toml(text: str, where: str, error: type[ValueError] = FileError) -> dict[str, Any]:
+    """The table of a TOML text.
+
+    Raises:
+        FileError: (or `error`) it is no TOML; integers of absurd length and deep nesting included.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError as fault:
+        raise error(f"{where}: TOML nested too deeply") from fault
+    except ValueError as fault:
+        raise error(f"{where}: not TOML: {fault}") from fault
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = set[str]()
+        for name, _ in pairs:
+            if name in names:
+                raise ValueError(f"key {name!r:.60} appears twice in one object")
+            names.add(name)
+    return record
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"the value {name} is not a number in JSON")
