@@ -12,8 +12,8 @@ from decima.training.credit import (
     Credit,
     Finished,
     Reference,
-    lesson_weights,
     of_returns,
+    setting_weights,
     standardised,
 )
 from spark_sim import Cluster
@@ -91,15 +91,14 @@ def test_standardising_cuts_off_what_is_far_out() -> None:
     assert standardised(advantage, most=20.0)[7] == pytest.approx(-np.sqrt(99))
 
 
-def test_settings_of_lessons_weigh_alike() -> None:
-    """Three plans of one entry each, and one plan of six: half of the loss each."""
-    few, many = lesson_weights([np.array([1, 1, 1]), np.array([6])])
-    assert few.tolist() == pytest.approx([2 / 3] * 3)
-    assert many.tolist() == pytest.approx([1 / 3])
-    assert few.sum() == pytest.approx(6 * many[0])
-    assert [one.tolist() for one in lesson_weights([np.ones(2, np.int64)])] == [[1.0, 1.0]]
-    assert lesson_weights([]) == []
-    assert [len(one) for one in lesson_weights([np.empty(0, np.int64)])] == [0]
+def test_settings_weigh_alike() -> None:
+    """Three plans and nine: twice as much as the mean setting for each of the few, 2/3 of it for
+    each of the many, so half of the sum each. A setting alone has weight 1.
+    """
+    assert setting_weights([3, 9]) == pytest.approx([2.0, 2 / 3])
+    assert setting_weights([5]) == [1.0]
+    assert setting_weights([]) == []
+    assert setting_weights([0, 4])[1] == pytest.approx(0.5)
 
 
 def test_equal_advantages_teach_nothing() -> None:

@@ -62,21 +62,17 @@ def standardised(advantage: Float64, most: float = 4.0) -> Float64:
     return found
 
 
-def lesson_weights(used: list[Int64]) -> list[Float64]:
-    """Return weights of labels by which settings count alike.
+def setting_weights(counts: list[int]) -> list[float]:
+    """Return the weight of a plan of each setting by which settings count alike.
 
-    A plan for a large cluster has many entries, and there are more such plans: unweighted, a few
-    settings are nearly the whole loss.
+    A large cluster has more plans than a small one, and a plan there has more entries: unweighted,
+    a few settings are nearly the whole loss.
 
     Args:
-        used: of each setting, (Q,) entries that were looked at of each plan.
-
-    Returns:
-        of each setting, (Q,) equal weights; their mean over all plans is 1 where plans have one
-        entry each.
+        counts: of each setting, the number of its plans, or of their entries.
     """
-    share = sum(len(one) for one in used) / max(1, len(used))
-    return [np.full(len(one), share / max(1, int(one.sum()))) for one in used]
+    share = sum(counts) / max(1, len(counts))
+    return [share / max(1, count) for count in counts]
 
 
 def of_returns(

@@ -20,7 +20,7 @@ from decima.rl.errors import RunError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.returns import AverageRate
 from decima.training.config import StepConfig, TrainConfig
-from decima.training.credit import lesson_weights, standardised
+from decima.training.credit import setting_weights, standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
@@ -193,21 +193,21 @@ class DecimaLearner:
         for shard in shards:
             for one in shard.rollouts:
                 of_setting.setdefault(one.setting.number, []).append(one)
-        if self._step is not self._config.reinforce:
-            found = lesson_weights(
-                [
-                    np.concatenate([one.recording.plans.used for one in parts])
-                    for parts in of_setting.values()
-                ]
-            )
-        else:
-            found = [
-                standardised(np.concatenate([one.advantage for one in parts]))
-                for parts in of_setting.values()
-            ]
+        found, counts = [], []
+        for parts in of_setting.values():
+            advantage = np.concatenate([one.advantage for one in parts])
+            if self._step is self._config.reinforce:
+                found.append(standardised(advantage))
+                counts.append(len(advantage))
+            else:
+                found.append(advantage)
+                counts.append(sum(int(one.recording.plans.used.sum()) for one in parts))
+        weights = setting_weights(counts)
         ready = {
-            number: iter(np.split(values, _ends([one.advantage for one in parts])))
-            for (number, parts), values in zip(of_setting.items(), found, strict=True)
+            number: iter(np.split(values * weight, _ends([one.advantage for one in parts])))
+            for (number, parts), values, weight in zip(
+                of_setting.items(), found, weights, strict=True
+            )
         }
         return [
             _Shard(
