@@ -1,4 +1,5 @@
 # make run: install into .venv, train a network from nothing, draw its learning curve, compare it
+# make figures: the picture of the README, from the training of make run
 # make test: install into .venv and run the tests; those of a real Spark are skipped without Java 17
 # make docs: the documentation site, site/index.html
 # make wheel: dist/*.whl, with the jar of the Spark plugin in it (needs a JDK)
@@ -13,7 +14,7 @@ MINUTES ?= 60
 TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes $(MINUTES)
 POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,es_rules,random
 
-.PHONY: run test lint docs wheel clean
+.PHONY: run figures test lint docs wheel clean
 
 run: .venv/installed
 	@if [ -e $(SMALL)/done ]; then echo "$(SMALL) is trained; remove it to train again"; \
@@ -22,6 +23,10 @@ run: .venv/installed
 	@touch $(SMALL)/done
 	$(BIN)/decima report $(SMALL) -o $(SMALL)/training.html --figures $(SMALL)/figures
 	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10 --workers 2
+
+# The picture of the README, from the training of `make run`.
+figures: .venv/installed
+	$(BIN)/python -m benchmarks.readme_figures $(SMALL) docs/assets
 
 test: .venv/installed .venv/spark-3.5/installed
 	$(BIN)/pytest
