@@ -1,0 +1,118 @@
+"""The programs in `examples/`: each runs, prints what it promises, and stays short."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MAX_LINES = 120
+MAX_README_WORDS = 120
+TIMEOUT_S = 600
+"""a machine that has run nothing yet compiles the simulator first"""
+
+
+def start(
+    name: str, *arguments: str, environment: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
+    """Run an example from the repository's root, with the packages of this tree."""
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, f"examples/{name}.py", *arguments],
+        cwd=ROOT,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def printed(name: str, *arguments: str) -> str:
+    """Standard output of an example that must succeed."""
+    done = start(name, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_policies_are_compared_in_pairs() -> None:
+    """One row for each policy; all but the baseline have an interval, wins and a verdict."""
+    arguments = ("--policies", "strict_fair,fifo,tuned_srw", "--jobs", "20", "--sequences", "3")
+    found = printed("compare_policies", *arguments)
+    assert re.search(r"^strict_fair +\d+\.\d s +baseline$", found, re.MULTILINE)
+    row = r"^{} +\d+\.\d s +[+-]\d+\.\d % \[.+, .+\] +[0-3]/3 +(faster|slower|not certain)$"
+    for policy in ("fifo", "tuned_srw"):
+        assert re.search(row.format(policy), found, re.MULTILINE), found
+
+
+def test_the_policy_of_ones_own_has_its_difference() -> None:
+    """Both values of `slack` are in the table, with an interval each."""
+    found = printed("write_a_policy", "--jobs", "15", "--sequences", "3")
+    for slack in ("0.25", "0.75"):
+        assert re.search(rf"^useful_shares x{slack} .+ % \[.+\]$", found, re.MULTILINE), found
+
+
+def test_reinforce_learns() -> None:
+    """After ten iterations the average JCT of held-out sequences is a tenth lower."""
+    found = printed("train_reinforce", "--iterations", "10")
+    curve = {
+        int(at): float(jct_s) for at, jct_s in re.findall(r"^ +(\d+) +([\d.]+) s", found, re.M)
+    }
+    assert list(curve) == [0, 10]
+    assert curve[10] < 0.9 * curve[0]
+
+
+def test_advice_comes_from_the_sample_log() -> None:
+    """As recorded nothing can be gained; where the same jobs queue, a policy is recommended."""
+    found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")
+    recorded, faster = found.split("Submitted 10 times as fast")
+    assert "4 jobs on 2 slots." in recorded
+    assert "can be relied on" in " ".join(recorded.split())
+    assert "next to nothing to gain" in " ".join(recorded.split())
+    assert "What would change most: tuned_srw instead of fifo" in " ".join(faster.split())
+
+
+def test_a_folder_without_logs_is_one_line(tmp_path: Path) -> None:
+    done = start("what_if_on_a_log", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.real_spark
+def test_small_jobs_overtake_on_a_live_spark() -> None:
+    """Limits of the plans, and a small job that ends sooner than under Spark's FIFO."""
+    found = printed("attach_to_spark", "--tasks", "60")
+    assert re.search(r"job large \d, job small \d \d\*", found), found
+    assert re.search(r"\d+ plans, 0 fallbacks, mode exact\. Detached\.", found)
+    plain_s, attached_s = re.findall(r"^small 1 +([\d.]+) s +([\d.]+) s$", found, re.MULTILINE)[0]
+    assert float(attached_s) < float(plain_s)
+
+
+def test_without_java_attaching_is_one_line(tmp_path: Path) -> None:
+    """And no traceback; likewise without pyspark, which hides Java's line."""
+    bare = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
+    done = start("attach_to_spark", environment={**bare, "PATH": str(tmp_path)})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "Java 17 or newer" in done.stderr or "pip install" in done.stderr
+
+
+def test_there_are_five_examples_and_the_readme_names_them() -> None:
+    text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert len(EXAMPLES) == 5
+    assert re.findall(r"\]\((\w+\.py)\)", text) != []
+    assert sorted(re.findall(r"\]\((\w+\.py)\)", text)) == [path.name for path in EXAMPLES]
+    assert len(text.split()) <= MAX_README_WORDS
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_says_how_to_start_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_LINES
+    assert f"    python examples/{path.name}\n" in (ast.get_docstring(ast.parse(text)) or "")
