@@ -45,9 +45,9 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PROGRAM = """
 import importlib.metadata, json, sys
-import click, files.names, parallel.session
+import click, traces.files.names, decima.parallel.session
 print(json.dumps([
-    sys.prefix, files.names.__file__, click.__file__, importlib.metadata.version("decima-scheduler")
+    sys.prefix, traces.files.names.__file__, click.__file__, importlib.metadata.version("decima-scheduler")
 ]))
 """
 
