@@ -38,7 +38,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few requirements, so that packing takes a moment."""
 
     def few(_name: str) -> Iterator[Distribution]:
-        yield from map(importlib.metadata.distribution, ("click", "filelock"))
+        yield from map(importlib.metadata.distribution, ("click", "filelock", "lazy-loader"))
 
     monkeypatch.setattr(decima.cluster.pack, "_runtime", few)
 
@@ -47,7 +47,8 @@ PROGRAM = """
 import importlib.metadata, json, sys
 import click, traces.files.names, decima.parallel.session
 print(json.dumps([
-    sys.prefix, traces.files.names.__file__, click.__file__, importlib.metadata.version("decima-scheduler")
+    sys.prefix, traces.files.names.__file__, click.__file__,
+    importlib.metadata.version("decima-scheduler"),
 ]))
 """
 

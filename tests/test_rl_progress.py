@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
