@@ -77,7 +77,7 @@ def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
         assert Path(ours).is_relative_to(prefix)
         assert Path(theirs).is_relative_to(prefix)
         assert version == importlib.metadata.version("decima-scheduler")
-        copied = Path(ours).parents[1]
+        copied = Path(ours).parents[2]
         same = [
             path.relative_to(ROOT) for path in (ROOT / "decima").rglob("*") if path.suffix == ".py"
         ]
