@@ -1,4 +1,4 @@
-"""The recorded TPC-H trace beside decima-sim's, as the table of `docs/tpch-trace.md`.
+"""The recorded TPC-H trace beside decima-sim's, as a table.
 
     python -m benchmarks.compare_tpch [--decima-sim FOLDER] [--trace NAME_OR_FILE ...]
 

@@ -19,8 +19,7 @@ The output says to which settings and for how long each was fitted.
 Units 12 and 13 of `es_rules` are set here where a fit has left them at zero. They hold what fits to
 `tpch` cannot show, since its work inflates and its tasks are short; there they change next to
 nothing. So is unit 9 of giants_stream, which holds what fits had not found in 25 minutes.
-docs/es-rule.md says what they do and how they were found. `decima fit-rule --only unit_12` goes on
-from them.
+`decima fit-rule --only unit_12` goes on from them.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ whoever holds the others; in place of a unit that fits had left next to nothing"
 SHIPPED = Path(decima.__file__).parent / "data" / "es_rules.json"
 BY_HAND = (
     "units 12 and 13 of worlds with a size, unit 9 of giants_stream, and what they add to "
-    "gate_bias (docs/es-rule.md)"
+    "gate_bias (benchmarks/join_rules.py)"
 )
 """what no fit has found"""
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import Report
 from decima.rl.colours import job_colour
-from decima.rl.drawing import write_figure
+from decima.rl.drawing import save_figure
 from decima.rl.run_folder import read_run
 from decima.training.rollouts import ABOVE
 from traces.numbers import MS_PER_S
@@ -93,8 +93,9 @@ def main() -> None:
     below.set_xlabel("seconds")
     draw_curve(curve, arguments.run)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for path in write_figure(figure, "readme", arguments.out):
-        print(path)
+    path = arguments.out / "readme.png"
+    save_figure(figure, path, "png")
+    print(path)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_ctrl_c_while_packages_load_is_one_line(
 def test_a_real_ctrl_c_leaves_no_traceback() -> None:
     """While a module is imported that takes for ever."""
     code = (
-        "import signal, time, files.entry as entry\n"
+        "import signal, time, traces.files.entry as entry\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
         "slow = lambda _: (print('on', flush=True), time.sleep(60))\n"
         "entry.importlib.import_module = slow\n"

@@ -93,6 +93,16 @@ def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
     assert users - covered == set()
 
 
+def test_a_pattern_without_a_file_is_an_error(tmp_path: Path) -> None:
+    """As after a move: old machine code would go on running."""
+    kernels = Kernels("moved", ("nowhere/*.py",), root=tmp_path)
+    with pytest.raises(LookupError, match=r"kernels 'moved': no source is .*nowhere"):
+        kernels.fingerprint()
+    for ours in (SIMULATOR, POLICIES, AGENT, LOOKAHEAD):
+        assert ours.root == ROOT
+        assert ours.fingerprint()
+
+
 def test_the_version_of_the_compiler_is_in_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -144,13 +154,10 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
     hits = []
     for place in ("one", "two"):
         package = tmp_path / place / "spark_sim"
-        for source in (
-            "spark_sim/compiled/kernels.py",
-            "spark_sim/compiled/cache.py",
-            "traces/files/errors.py",
-            "traces/files/private.py",
-            "spark_sim/compile.py",
-        ):
+        ours = ("spark_sim/compiled/cache.py", "traces/files/errors.py", "traces/files/private.py")
+        found = (path for pattern in SIMULATOR.sources for path in ROOT.glob(pattern))
+        read = (str(path.relative_to(ROOT)) for path in found)
+        for source in (*ours, *read):
             copy = tmp_path / place / source
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.with_name("__init__.py").write_text("")

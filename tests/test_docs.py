@@ -19,6 +19,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
 from decima.cli.main import main
+from decima.policies import HEURISTICS
 from decima.training.config import TrainConfig, read_config
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
@@ -292,17 +293,30 @@ def test_every_setting_of_the_plugin_is_in_its_table() -> None:
     assert {name for name in named if not name.startswith("maxSlots.")} == known
 
 
-def test_results_of_algorithms_are_those_of_the_readme() -> None:
-    """Where docs/algorithms.md names the README as its source."""
+def test_figures_of_the_readme_are_those_of_the_results() -> None:
+    """Average JCT and difference in each row of its table; and the baselines' page has the same."""
     readme = (ROOT / "README.md").read_text()
-    text = " ".join((DOCS / "algorithms.md").read_text().split())
+    figure = r"[-+][\d.]+ % \[[^\]]+\]|[\d.]+ s \[[^\]]+\]"
     named = [
-        figure
-        for part in re.findall(r"README:(.*?)\. ", text)
-        for figure in re.findall(r"[-+][\d.]+ % \[[^\]]+\]|[\d.]+ s \[[^\]]+\]", part)
+        one
+        for line in readme.splitlines()
+        if line.startswith("| ")
+        for one in re.findall(figure, line)
     ]
-    assert len(named) > 8
-    assert [figure for figure in named if figure not in readme] == []
+    results = (DOCS / "results" / "2026-11-network.md").read_text()
+    assert len(named) == 8
+    assert [one for one in named if one not in results] == []
+    page = (DOCS / "results" / "2026-11-policies.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*)$", page, re.MULTILINE))
+    table = re.findall(r"^(\w+) {2,}(.* \[.*)$", results, re.MULTILINE)
+    baselines = [
+        (policy, one)
+        for policy, line in table
+        if policy in HEURISTICS
+        for one in re.findall(figure, line)
+    ]
+    assert len(baselines) > 15
+    assert [one for one in baselines if one[1] not in rows.get(one[0], "")] == []
 
 
 def test_the_page_of_environments_names_all() -> None:

@@ -1,8 +1,7 @@
-"""What is shown of a run: lines, a bar, TensorBoard files; and what the package rests on."""
+"""What is shown of a run: lines, a bar, TensorBoard files."""
 
 from __future__ import annotations
 
-import ast
 import io
 import math
 import struct
@@ -19,7 +18,6 @@ from decima.rl.learner import IterationReport, LoopSettings, LoopState
 from decima.rl.progress import Reference, RichProgress, duration_text, time_left_s
 from decima.rl.tensorboard import TensorBoardLog, framed
 
-PACKAGE = Path(__file__).parents[1] / "decima" / "rl"
 SETTINGS = LoopSettings(iterations=100, validate_every=5)
 
 
@@ -198,26 +196,3 @@ def test_a_board_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     event_file.symlink_to("/dev/full")
     with pytest.raises(RunError, match="cannot write"):
         log.iterated(report(0))
-
-
-def modules_imported(tree: ast.AST) -> Iterator[str]:
-    """Full names, wherever the import stands."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def test_the_package_rests_on_nothing_else_of_ours() -> None:
-    """It knows no job and no simulator: other systems stand on it."""
-    sources = sorted(PACKAGE.rglob("*.py"))
-    assert len(sources) > 10
-    ours = ("traces", "spark_sim", "gnn", "decima", "benchmarks", "tests")
-    wrong = [
-        f"{path.name} imports {name}"
-        for path in sources
-        for name in modules_imported(ast.parse(path.read_text()))
-        if name.partition(".")[0] in ours
-    ]
-    assert wrong == []

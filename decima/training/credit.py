@@ -5,6 +5,7 @@ Q plans of B rollouts (lanes), which belong to sequences.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,17 +63,36 @@ def standardised(advantage: Float64, most: float = 4.0) -> Float64:
     return found
 
 
-def setting_weights(counts: list[int]) -> list[float]:
+def stake_weights(stake: Float64, power: float, most: float = 10.0) -> Float64:
+    """Return weights of labels by what is at stake, with mean 1 before they are cut off.
+
+    Most plans give an executor or two for a second. A few give most of the cluster to a giant job
+    for minutes, and nothing can be done about it until then: a mistake there costs as much as all
+    others.
+
+    Args:
+        stake: (Q,) executor time that each plan of a setting could commit.
+        power: 0: all labels weigh the same; 1: in proportion.
+        most: weights are cut off there, and at 1 over it.
+    """
+    if len(stake) == 0 or power == 0.0:
+        return np.ones_like(stake)
+    found = stake**power
+    mean = float(found.mean())
+    return np.ones_like(stake) if mean <= 0.0 else np.clip(found / mean, 1.0 / most, most)
+
+
+def setting_weights(counts: Sequence[float]) -> list[float]:
     """Return the weight of a plan of each setting by which settings count alike.
 
     A large cluster has more plans than a small one, and a plan there has more entries: unweighted,
     a few settings are nearly the whole loss.
 
     Args:
-        counts: of each setting, the number of its plans, or of their entries.
+        counts: of each setting, the number of its plans, or the weight of their entries.
     """
     share = sum(counts) / max(1, len(counts))
-    return [share / max(1, count) for count in counts]
+    return [share / max(1.0, count) for count in counts]
 
 
 def of_returns(

@@ -20,7 +20,7 @@ from decima.rl.errors import RunError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.returns import AverageRate
 from decima.training.config import StepConfig, TrainConfig
-from decima.training.credit import setting_weights, standardised
+from decima.training.credit import setting_weights, stake_weights, standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
@@ -193,15 +193,18 @@ class DecimaLearner:
         for shard in shards:
             for one in shard.rollouts:
                 of_setting.setdefault(one.setting.number, []).append(one)
-        found, counts = [], []
+        found: list[Float64] = []
+        counts: list[float] = []
         for parts in of_setting.values():
             advantage = np.concatenate([one.advantage for one in parts])
             if self._step is self._config.reinforce:
                 found.append(standardised(advantage))
                 counts.append(len(advantage))
             else:
-                found.append(advantage)
-                counts.append(sum(int(one.recording.plans.used.sum()) for one in parts))
+                stake = np.concatenate([one.recording.stakes() for one in parts])
+                found.append(stake_weights(stake, self._config.imitate.stakes))
+                used = np.concatenate([one.recording.plans.used for one in parts])
+                counts.append(float(found[-1] @ used))
         weights = setting_weights(counts)
         ready = {
             number: iter(np.split(values * weight, _ends([one.advantage for one in parts])))

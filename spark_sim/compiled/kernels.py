@@ -32,7 +32,7 @@ _compiler: Any = numba.njit
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 # `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
 # arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
@@ -57,7 +57,11 @@ class Kernels:
         base = numba.__version__ if self.below is None else self.below.fingerprint()
         digest = hashlib.sha256(base.encode())
         for pattern in self.sources:
-            for path in sorted(self.root.glob(pattern)):
+            paths = sorted(self.root.glob(pattern))
+            if not paths:
+                # Code would be taken for unchanged, whatever becomes of it.
+                raise LookupError(f"kernels {self.name!r}: no source is {self.root / pattern}")
+            for path in paths:
                 digest.update(path.read_bytes())
         return digest.hexdigest()[:16]
 

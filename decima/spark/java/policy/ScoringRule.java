@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The scoring rule (docs/es-rule.md; decima/heuristics/es_rule.py): eighteen numbers describe what one
+ * The scoring rule (docs/algorithms.md; decima/heuristics/es_rule.py): eighteen numbers describe what one
  * more slot for a job would mean, and one hidden layer makes a gate (may the job take it?) and a score
  * (which job first?) of them. The best score takes slots while its gate stays open and its score above
  * the second; a job that holds none may always take one.
