@@ -1,4 +1,4 @@
-"""Whether the graph earns its place: the same training with parts of the network left out.
+"""Ablation of the graph: the same training with parts of the network left out.
 
     python -m benchmarks.graph_ablation [--seeds 3] [--iterations 24] [--trace tpch]
 

@@ -188,13 +188,14 @@ def is_learned(name: str) -> bool:
 
 
 def looks_ahead(name: str) -> bool:
-    """Whether `name` is that of a learned policy that plays copies of the simulation."""
+    """Tell whether the learned policy called `name` plays copies of the simulation."""
     return is_learned(name) and name.endswith(SEARCH_SUFFIX)
 
 
 def decides_alone(name: str) -> bool:
-    """Whether `name` is that of a learned policy that needs no more than what it observes: it can
-    play several runs in lockstep, be explained and decide on a live cluster.
+    """Tell whether `name` is a learned policy that needs no more than observations.
+
+    Such a policy can play several runs in lockstep, be explained and decide on a live cluster.
     """
     return is_learned(name) and not looks_ahead(name)
 

@@ -53,8 +53,26 @@ def levels_of(edges: Tensor, num_nodes: int) -> tuple[Levels, Tensor]:
             or contains a cycle.
     """
     _check_edges(edges, num_nodes)
-    height = _heights(edges, num_nodes)
-    parent, child = edges
+    return _by_height(_heights(edges, num_nodes), *edges)
+
+
+def joined_levels(parts: Sequence[Levels]) -> tuple[Levels, Tensor]:
+    """Put several DAGs, each in its order, beside each other.
+
+    Returns:
+        As `levels_of`, for the nodes of all parts one after the other.
+    """
+    first = _offsets(torch.tensor([part.num_nodes for part in parts]))
+    height = torch.cat([_levels_of_rows(part.node_ptr) for part in parts])
+    parent, child = (
+        torch.cat([getattr(part, end) + base for part, base in zip(parts, first, strict=False)])
+        for end in ("parent", "child")
+    )
+    return _by_height(height, parent, child)
+
+
+def _by_height(height: Tensor, parent: Tensor, child: Tensor) -> tuple[Levels, Tensor]:
+    """Sort nodes of these (V,) heights, and the (E,) edges between them; as `levels_of` returns."""
     order = height.argsort(stable=True)
     row = torch.empty_like(order)
     row[order] = torch.arange(len(order), device=order.device)
@@ -68,30 +86,6 @@ def levels_of(edges: Tensor, num_nodes: int) -> tuple[Levels, Tensor]:
         edge_ptr=_offsets(height_of_child.bincount(minlength=len(nodes))),
     )
     return levels, order
-
-
-def joined_levels(parts: Sequence[Levels]) -> tuple[Levels, Tensor]:
-    """Put several DAGs, each in its order, beside each other.
-
-    Returns:
-        The levels of all, and order (V,) int64: row r of the new numbering is node order[r] of the
-        parts one after the other. Nodes of one height keep the order of their parts.
-    """
-    first = _offsets(torch.tensor([part.num_nodes for part in parts]))
-    height = torch.cat([_levels_of_rows(part.node_ptr) for part in parts])
-    order = height.argsort(stable=True)
-    row = torch.empty_like(order)
-    row[order] = torch.arange(len(order))
-    height_of_child = torch.cat([_levels_of_rows(part.edge_ptr) for part in parts])
-    edge_order = height_of_child.argsort(stable=True)
-    ends = [
-        torch.cat([getattr(part, end) + base for part, base in zip(parts, first, strict=False)])
-        for end in ("child", "parent")
-    ]
-    child, parent = (row[end[edge_order]] for end in ends)
-    counts = height.bincount()
-    edges = height_of_child.bincount(minlength=len(counts))
-    return Levels(_offsets(counts), child, parent, _offsets(edges)), order
 
 
 def _levels_of_rows(ptr: tuple[int, ...]) -> Tensor:

@@ -319,9 +319,9 @@ def test_a_search_is_refused_where_the_future_cannot_be_played() -> None:
         EvaluationConfig(policies=("decima:search",), estimates="none")
     with pytest.raises(AttachError, match="a cluster cannot be copied: attach 'decima'"):
         policy_for("decima:search", None)
-    result = CliRunner().invoke(main, ["explain", "decima:search"])
+    result = CliRunner().invoke(main, ["explain", "--model", "decima:search"])
     assert result.exit_code == 2
-    assert "decima:search" in result.output.splitlines()[-1]
+    assert "model 'decima:search': not decima, nor a file" in result.output
     policy = SearchPolicy(NETWORK, ARRAYS)
     with pytest.raises(PolicyError, match="decides nowhere else; 'decima' does"):
         policy.decide(long_and_short().observation())

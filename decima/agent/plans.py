@@ -168,7 +168,7 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     num_open = torch.bincount(graph.decision_of_stage, minlength=decisions).numpy()
     first_open = pointers(num_open)
     order = _order_logits(scores, plans, first_open)
-    asked = _asked(plans)
+    asked = asked_of(plans)
     limits, entropies = _limits(scores, graph, plans, first_open, asked)
     stage_entropy, most = _first_entropy(scores, graph, num_open)
     first = torch.from_numpy(plans.decision)
@@ -180,19 +180,20 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     return Taken(order + limits + kinds, entropy)
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """The entries of plans that were looked at, the end excepted."""
 
     plan: Int64
     stage: Int64  # number among those of the decision
 
 
-def _asked(plans: Plans) -> _Asked:
+def asked_of(plans: Plans) -> Asked:
+    """Return what a round looked at of each plan, plan by plan."""
     counts = np.diff(plans.ptr)
     plan = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(plan)) - plans.ptr[plan]
     asked = (place < plans.used[plan]) & (plans.order < counts[plan] - 1)
-    return _Asked(plan[asked], plans.order[asked])
+    return Asked(plan[asked], plans.order[asked])
 
 
 def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
@@ -215,7 +216,7 @@ def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
 
 
 def _limits(
-    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: _Asked
+    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: Asked
 ) -> tuple[Tensor, Tensor]:
     """(Q,) log-probability of the limits of the jobs looked at; (Q,) their mean entropy, 0 to 1."""
     log_prob, entropy = log_softmax(scores.limit, graph.job_of_limit, len(graph.job_x))
@@ -238,7 +239,7 @@ def _limits(
 
 
 def _kinds(
-    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: _Asked
+    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: Asked
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(Q,) log-probability of the classes of the stages looked at; (Q,) their mean entropy; (Q,) 1
     for plans that name classes: those of a cluster with one class do not.
@@ -255,7 +256,10 @@ def _kinds(
     owner = torch.from_numpy(plan)
     total = scatter(log_prob.index_select(0, row), owner, dim_size=count)
     share = (entropy / _greatest(per_stage)).index_select(0, torch.from_numpy(stage))
-    has_classes = torch.from_numpy(np.bincount(plan, minlength=count) > 0).float()
+    classes = torch.bincount(
+        graph.decision_of_stage.index_select(0, graph.stage_of_class), minlength=len(first_open) - 1
+    )
+    has_classes = (classes > 0).float().index_select(0, torch.from_numpy(plans.decision))
     return total, scatter(share, owner, dim_size=count, reduce="mean"), has_classes
 
 

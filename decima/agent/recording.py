@@ -14,7 +14,7 @@ import torch
 
 from decima.agent import columns
 from decima.agent.graph import Graph, GraphSorter, Legal
-from decima.agent.plans import Plans, picked, pointers, rows_of
+from decima.agent.plans import Plans, asked_of, picked, pointers, rows_of
 from decima.agent.scorer import Seen
 from traces.numbers import Float32, Float64, Int64
 
@@ -244,13 +244,9 @@ class Recorder:
 
 def _limits_asked(plans: Plans, legal: Legal) -> Int64:
     """(J,) the number of limits of each job of a step that a plan looked at; 0 of the others."""
-    counts = np.diff(plans.ptr)
-    plan = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(plan)) - plans.ptr[plan]
-    asked = (place < plans.used[plan]) & (plans.order < counts[plan] - 1)
-    stage = legal.open_ptr[plans.decision[plan[asked]]] + plans.order[asked]
+    asked = asked_of(plans)
+    job = legal.open_job[legal.open_ptr[plans.decision[asked.plan]] + asked.stage]
     found = np.zeros(len(legal.limit_ptr) - 1, np.int64)
-    job = legal.open_job[stage]
     found[job] = np.diff(legal.limit_ptr)[job]
     return found
 

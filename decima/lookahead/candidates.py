@@ -14,7 +14,7 @@ from traces.numbers import Float32, Int64
 
 @dataclass(frozen=True)
 class Width:
-    """How many plans of one decision are looked at."""
+    """Bounds on the plans of one decision that are compared."""
 
     stages: int = 3
     """other stages, or none, in the first place"""

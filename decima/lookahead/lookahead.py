@@ -24,7 +24,7 @@ from traces.numbers import MS_PER_S, Float64, Int64
 
 @dataclass(frozen=True)
 class Futures:
-    """What plans are compared in."""
+    """Settings of the futures in which plans are compared."""
 
     draws: int = 16
     """futures at most: durations drawn anew, the same for all plans"""
@@ -47,7 +47,7 @@ class Futures:
 
 
 class Proposal(NamedTuple):
-    """What a network makes of one decision."""
+    """Scores and likeliest plan of a network for one decision."""
 
     scores: Found
     """of all choices"""
@@ -60,7 +60,7 @@ class Proposal(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a look ahead found."""
+    """Outcome of a look ahead."""
 
     plan: Plans
     """the best one"""
@@ -72,7 +72,7 @@ class Verdict(NamedTuple):
 
     @property
     def was_compared(self) -> bool:
-        """Whether the plan is more than what the network would do anyway."""
+        """True if plans were played; else the plan is the likeliest, unexamined."""
         return self.cost_s.size > 0
 
 

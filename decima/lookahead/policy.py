@@ -43,8 +43,8 @@ class SearchPolicy:
         self._key = key
         self._width = Width() if width is None else width
         self._futures = Futures() if futures is None else futures
-        self.looked = self.changed = 0
-        """decisions that were looked ahead of, and those where another plan was better"""
+        self.changed = 0
+        """decisions at which another plan than the likeliest was better"""
 
     def decide(self, observation: Observation) -> Action:
         """Refuse: an observation alone cannot be played on.
@@ -70,7 +70,6 @@ class SearchPolicy:
         while simulator.status is Status.DECIDE:
             began = time.process_time()
             verdict, legal = self._verdict(simulator, lookahead, self._key + decisions)
-            self.looked += int(verdict.was_compared)
             self.changed += int(not verdict.is_likeliest)
             spent_s += time.process_time() - began
             decisions += 1

@@ -267,18 +267,18 @@ class SearchConfig(StepConfig):
     minibatches: int = 8
     labels: float = 0.2
     """share of the decisions that are looked ahead of, and learned"""
-    stages: int = 3
+    stages: int = Width.stages
     """other stages in the first place that are looked at, beside the likeliest"""
-    limits: int = 3
+    limits: int = Width.limits
     """other limits of the first stage's job"""
-    least: float = 0.02
+    least: float = Width.least
     """a choice less likely than the likeliest times this is left out"""
-    draws: int = 16
+    draws: int = Futures.draws
     """futures that the plans of a decision are compared in, each followed by the setting's
     teacher"""
-    tasks: int = 500_000
+    tasks: int = Futures.tasks
     """tasks simulated for one decision at most"""
-    margin: float = 1.0
+    margin: float = Futures.margin
     """the likeliest plan stays unless another is better by so many standard errors"""
 
     def __post_init__(self) -> None:

@@ -99,10 +99,9 @@ class _Differ:
     def add(self, played: Sequence[Rollouts], chunk: Sequence[_Block], request: Request) -> Float64:
         """Add the gradient on a chunk; returns (4,) its loss, entropy, divergence and clipped."""
         graph, own, rows = self._joined(played, chunk)
-        advantage, old, target = (
-            _tensor(np.concatenate([values(played[group])[part] for group, part in rows]))
-            for values in (_advantage, _log_prob, _target)
-        )
+        own_rows = [(played[group], part) for group, part in rows]
+        advantage = _tensor([one.advantage[part] for one, part in own_rows])
+        old = _tensor([one.recording.log_prob[part] for one, part in own_rows])
         scores: Scores = self._network(graph)
         taken = plans.taken(scores, graph, own)
         loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
@@ -111,6 +110,7 @@ class _Differ:
         )
         if self._config.credit.critic and not self._is_lesson:
             value = scores.value.index_select(0, torch.from_numpy(own.decision))
+            target = _tensor([one.target[part] for one, part in own_rows])
             loss = loss + objectives.value_loss(value, target, total=request.total)
         loss.backward()  # type: ignore[no-untyped-call]
         entropy = float(taken.entropy.detach().sum()) / request.total
@@ -187,20 +187,8 @@ def _minibatches(
     return [[blocks[index] for index in part] for part in parts]
 
 
-def _advantage(of: Rollouts) -> Float64:
-    return of.advantage
-
-
-def _log_prob(of: Rollouts) -> Float64:
-    return of.recording.log_prob
-
-
-def _target(of: Rollouts) -> Float64:
-    return of.target
-
-
-def _tensor(values: Float64) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32))
+def _tensor(parts: list[Float64]) -> Tensor:
+    return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
 
 def _blocks(lane: Int64) -> list[Int64]:

@@ -180,7 +180,7 @@ def _bits(rng: np.random.Generator) -> int:
 
 
 def _lesson(recorder: Recorder, lockstep: Lockstep) -> Batch | None:
-    """What was recorded of labelled decisions; None if there are none."""
+    """Return the batch of labelled decisions; None if there are none."""
     recording = recorder.finish()
     if recording is None:
         return None
