@@ -35,7 +35,7 @@ def test_a_search_from_disk_finds_pages(driver: Any, tmp_path: Path) -> None:
     build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True))
     for name in ("index.html", "how-to/tune.html"):
         driver.get((tmp_path / name).as_uri())
-        driver.execute_script(_SEARCH, "makespan")
+        driver.execute_script(_SEARCH, "moving delay")
         until(driver, f"return {_FOUND}.length > 0")
         found = driver.execute_script(f"return {_FOUND}")
         assert any(url.startswith((tmp_path / "glossary.html").as_uri()) for url in found)
