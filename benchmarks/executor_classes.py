@@ -39,7 +39,7 @@ from traces.numbers import MS_PER_S
 LOADS = (0.6, 0.8)
 REFERENCE, STRONGEST_OF_THE_PAPER = "strict_fair", "graphene"
 TUNABLE = ("tuned_weighted_fair", "tuned_srw", "tetris", "graphene")
-FIXED = ("es_rules", "es_classes", "es_makespan", "decima")
+FIXED = ("es_rule", "es_classes", "es_makespan", "decima")
 SHARES = (0.25, 0.5, 0.75, 1.0)
 SEED = 9_400
 """8,000 and 9,200 were looked at while `es_classes` was made"""

@@ -52,17 +52,7 @@ class HeuristicSpec:
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
 _FACTORS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0)
 _POWERS = tuple(round(0.1 * step, 1) for step in range(-5, 16))
-_WITH_CLASSES = (*es_classes.CLASS_PARAMETERS, *es_classes.CLASS_WORLD_PARAMETERS)
 _WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-
-
-def _one_rule(policy: str) -> dict[str, float]:
-    """`es_classes.ALL_PARAMETERS` of a policy that has the same weights in all worlds."""
-    names = (*es_classes.CLASS_PARAMETERS, *es_rule.PARAMETERS)
-    own = shipped_weights(policy, names)
-    worlds = (*es_classes.CLASS_WORLDS, *es_rule.WORLDS)
-    found = {f"{world}_{name}": own[name] for world in worlds for name in es_rule.PARAMETERS}
-    return {**{name: own[name] for name in es_classes.CLASS_PARAMETERS}, **found}
 
 
 HEURISTICS: Mapping[str, HeuristicSpec] = {
@@ -124,20 +114,10 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {},
         inseparable=True,
     ),
-    "es_rules": HeuristicSpec(
-        compiled.ES_RULE,
-        "es_rule with weights of its own for batches, streams and sessions of both",
-        shipped_weights("es_rules", es_rule.WORLD_PARAMETERS),
-        {},
-        inseparable=True,
-    ),
     "es_classes": HeuristicSpec(
         compiled.ES_CLASSES,
-        "es_rules; where executors are of several classes, it also names one",
-        {
-            **shipped_weights("es_classes", _WITH_CLASSES),
-            **shipped_weights("es_rules", es_rule.WORLD_PARAMETERS),
-        },
+        "es_rule for executors of several classes: it also names one",
+        shipped_weights("es_classes", es_classes.ALL_PARAMETERS),
         {
             "trouble": (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
             "packing": (-1.0, -0.3, -0.1, 0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
@@ -147,7 +127,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
     "es_makespan": HeuristicSpec(
         compiled.ES_CLASSES,
         "the scoring rule with weights fitted to batches' makespan, not to average JCT",
-        _one_rule("es_makespan"),
+        shipped_weights("es_makespan", es_classes.ALL_PARAMETERS),
         {},
         inseparable=True,
     ),

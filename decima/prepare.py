@@ -93,7 +93,7 @@ def _evaluate() -> None:
 def _decide() -> None:
     from decima.spark.policy_server import warm_up
 
-    for name in ("es_rules", SHIPPED_MODEL):
+    for name in ("es_rule", SHIPPED_MODEL):
         warm_up(partial(policy_named, name))
 
 

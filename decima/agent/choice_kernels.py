@@ -149,8 +149,8 @@ def _median(logit: Float32, ptr: Int64, segment: int) -> int:
     for row in range(first, last - 1):
         below += math.exp(logit[row] - highest)
         if 2.0 * below >= total:
-            return row
-    return last - 1
+            return int(row)
+    return int(last - 1)
 
 
 class Chosen(NamedTuple):

@@ -165,7 +165,7 @@ def fit_rule(
     """
     scorer = CandidateScorer(config, crew)
     if history is None:
-        begin = config.parameters(start(config.start))
+        begin = config.parameters(start(config.start, config.policy))
         first = scorer.scores([begin], config.validation_numbers(), "start")
         history = History(config.to_json(), float(first[0]))
     begun_s = history.elapsed_s
@@ -188,7 +188,7 @@ class _Fit:
         self._config = config
         self._scorer = scorer
         self._history = history
-        begin = start(config.start)
+        begin = start(config.start, config.policy)
         free = free_weights(config.only)
         self._search = Search(begin, config.sigma, config.population, config.seed, free)
         self._best = _Best(begin, history.start_score, 0)

@@ -47,7 +47,7 @@ class AutoSettings:
         AttachError: a value makes no sense.
     """
 
-    candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rules", "decima")
+    candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rule", "decima")
     """policies by name"""
     every_s: float = 600.0
     """between two judgements"""

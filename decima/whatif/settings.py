@@ -27,7 +27,7 @@ class WhatIfSettings:
         "spark_fair",
         "tuned_weighted_fair",
         "tuned_srw",
-        "es_rules",
+        "es_rule",
         "decima",
     )
     """by name; the first is what the others are compared with"""
