@@ -27,7 +27,7 @@ from spark_sim.tables import NONE
 from tests.commands import Command
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
-from traces import Job, LevelDurations, Stage, to_arrays
+from traces import LevelDurations, Stage, to_arrays
 
 ROOT = Path(__file__).parents[1]
 
@@ -333,50 +333,6 @@ def test_parameters_are_named_unit_by_unit() -> None:
 
 
 # --- the weights that ship ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("longer", "of_ten"), [(1.0, 7), (1.6, 8)])
-def test_tasks_that_block_leave_executors_free(longer: float, of_ten: int) -> None:
-    """After twenty jobs of 1 s, a job of 200 tasks gets 7 of 10 executors if each lasts 1,000 s, or
-    8 where they take 1.6 times as long in a job that holds all; and all 10 if it lasts 0.1 s.
-    """
-    for task_ms, most in ((1_000_000.0, of_ten), (100.0, 10)):
-        levels = [
-            LevelDurations.of(level, rest_ms=[task_ms * slower])
-            for level, slower in ((1, 1.0), (10, longer))
-        ]
-        small = [job(str(n), stage("x", 1, 1000)) for n in range(20)]
-        large = Job("large", (Stage("x", 200, (), tuple(levels)),))
-        simulator = build(
-            [*small, large],
-            Cluster(num_executors=10, moving_delay_ms=10),
-            arrival_ms=[*(1000.0 * n for n in range(20)), 60_000.0],
-        )
-        policy = Heuristic("es_rule")
-        limits = [0]
-        while simulator.status is Status.DECIDE:
-            seen = simulator.observation()
-            action = policy.decide(seen)
-            if action != PASS and seen.stages["job"][action.stage] == 20:
-                limits.append(action.limit)
-            simulator.step(action)
-        assert max(limits) == most, task_ms
-
-
-@pytest.mark.parametrize(("longer", "gets_all"), [(1.0, True), (2.5, False)])
-def test_where_nothing_inflates_the_shortest_job_gets_all_it_can_use(
-    longer: float, gets_all: bool
-) -> None:
-    """Of 16 slots in a session with three jobs; where tasks take 2.5 times as long, not all."""
-    levels = [
-        LevelDurations.of(level, rest_ms=[task_ms])
-        for level, task_ms in ((1, 1000.0), (16, 1000.0 * longer))
-    ]
-    jobs = [Job(str(n), (Stage("x", 40 + 20 * n, (), tuple(levels)),)) for n in range(3)]
-    simulator = build(jobs, Cluster(num_executors=16, protocol=Protocol.SESSION))
-    action = Heuristic("es_rule").decide(simulator.observation())
-    assert action.stage == 0
-    assert (action.limit == 16) == gets_all
 
 
 # --- files ---------------------------------------------------------------------------------------

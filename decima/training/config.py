@@ -199,8 +199,6 @@ class ImitateConfig(StepConfig):
     """share of the sequences that the network plays itself, with the teacher's choices as labels"""
     labels: float = 0.4
     """share of the decisions of those sequences that are labelled"""
-    stakes: float = 0.5
-    """labels, those of `search` too, weigh by the executor time at stake to this power"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,7 +212,6 @@ class ImitateConfig(StepConfig):
             value = getattr(self, label)
             _require(0 <= value <= 1, f"imitate.{label}: {value} is no share from 0 to 1")
         _require(self.labels > 0, "imitate.labels must be > 0")
-        _require(0 <= self.stakes <= 1, f"imitate.stakes: {self.stakes} is not in 0..1")
 
 
 @dataclass(frozen=True)
