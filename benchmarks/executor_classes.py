@@ -29,7 +29,7 @@ from decima.evaluation.runner import PolicyRun, Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.parallel.crew import Crew
 from decima.parallel.local import LocalCrew
-from decima.policies import HEURISTICS, Parameters
+from decima.registry import HEURISTICS, Parameters
 from decima.rl.statistics import difference_percent
 from decima.tuning import tune
 from spark_sim.cluster import MB_PER_GB

@@ -25,7 +25,7 @@ from benchmarks.executor_classes import settings_of
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
-from decima.policies import HEURISTICS, Heuristic
+from decima.registry import HEURISTICS, Heuristic
 from decima.rl.statistics import difference_percent
 from spark_sim.metrics import measure
 

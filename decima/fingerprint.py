@@ -89,7 +89,8 @@ def played() -> Iterator[NDArray[np.float64]]:
     from decima.agent.rollout import Lanes, Lockstep
     from decima.agent.scales import Scales
     from decima.learned import load
-    from decima.policies import SHIPPED_MODEL, Heuristic
+    from decima.policy_names import SHIPPED_MODEL
+    from decima.registry import Heuristic
     from spark_sim import Cluster, Simulator
     from spark_sim.vector import Run
 

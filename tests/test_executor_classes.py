@@ -17,10 +17,11 @@ from decima import EvaluationConfig, Heuristic, evaluate
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from decima.cli.main import main
+from decima.errors import PolicyError
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
-from decima.policies import HEURISTICS, PolicyError
+from decima.registry import HEURISTICS
 from spark_sim import (
     PASS,
     Action,

@@ -22,7 +22,8 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
 from decima.cli.main import main
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.explain.decision import ClassShown, LimitShown, explain_decision
 from decima.explain.moments import Moment, at_number, at_time, busiest, moments

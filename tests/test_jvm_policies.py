@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark import jar
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs

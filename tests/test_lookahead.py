@@ -19,13 +19,13 @@ from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.agent.scorer import Seen
 from decima.cli.main import main
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError, PolicyError
 from decima.heuristics.run import run
 from decima.lookahead.candidates import Width, candidates
 from decima.lookahead.future_kernels import forget
 from decima.lookahead.lookahead import Futures, Lookahead, Proposal, Verdict
 from decima.lookahead.policy import SearchPolicy
-from decima.policies import Heuristic, PolicyError
+from decima.registry import Heuristic
 from decima.spark.attaching import policy_for
 from decima.spark.errors import AttachError
 from decima.training.config import TrainConfig, read_config

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
 from decima.parallel.local import HERE, LocalCrew
-from decima.policies import HEURISTICS, Heuristic
+from decima.registry import HEURISTICS, Heuristic
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history

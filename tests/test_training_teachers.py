@@ -13,7 +13,7 @@ from decima.agent import plans
 from decima.agent.graph import GraphSorter, Legal
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.training.config import ImitateConfig, TrainConfig
 from decima.training.episodes import Episode, EpisodeSource, Setting
 from decima.training.play import Player

@@ -14,7 +14,7 @@ from decima.agent.model import ModelError, load_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scorer import Scorer, Seen
-from decima.policies import SHIPPED_MODEL, model_path
+from decima.policy_names import SHIPPED_MODEL, model_path
 from tests.networks import random_network
 from tests.test_agent_support import ARRAYS, CLUSTERS, SCALES, batch_run, run_of
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from decima.descent import Found, descend, max_scores
 from decima.parallel.local import LocalCrew
-from decima.policies import HEURISTICS, Parameters
+from decima.registry import HEURISTICS, Parameters
 from decima.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
 from decima.replay.report import verdict
 from decima.replay.workload import ReplayWorkload

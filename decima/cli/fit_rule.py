@@ -11,7 +11,8 @@ import click
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_outputs, training_options
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
 from decima.rule_fit.config import (
     ALONE,

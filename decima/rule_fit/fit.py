@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.parallel.crew import Crew
 from decima.parallel.local import HERE
-from decima.policies import HEURISTICS, Parameters
+from decima.registry import HEURISTICS, Parameters
 from decima.rl.statistics import Estimate, geometric_percent
 from decima.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History

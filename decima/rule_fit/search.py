@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.heuristics.es_rule import PARAMETERS
-from decima.policies import HEURISTICS
+from decima.registry import HEURISTICS
 from traces.numbers import Float64
 
 _SEARCH = 1_000_000_007

@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
 from decima.lookahead.candidates import Width
 from decima.lookahead.lookahead import Futures
-from decima.policies import HEURISTICS
+from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.parallel.crew import Crew, Kept
 from decima.parallel.local import HERE
 from decima.rl.errors import RunError
