@@ -35,7 +35,7 @@ from tests.test_agent_support import (
 from tests.test_training_config import small
 
 RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
-NETWORK = random_network(7)
+NETWORK = random_network(2)
 TEACHERS = (*ImitateConfig().teachers, "fifo", "strict_fair", "spark_fair")
 
 
