@@ -12,7 +12,7 @@ SMALL := runs/small
 # The recipe counts iterations, so a slow machine gets the same model later; this only bounds it.
 MINUTES ?= 60
 TRAIN := $(BIN)/decima train --out $(SMALL) --workers 2 --minutes $(MINUTES)
-POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,es_rules,random
+POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_weighted_fair,tuned_srw,es_rule,random
 
 .PHONY: run figures test lint docs wheel clean
 

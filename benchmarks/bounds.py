@@ -20,7 +20,7 @@ import numpy as np
 
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from spark_sim import Cluster, Simulator
 from spark_sim.metrics import measure
 from traces.arrays import TraceArrays

@@ -34,7 +34,7 @@ from decima.evaluation.report import PolicyReport
 from decima.evaluation.settings_file import gap_at
 from decima.parallel.crew import Crew
 from decima.parallel.local import LocalCrew
-from decima.policies import Parameters
+from decima.registry import Parameters
 from decima.rl.statistics import Estimate, difference_percent
 from decima.tuning import tune
 from traces.files.writing import write_json

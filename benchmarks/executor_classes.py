@@ -29,7 +29,7 @@ from decima.evaluation.runner import PolicyRun, Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.parallel.crew import Crew
 from decima.parallel.local import LocalCrew
-from decima.policies import HEURISTICS, Parameters
+from decima.registry import HEURISTICS, Parameters
 from decima.rl.statistics import difference_percent
 from decima.tuning import tune
 from spark_sim.cluster import MB_PER_GB
@@ -39,7 +39,7 @@ from traces.numbers import MS_PER_S
 LOADS = (0.6, 0.8)
 REFERENCE, STRONGEST_OF_THE_PAPER = "strict_fair", "graphene"
 TUNABLE = ("tuned_weighted_fair", "tuned_srw", "tetris", "graphene")
-FIXED = ("es_rules", "es_classes", "es_makespan", "decima")
+FIXED = ("es_rule", "es_classes", "es_makespan", "decima")
 SHARES = (0.25, 0.5, 0.75, 1.0)
 SEED = 9_400
 """8,000 and 9,200 were looked at while `es_classes` was made"""

@@ -24,15 +24,13 @@ import numpy as np
 from benchmarks.executor_classes import settings_of
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
-from decima.heuristics.es_classes import CLASS_WORLDS
 from decima.heuristics.es_rule import PARAMETERS
-from decima.policies import HEURISTICS, Heuristic
+from decima.registry import HEURISTICS, Heuristic
 from decima.rl.statistics import difference_percent
 from spark_sim.metrics import measure
 
 POPULATION = 20
 SIGMA = 0.15
-STREAM, BATCH = CLASS_WORLDS
 
 
 class Setting(NamedTuple):
@@ -42,18 +40,15 @@ class Setting(NamedTuple):
     config: EvaluationConfig
     reference: str
     policy: str
-    prefixes: tuple[str, ...]
-    """worlds of the policy that get the weights; that of the first are begun with"""
 
     def begin(self) -> list[float]:
         """The shipped weights."""
         defaults = HEURISTICS[self.policy].defaults
-        return [defaults[self.prefixes[0] + name] for name in PARAMETERS]
+        return [defaults[name] for name in PARAMETERS]
 
     def rule(self, weights: list[float]) -> Heuristic:
         """The policy with these."""
-        named = dict(zip(PARAMETERS, weights, strict=True))
-        own = {prefix + name: named[name] for prefix in self.prefixes for name in PARAMETERS}
+        own = dict(zip(PARAMETERS, weights, strict=True))
         return Heuristic(self.policy, {**HEURISTICS[self.policy].defaults, **own})
 
 
@@ -95,15 +90,13 @@ def plain_settings(trace: str) -> Iterator[Setting]:
     configs = {f"gap {gap:g} s": replace(base, interarrival_s=gap) for gap in (25.0, 18.0, 15.0)}
     configs["batch of 20"] = replace(base, arrivals="batch", jobs=20)
     for label, config in configs.items():
-        yield Setting(label, config, "strict_fair", "es_rule", ("",))
+        yield Setting(label, config, "strict_fair", "es_rule")
 
 
 def class_settings(trace: str) -> Iterator[Setting]:
     """Those of `executor_classes`, on 50 executors."""
     for label, config in settings_of(trace, 50, 100):
-        order = (BATCH, STREAM) if config.arrivals == "batch" else (STREAM, BATCH)
-        prefixes = tuple(f"{world}_" for world in order)
-        yield Setting(label, config, "graphene", "es_classes", prefixes)
+        yield Setting(label, config, "graphene", "es_classes")
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at
-from decima.policies import model_path
+from decima.policy_names import model_path
 from decima.training.config import config_from
 from decima.training.credit import Reference
 from decima.training.episodes import Episode, Setting

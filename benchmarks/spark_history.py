@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.reports import JobDone, LiveEvent, Measured, SessionReport, StageDone, TaskSet

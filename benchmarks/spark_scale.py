@@ -137,7 +137,7 @@ def line(policy: str, size: Size, found: dict[str, float]) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--policies", default="Spark,strict_fair,tuned_srw,es_rules")
+    parser.add_argument("--policies", default="Spark,strict_fair,tuned_srw,es_rule")
     parser.add_argument("--sizes", default=",".join(map(str, range(len(SIZES)))))
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--jar", type=Path, help="of another version, to compare with")

@@ -1,6 +1,6 @@
 """Random worlds: shapes, sizes, loads and moving delays drawn anew, to find where a policy fails.
 
-    python -m benchmarks.worlds --count 200 --policies tuned_srw,es_rule,es_rules,decima
+    python -m benchmarks.worlds --count 200 --policies tuned_srw,es_rule,decima
     python -m benchmarks.worlds --count 100 --family any-heavy
     python -m benchmarks.worlds --count 100 --protocol session
 
@@ -101,7 +101,7 @@ def summary(worlds: list[World], policy: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--policies", default="es_rule,es_rules")
+    parser.add_argument("--policies", default="es_rule,decima")
     parser.add_argument("--family", choices=("any-dag", "any-heavy"), default="any-dag")
     parser.add_argument("--protocol", default="executors")
     parser.add_argument("--count", type=int, default=100)

@@ -1,10 +1,10 @@
+from .errors import PolicyError as PolicyError
 from .evaluation import EvaluationConfig as EvaluationConfig
 from .evaluation import Report as Report
 from .evaluation import evaluate as evaluate
-from .policies import HEURISTICS as HEURISTICS
-from .policies import Heuristic as Heuristic
-from .policies import PolicyError as PolicyError
 from .policy import Policy as Policy
+from .registry import HEURISTICS as HEURISTICS
+from .registry import Heuristic as Heuristic
 
 __all__ = [
     "EvaluationConfig",

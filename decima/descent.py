@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from decima.policies import HEURISTICS, Parameters
+from decima.registry import HEURISTICS, Parameters
 
 K = TypeVar("K", bound=Hashable)
 

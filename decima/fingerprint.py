@@ -89,7 +89,8 @@ def played() -> Iterator[NDArray[np.float64]]:
     from decima.agent.rollout import Lanes, Lockstep
     from decima.agent.scales import Scales
     from decima.learned import load
-    from decima.policies import SHIPPED_MODEL, Heuristic
+    from decima.policy_names import SHIPPED_MODEL
+    from decima.registry import Heuristic
     from spark_sim import Cluster, Simulator
     from spark_sim.vector import Run
 
@@ -97,7 +98,7 @@ def played() -> Iterator[NDArray[np.float64]]:
     cluster = Cluster(num_executors=5)
     arrival_ms = np.array([0.0, 0.0, 900.0, 2_500.0])
     job = np.array([0, 1, 2, 0], np.int32)
-    rule = Heuristic("es_rules")
+    rule = Heuristic("es_rule")
     simulator = Simulator(arrays, cluster, arrival_ms, job, duration_key=7)
     rule.play(simulator)
     yield simulator.state.jobs["completion_ms"]

@@ -16,7 +16,7 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
 from decima.agent.scales import Scales
 from decima.lookahead.policy import SearchPolicy
-from decima.policies import SAMPLED_SUFFIX, model_path
+from decima.policy_names import SAMPLED_SUFFIX, model_path
 from spark_sim import Cluster
 from spark_sim.vector import Run
 from traces.arrays import TraceArrays

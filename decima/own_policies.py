@@ -16,7 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from decima.policies import PolicyError, is_learned
+from decima.errors import PolicyError
+from decima.policy_names import is_learned
 from spark_sim import Action, Observation
 
 

@@ -22,7 +22,8 @@ from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
 from decima.kernels import POLICIES
 from decima.lookahead.kernels import LOOKAHEAD
-from decima.policies import SHIPPED_MODEL, model_path, policy_named
+from decima.policies import policy_named
+from decima.policy_names import SHIPPED_MODEL, model_path
 from spark_sim import Cluster, Protocol, Simulator
 from spark_sim.compiled.cache import MADE_BY, trusted_folder
 from traces import load_trace, to_arrays
@@ -93,7 +94,7 @@ def _evaluate() -> None:
 def _decide() -> None:
     from decima.spark.policy_server import warm_up
 
-    for name in ("es_rules", SHIPPED_MODEL):
+    for name in ("es_rule", SHIPPED_MODEL):
         warm_up(partial(policy_named, name))
 
 

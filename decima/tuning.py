@@ -20,11 +20,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from decima.descent import DescentProgress, descend
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.parallel.crew import Crew, Kept
 from decima.parallel.local import HERE
-from decima.policies import HEURISTICS, Heuristic, Parameters
+from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.rl.statistics import Estimate, geometric_percent
 from spark_sim.metrics import measure
 from traces.files.reading import read_json

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import decima.spark
-from decima.policies import PolicyError
+from decima.errors import PolicyError
 from decima.spark.decision_log import DecisionHistory, read_decision_log
 from traces import TraceError
 from traces.loopback import LOOPBACK

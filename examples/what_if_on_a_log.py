@@ -27,7 +27,7 @@ from decima.whatif.load import recorded_reference, recorded_slots
 from traces import TraceError
 from traces.catalog import write_sample_log
 
-POLICIES = ("fifo", "spark_fair", "tuned_srw", "es_rules")
+POLICIES = ("fifo", "spark_fair", "tuned_srw", "es_rule")
 
 
 def main() -> None:

@@ -131,7 +131,17 @@ class Oracle:
             "wanted": math.log(1 + wanted / self.size),
             "typical": log2_share(left_ms / self.typical_ms),
             "width": log2_share(left_ms / longest_ms / self.share),
+            **self.leading(row),
         }
+
+    def leading(self, row: int) -> dict[str, float]:
+        """Columns of the stage that heuristics choose in a job."""
+        names = ("runnable", "moving", "waves", "blocking", "wait")
+        if not self.open[row]:
+            return {f"leading {name}": 0.0 for name in names}
+        chosen = max(self.open[row], key=lambda one: (one.runnable, one.path_ms, -one.row))
+        own = self.stage(row, chosen)
+        return {f"leading {name}": own[name] for name in names}
 
     def age(self, row: int) -> float:
         waited_ms = self.seen.time_ms - float(self.seen.jobs["arrival_ms"][row])
@@ -237,6 +247,7 @@ class Oracle:
                 "covering": min(1.0, one / wanted),
                 "waves": log2_share(wanted / one),
                 "left": (offered - one) / offered,
+                "free": (offered - one) / self.size,
             }
             for one in self.added(row)
         }

@@ -202,12 +202,16 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
         "remaining": 1 / 4, "relative": np.log2(16 / 10) / 4, "shorter": 1, "undone": 1,
         "age": np.log(1 + 8 / 8) / 4, "wanted": np.log(1 + 3 / 8),
         "typical": 1 / 4, "width": np.log2(16 / 2 / 4) / 4,
+        "leading runnable": 1, "leading moving": np.log(1 + 1) / 4,
+        "leading waves": np.log2(3 / 4) / 4, "leading blocking": 1 / 4, "leading wait": 0,
     })  # fmt: skip
     assert_row(b, columns.JOB, {
         "held": 0, "share": np.log2(0.5 / 4) / 4, "idle": 1, "local": 0, "source": 0,
         "remaining": -1 / 4, "relative": np.log2(4 / 10) / 4, "shorter": 0, "undone": 1,
         "age": 0, "wanted": np.log(1 + 4 / 8),
         "typical": -1 / 4, "width": np.log2(4 / 1.5 / 4) / 4,
+        "leading runnable": 1, "leading moving": np.log(1 + 4) / 4,
+        "leading waves": 0, "leading blocking": -1 / 4, "leading wait": 0,
     })  # fmt: skip
     a, b = found.stage_x
     assert_row(a, columns.STAGE, {
@@ -232,10 +236,11 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
     assert_row(found.limit_x[1], columns.LIMIT, {
         "limit": 7 / 8, "share": np.log2(7 / 4) / 4, "added": 2 / 8, "count": 1 / 4, "moved": 1,
         "covering": 2 / 3, "waves": np.log2(3 / 2) / 4, "left": 1 / 3,
+        "free": 1 / 8,
     })  # fmt: skip
     assert_row(found.limit_x[4], columns.LIMIT, {
         "limit": 2 / 8, "share": -1 / 4, "added": 2 / 8, "count": 1 / 4, "moved": 1,
-        "covering": 2 / 4, "waves": 1 / 4, "left": 1 / 3,
+        "covering": 2 / 4, "waves": 1 / 4, "left": 1 / 3, "free": 1 / 8,
     })  # fmt: skip
 
 

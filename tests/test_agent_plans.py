@@ -240,19 +240,35 @@ def test_draws_follow_the_probabilities() -> None:
 
 
 def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
-    """Each job with its largest limit's logit; no key draws."""
+    """Each job with the median of its limits; no key draws."""
     found = plans.draw(acting(SCORES), LEGAL, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
     expected = sorted(range(4), key=lambda entry: -logits[entry])
     assert to_the_end(found.order.tolist()) == to_the_end(expected)
     assert sorted(found.order.tolist()) == [0, 1, 2, 3]
-    limits = [int(LIMITS[0].argmax()), -1, 3 + int(LIMITS[2].argmax())]
-    assert found.limit.tolist() == limits
+    assert found.limit.tolist() == [median_of(LIMITS[0]), -1, 3 + median_of(LIMITS[2])]
+
+
+def median_of(logits: Tensor) -> int:
+    """The first limit up to which half of the probability lies."""
+    below = torch.softmax(logits.double(), 0).cumsum(0)
+    return int((below >= 0.5 - 1e-12).nonzero()[0])
+
+
+@pytest.mark.parametrize(
+    ("chances", "expected"),
+    [([0.3, 0.3, 0.4], 1), ([0.6, 0.3, 0.1], 0), ([0.2, 0.2, 0.6], 2)],
+)
+def test_a_limit_that_is_not_drawn_is_the_median(chances: list[float], expected: int) -> None:
+    """Not the likeliest: that is often the largest, with most of the probability below it."""
+    limit = torch.cat((SCORES.limit[:2], torch.tensor(chances).log(), SCORES.limit[5:]))
+    found = plans.draw(acting(SCORES._replace(limit=limit)), LEGAL, np.array([1]), None)
+    assert found.limit[0] == expected
 
 
 def test_no_whole_plan_is_likelier() -> None:
-    """Where the end comes last."""
-    scores = SCORES._replace(end=SCORES.end - 20.0)
+    """Where the end comes last, and a limit's median is its likeliest."""
+    scores = SCORES._replace(end=SCORES.end - 20.0, limit=10 * SCORES.limit)
     found = plans.draw(acting(scores), LEGAL, np.array([1]), None)
     assert found.order[-1] == 3
     best = plans.taken(scores, GRAPH, found).log_prob

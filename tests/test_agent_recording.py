@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from decima.agent import columns, plans
+from decima.agent import plans
 from decima.agent.graph import GraphSorter, Legal, joined_graphs, units_of, whole_graph
 from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
 from decima.agent.plans import Plans, Taken, rows_of
@@ -162,20 +162,6 @@ def test_several_recordings_are_scored_as_one() -> None:
     NETWORK.zero_grad()
     torch.cat([one.log_prob for one in alone]).sum().backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(found, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
-
-
-def test_what_is_at_stake_is_the_time_that_executors_on_offer_could_be_given_for() -> None:
-    """By the columns of the first and last decisions, against those of the whole graphs."""
-    recording, _ = usual()
-    found = recording.stakes()
-    for number in (0, 1, count_of(recording) - 1):
-        graph = recording.graph(np.array([number]), SORTER)
-        covering, duration = (
-            graph.stage_x[:, columns.STAGE.index(name)].numpy() for name in ("covering", "duration")
-        )
-        on_offer = float(graph.cluster_x[0, columns.CLUSTER.index("on_offer")])
-        assert found[number] == pytest.approx(on_offer * (covering * 2 ** (4 * duration)).max())
-    assert found.max() > 2 * found.min() > 0.0
 
 
 def test_other_weights_give_other_scores() -> None:

@@ -81,6 +81,37 @@ def test_the_older_systems_stand_on_nothing_that_knows_spark(package: str) -> No
     assert modules_beyond(package, {*KNOWS_NO_SPARK, package}) == []
 
 
+UPWARDS = (
+    "errors",
+    "policy_names",
+    "heuristics",
+    "registry",
+    "agent",
+    "lookahead",
+    "learned",
+    "policies",
+    "own_policies",
+    "evaluation",
+)
+"""parts of `decima`, each of which may import those before it"""
+
+
+@pytest.mark.parametrize("part", UPWARDS)
+def test_no_circle_joins_the_agent_the_policies_and_the_evaluation(part: str) -> None:
+    """Inside functions and type checks neither."""
+    above = {f"decima.{one}" for one in UPWARDS[UPWARDS.index(part) + 1 :]}
+    folder = ROOT / "decima" / part
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in files
+        for line, module in imported_modules(ast.parse(path.read_text()))
+        if any(module == one or module.startswith(f"{one}.") for one in above)
+    ]
+    assert files
+    assert wrong == []
+
+
 def modules_beyond(folder: str, may: set[str]) -> list[str]:
     """Imports of our own modules in a folder that belong to none of the packages `may`."""
     return [

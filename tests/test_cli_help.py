@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from decima.cli.examples import EXAMPLES
 from decima.cli.main import main
-from decima.policies import HEURISTICS, SHIPPED_MODEL
+from decima.policy_names import SHIPPED_MODEL
+from decima.registry import HEURISTICS
 from traces import list_builtin, load_trace
 
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main as decima
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.rl.loop import StopReason
 from decima.spark.trial import TrialConfig
 from decima.training.config import read_config

@@ -19,7 +19,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
 from decima.cli.main import main
-from decima.policies import HEURISTICS
+from decima.registry import HEURISTICS
 from decima.training.config import TrainConfig, read_config
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony

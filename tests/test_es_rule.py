@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,23 +13,21 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic, PolicyError
 from decima.heuristics.es_rule import (
-    ANY_SIZE,
     HIDDEN,
     INPUTS,
     PARAMETERS,
-    WORLDS,
     Features,
     describe,
     judge,
     surroundings,
 )
 from decima.tuning import read_tuned
-from spark_sim import PASS, Cluster, Observation, Protocol, Simulator, Status
+from spark_sim import PASS, Cluster, Protocol, Simulator, Status
 from spark_sim.tables import NONE
 from tests.commands import Command
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
-from traces import Job, LevelDurations, Stage, to_arrays
+from traces import LevelDurations, Stage, to_arrays
 
 ROOT = Path(__file__).parents[1]
 
@@ -310,237 +307,6 @@ def test_a_session_moves_nothing() -> None:
     assert found.moving == pytest.approx(0.5 * np.log(0.01))
 
 
-# --- worlds --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arrival_ms", "protocol", "world"),
-    [
-        # Work of 8 s and 4 s, 6 s on average: together if they came within 0.6 s / 2 executors.
-        ([0.0, 0.0], Protocol.EXECUTORS, "batch_few"),
-        ([0.0, 299.0], Protocol.EXECUTORS, "batch_few"),
-        ([0.0, 301.0], Protocol.EXECUTORS, "stream_few"),
-        ([0.0, 0.0], Protocol.SESSION, "session_batch_few"),
-        ([0.0, 301.0], Protocol.SESSION, "session_stream_few"),
-    ],
-)
-def test_worlds_by_hand(arrival_ms: list[float], protocol: Protocol, world: str) -> None:
-    """Two jobs that do not fit on two executors; nothing is launched before both are there."""
-    jobs = [job("a", stage("x", 4, 2000)), job("b", stage("y", 4, 1000))]
-    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=100.0)
-    simulator = build(jobs, cluster, arrival_ms=arrival_ms)
-    while len(simulator.observation().active) < 2:
-        simulator.step(PASS)
-    assert world_where_work_inflates(simulator.observation()) == world
-
-
-def world_where_work_inflates(seen: Observation) -> str:
-    """As if tasks took 1.6 times as long in a job that holds all executors."""
-    return WORLDS[surroundings(seen._replace(inflation=math.log(1.6))).world]
-
-
-def seen_at(time_ms: float, simulator: Simulator) -> Observation:
-    """What is seen from then on, where jobs take all they can get."""
-    policy = rule(**OPEN)
-    while simulator.time_ms < time_ms:
-        simulator.step(policy.decide(simulator.observation()))
-    return simulator.observation()
-
-
-def test_moves_are_not_dear_beside_a_giant() -> None:
-    """Typical are 1.1 s; the two there, after 100 of 1 s, have some 40 or 4 s left on average."""
-    for task_ms, world in ((10_000.0, "stream_few"), (1_000.0, "dear")):
-        small = [job(str(n), stage("x", 1, 1000)) for n in range(100)]
-        before, large = job("before", stage("x", 2, 1500)), job("large", stage("x", 8, task_ms))
-        arrival_ms = [*[0.0] * 100, 600_000.0, 601_000.0]
-        cluster = Cluster(num_executors=12, moving_delay_ms=1_000.0)
-        simulator = build([*small, before, large], cluster, arrival_ms=arrival_ms)
-        seen = seen_at(601_000, simulator)
-        assert seen.active.tolist() == [100, 101]
-        assert world_where_work_inflates(seen) == world
-
-
-@pytest.mark.parametrize(
-    ("moving_ms", "protocol", "world"),
-    [
-        (113.0, Protocol.EXECUTORS, "batch_few"),
-        (114.0, Protocol.EXECUTORS, "dear"),
-        (60_000.0, Protocol.DECIMA_SIM, "dear"),
-        (60_000.0, Protocol.SESSION, "session_batch_few"),  # where nothing moves
-    ],
-)
-def test_moves_are_dear_by_hand(moving_ms: float, protocol: Protocol, world: str) -> None:
-    """Jobs of 8 and 4 s are typically of 5.66 s, of which 2 % are 113.1 ms."""
-    jobs = [job("a", stage("x", 4, 2000)), job("b", stage("y", 4, 1000))]
-    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=moving_ms)
-    assert world_where_work_inflates(build(jobs, cluster).observation()) == world
-
-
-@pytest.mark.parametrize(
-    ("longer", "gap_ms", "protocol", "world"),
-    [
-        (1.0, 0.0, Protocol.EXECUTORS, "flat_batch"),
-        (1.0, 60_000.0, Protocol.EXECUTORS, "flat_stream"),
-        (1.019, 0.0, Protocol.EXECUTORS, "flat_batch"),
-        (1.0, 0.0, Protocol.DECIMA_SIM, "batch_few"),
-        (1.021, 0.0, Protocol.EXECUTORS, "batch_few"),
-        (1.021, 60_000.0, Protocol.EXECUTORS, "stream_few"),
-        (1.019, 0.0, Protocol.SESSION, "session_flat_batch"),
-        (1.0, 60_000.0, Protocol.SESSION, "session_flat_stream"),
-        (1.021, 0.0, Protocol.SESSION, "session_batch_few"),
-    ],
-)
-def test_work_is_flat_by_hand(longer: float, gap_ms: float, protocol: Protocol, world: str) -> None:
-    """Where tasks take up to a fiftieth longer in a job that holds all executors."""
-    jobs = [job("a", stage("x", 400, 2000)), job("b", stage("y", 400, 1000))]
-    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=100.0)
-    simulator = build(jobs, cluster, arrival_ms=[0.0, gap_ms])
-    while len(simulator.observation().active) < 2:
-        simulator.step(PASS)
-    seen = simulator.observation()._replace(inflation=math.log(longer))
-    assert WORLDS[surroundings(seen).world] == world
-
-
-@pytest.mark.parametrize(
-    ("typical_ms", "moving_ms", "protocol", "world"),
-    [
-        (60_001.0, 100.0, Protocol.EXECUTORS, "flat_{}"),
-        (59_999.0, 100.0, Protocol.EXECUTORS, "giants_{}"),
-        (59_999.0, 60_000.0, Protocol.EXECUTORS, "giants_{}"),  # whatever a move takes
-        (59_999.0, 100.0, Protocol.DECIMA_SIM, "{}_few"),
-        (60_001.0, 100.0, Protocol.SESSION, "session_flat_{}"),
-    ],
-)
-def test_giants_by_hand(
-    typical_ms: float, moving_ms: float, protocol: Protocol, world: str
-) -> None:
-    """Two jobs of 800 and 400 s have ten times 60 s on average."""
-    jobs = [job("a", stage("x", 400, 2000)), job("b", stage("y", 400, 1000))]
-    cluster = Cluster(num_executors=2, protocol=protocol, moving_delay_ms=moving_ms)
-    for kind, gap_ms in (("batch", 0.0), ("stream", 600_000.0)):
-        simulator = build(jobs, cluster, arrival_ms=[0.0, gap_ms])
-        while len(simulator.observation().active) < 2:
-            simulator.step(PASS)
-        seen = simulator.observation()._replace(typical_ms=typical_ms)
-        assert WORLDS[surroundings(seen).world] == world.format(kind)
-
-
-@pytest.mark.parametrize("inflation", [0.0, 1.0])
-def test_a_batch_with_giants_in_a_session_by_hand(inflation: float) -> None:
-    """Whether their work inflates or not; those that keep coming have no world of their own."""
-    jobs = [job("a", stage("x", 400, 2000)), job("b", stage("y", 400, 1000))]
-    for gap_ms, world in ((0.0, "session_giants_batch"), (600_000.0, "session_stream_few")):
-        cluster = Cluster(num_executors=2, protocol=Protocol.SESSION)
-        simulator = build(jobs, cluster, arrival_ms=[0.0, gap_ms])
-        while len(simulator.observation().active) < 2:
-            simulator.step(PASS)
-        seen = simulator.observation()._replace(typical_ms=59_999.0, inflation=inflation)
-        assert WORLDS[surroundings(seen).world] == world
-
-
-def test_a_single_job_is_a_stream() -> None:
-    """Whoever is alone came together with nobody."""
-    for protocol, kind in ((Protocol.EXECUTORS, "stream"), (Protocol.SESSION, "session_stream")):
-        for executors, size in ((1, "few"), (32, "few"), (33, "some"), (80, "some"), (81, "many")):
-            cluster = Cluster(num_executors=executors, protocol=protocol)
-            seen = build([job("a", stage("x", 100, 2000))], cluster).observation()
-            assert world_where_work_inflates(seen) == f"{kind}_{size}"
-
-
-@pytest.mark.parametrize(
-    ("gap_ms", "world"),
-    # Typically a job has 10 s of work, of which four tenths are 4 s: 2 s on two executors.
-    [(0.0, "batch_few"), (1_999.0, "batch_few"), (2_001.0, "stream_few")],
-)
-def test_the_last_of_a_batch_is_told_from_a_job_that_came_alone(gap_ms: float, world: str) -> None:
-    """Two jobs of 1 s are over, one of 1,000 s is not: how the three came says what it is."""
-    small = [job(str(n), stage("x", 1, 1000)) for n in range(2)]
-    arrival_ms = [0.0, gap_ms, 2 * gap_ms]
-    cluster = Cluster(num_executors=2, moving_delay_ms=10.0)
-    giant = job("giant", stage("x", 2, 100_000), stage("y", 8, 100_000, [0]))
-    seen = seen_at(90_000, build([*small, giant], cluster, arrival_ms=arrival_ms))
-    assert seen.active.tolist() == [2]
-    assert seen.mean_gap_ms == gap_ms
-    assert seen.typical_ms == pytest.approx(10_000.0)
-    assert world_where_work_inflates(seen) == world
-
-
-def test_a_giant_makes_no_batch_of_what_comes_while_it_runs() -> None:
-    """Ten jobs of 1 s are over when one of 100,000 s comes, and 100 s later another small one.
-
-    Beside the mean of their work, 50,000 s, the gap is nothing; beside the typical work it is long.
-    """
-    small = [job(str(n), stage("x", 1, 1000)) for n in range(10)]
-    giant, last = job("giant", stage("x", 1000, 100_000)), job("last", stage("x", 1, 1000))
-    arrival_ms = [*[0.0] * 10, 60_000.0, 160_000.0]
-    cluster = Cluster(num_executors=2, moving_delay_ms=10.0)
-    simulator = build([*small, giant, last], cluster, arrival_ms=arrival_ms)
-    seen = seen_at(160_000, simulator)
-    assert seen.active.tolist() == [10, 11]
-    assert world_where_work_inflates(seen) == "stream_few"
-
-
-def test_two_giants_leave_executors_to_whoever_comes_next() -> None:
-    """Both could use all fifty for hours; what the first leaves free the second does not take."""
-    small = [job(str(n), stage("x", 1, 1000)) for n in range(20)]
-    giants = [job(name, stage("x", 500, 100_000)) for name in "ab"]
-    arrival_ms = [*[0.0] * 20, 60_000.0, 70_000.0, 300_000.0]
-    cluster = Cluster(num_executors=50, moving_delay_ms=10.0)
-    last = job("last", stage("x", 2, 1000))
-    simulator = build([*small, *giants, last], cluster, arrival_ms=arrival_ms)
-    shipped = Heuristic("es_rules")
-    while simulator.time_ms < 300_000:
-        simulator.step(shipped.decide(simulator.observation()))
-    seen = simulator.observation()
-    assert WORLDS[surroundings(seen).world] == "giants_stream"
-    assert seen.jobs["held"][20] > 0
-    assert seen.jobs["held"][21] > 0
-    assert 2 <= seen.on_offer <= 10
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_each_world_has_its_own_weights(world: str) -> None:
-    """With a gate that is open in one world alone, jobs get more than one executor there alone."""
-    short_first = {"work_0": -1.0, "score_0": 1.0}
-    closed = weights(**short_first, **CLOSED)
-    opened = {f"{one}_{name}": value for one in WORLDS for name, value in closed.items()}
-    opened |= {f"{world}_gate_bias": 1.0}
-    for one in WORLDS:
-        kind, _, size = (one, "", "few") if one in ANY_SIZE else one.rpartition("_")
-        protocol = Protocol.SESSION if kind.startswith("session") else Protocol.EXECUTORS
-        executors = {"few": 4, "some": 50, "many": 100}[size]
-        gap_ms = 0.0 if kind.endswith("batch") else 100_000.0
-        jobs = [job("a", stage("x", 200, 2000)), job("b", stage("y", 150, 2000))]
-        cluster = Cluster(
-            num_executors=executors,
-            protocol=protocol,
-            moving_delay_ms=100_000.0 if one == "dear" else 2_000.0,
-        )
-        simulator = build(jobs, cluster, arrival_ms=[0, gap_ms])
-        while len(simulator.observation().active) < 2:
-            simulator.step(PASS)
-        seen = simulator.observation()
-        is_flat = one.startswith(("flat", "giants", "session_flat"))
-        seen = seen._replace(
-            inflation=0.0 if is_flat else 1.0,
-            typical_ms=seen.typical_ms / 100 if "giants" in one else seen.typical_ms,
-        )
-        action = Heuristic("es_rules", opened).decide(seen)
-        assert (action.limit > 1) == (one == world), one
-
-
-def test_the_same_weights_in_every_world_are_one_rule() -> None:
-    one = HEURISTICS["es_rule"].defaults
-    every = {f"{world}_{name}": value for world in WORLDS for name, value in one.items()}
-    jobs = [job(str(n), stage("x", 3 + n, 900), stage("y", 2, 500, [0])) for n in range(5)]
-    ends = []
-    for policy in (Heuristic("es_rule"), Heuristic("es_rules", every)):
-        simulator = build(jobs, Cluster(num_executors=3), arrival_ms=[0, 0, 400, 900, 5000])
-        policy.play(simulator)
-        ends.append(simulator.completion_ms().tolist())
-    assert ends[0] == ends[1]
-
-
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_the_layer_is_what_its_formula_says(seed: int) -> None:
@@ -567,50 +333,6 @@ def test_parameters_are_named_unit_by_unit() -> None:
 
 
 # --- the weights that ship ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("longer", "of_ten"), [(1.0, 7), (1.6, 8)])
-def test_tasks_that_block_leave_executors_free(longer: float, of_ten: int) -> None:
-    """After twenty jobs of 1 s, a job of 200 tasks gets 7 of 10 executors if each lasts 1,000 s, or
-    8 where they take 1.6 times as long in a job that holds all; and all 10 if it lasts 0.1 s.
-    """
-    for task_ms, most in ((1_000_000.0, of_ten), (100.0, 10)):
-        levels = [
-            LevelDurations.of(level, rest_ms=[task_ms * slower])
-            for level, slower in ((1, 1.0), (10, longer))
-        ]
-        small = [job(str(n), stage("x", 1, 1000)) for n in range(20)]
-        large = Job("large", (Stage("x", 200, (), tuple(levels)),))
-        simulator = build(
-            [*small, large],
-            Cluster(num_executors=10, moving_delay_ms=10),
-            arrival_ms=[*(1000.0 * n for n in range(20)), 60_000.0],
-        )
-        policy = Heuristic("es_rules")
-        limits = [0]
-        while simulator.status is Status.DECIDE:
-            seen = simulator.observation()
-            action = policy.decide(seen)
-            if action != PASS and seen.stages["job"][action.stage] == 20:
-                limits.append(action.limit)
-            simulator.step(action)
-        assert max(limits) == most, task_ms
-
-
-@pytest.mark.parametrize(("longer", "gets_all"), [(1.0, True), (2.5, False)])
-def test_where_nothing_inflates_the_shortest_job_gets_all_it_can_use(
-    longer: float, gets_all: bool
-) -> None:
-    """Of 16 slots in a session with three jobs; where tasks take 2.5 times as long, not all."""
-    levels = [
-        LevelDurations.of(level, rest_ms=[task_ms])
-        for level, task_ms in ((1, 1000.0), (16, 1000.0 * longer))
-    ]
-    jobs = [Job(str(n), (Stage("x", 40 + 20 * n, (), tuple(levels)),)) for n in range(3)]
-    simulator = build(jobs, Cluster(num_executors=16, protocol=Protocol.SESSION))
-    action = Heuristic("es_rules").decide(simulator.observation())
-    assert action.stage == 0
-    assert (action.limit == 16) == gets_all
 
 
 # --- files ---------------------------------------------------------------------------------------

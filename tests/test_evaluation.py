@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from decima import Policy, Report, evaluate
+from decima.errors import ConfigError
 from decima.evaluation import runner, simulate
-from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.timeline import timeline_table

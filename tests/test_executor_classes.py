@@ -17,10 +17,11 @@ from decima import EvaluationConfig, Heuristic, evaluate
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from decima.cli.main import main
+from decima.errors import PolicyError
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
-from decima.policies import HEURISTICS, PolicyError
+from decima.registry import HEURISTICS
 from spark_sim import (
     PASS,
     Action,
@@ -219,47 +220,6 @@ def test_small_executors_first_or_large_ones(large_first: float, big_s: float) -
     simulator = build([either, BIG], cluster_of(1, 1), arrival_ms=[0.0, 2_000.0])
     Heuristic("es_classes", {**ES_CLASSES, "large_first": large_first}).play(simulator)
     assert jct_s(simulator)[1] == big_s
-
-
-def test_with_one_class_it_is_es_rules() -> None:
-    """Decision by decision."""
-    jobs = [job(f"j{n}", stage("a", 3, 1_000.0 + n), stage("b", 2, 700, [0])) for n in range(5)]
-    one, other = (build(jobs, Cluster(num_executors=4)) for _ in range(2))
-    Heuristic("es_rules").play(one)
-    Heuristic("es_classes").play(other)
-    assert one.timeline().tobytes() == other.timeline().tobytes()
-
-
-@pytest.mark.parametrize(
-    ("gap_ms", "reads"),
-    [(0.0, {"classes_batch"}), (1_500.0, {"classes_stream"})],
-    ids=["batch", "stream"],
-)
-def test_where_there_are_classes_batches_and_streams_have_weights_of_their_own(
-    gap_ms: float, reads: set[str]
-) -> None:
-    """The last job of a batch counts as one of a batch. Weights without classes change nothing."""
-    jobs = [
-        job(
-            f"j{n}",
-            needing(SMALL, stage("a", 4 + n, 1_000)),
-            needing(LARGE, stage("b", 2, 700, [0])),
-        )
-        for n in range(8)
-    ]
-
-    def timeline(changed: str) -> bytes:
-        weights = {
-            name: 0.0 if name.startswith(f"{changed}_") else value
-            for name, value in ES_CLASSES.items()
-        }
-        simulator = build(jobs, cluster_of(3, 2), arrival_ms=[gap_ms * n for n in range(8)])
-        Heuristic("es_classes", weights).play(simulator)
-        return simulator.timeline().tobytes()
-
-    as_shipped = timeline("nothing")
-    worlds = ("classes_batch", "classes_stream", "batch", "stream")
-    assert {world for world in worlds if timeline(world) != as_shipped} == reads
 
 
 def test_the_makespan_has_a_rule_of_its_own() -> None:

@@ -55,7 +55,7 @@ def test_a_decision_reads_as_choice_probability_and_reasons() -> None:
     assert in_words(found) == (
         "scan of small (arrival 4) gets 2 more executors: its job holds 1 and may now hold 3.",
         "Its probability is 90.0 %; next is sort of large with 10.0 %.",
-        "Among 2 limits for its job, 3 has 75.0 %.",
+        "Among 2 limits for its job, 3 has 75.0 %; lower ones have 25.0 % together.",
         "For it: its executors are already there; its job is short (20 executor-seconds left, on "
         "average 100).",
         "Against it: its job arrived recently (5 s since it arrived, on average 32).",

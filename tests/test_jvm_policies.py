@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark import jar
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
@@ -20,7 +20,7 @@ from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes
 from traces import load_trace, to_arrays
 
-POLICIES = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", "es_rules")
+POLICIES = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule")
 JOBS = 12
 EPOCH_MS = 1_700_000_000_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decima import EvaluationConfig, PolicyError
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.evaluation.settings_file import setting_of
 from decima.own_policies import OwnPolicy, is_own
 from decima.whatif import WhatIfSettings

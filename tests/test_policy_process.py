@@ -247,7 +247,7 @@ time.sleep(3600)
 def test_a_model_that_cannot_be_used_ends_it(tmp_path: Path) -> None:
     """Its header is a model's, its weights are not: no second process is started."""
     from decima.agent.model import load_model, save_model
-    from decima.policies import model_path
+    from decima.policy_names import model_path
 
     model = load_model(model_path("decima"))
     weights = {name: value * float("nan") for name, value in model.network.state_dict().items()}

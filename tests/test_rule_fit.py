@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
 from decima.parallel.local import HERE, LocalCrew
-from decima.policies import HEURISTICS, Heuristic
+from decima.registry import HEURISTICS, Heuristic
 from decima.rule_fit.config import RuleFitConfig
 from decima.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.rule_fit.history import History, read_history
@@ -73,15 +73,15 @@ def test_a_fit_is_judged_on_sequences_that_did_not_choose_it(config: RuleFitConf
     assert (told["avg_jct_ratio"], told["sequences"]) == (fit.held_back_score, config.validation)
 
 
-def test_with_classes_the_rule_of_their_worlds_is_fitted(config: RuleFitConfig) -> None:
+def test_with_classes_their_rule_is_fitted(config: RuleFitConfig) -> None:
     """To the makespan here; the rest of `es_classes` stays as it ships."""
     setting = replace(config.settings[0], executors=8, classes="1x4,4x4", demands="drawn")
-    more = replace(config, settings=(setting, setting), objective="makespan", start="classes_batch")
+    more = replace(config, settings=(setting, setting), objective="makespan", start="shipped")
     fit = fitted(more, 2)
     shipped = HEURISTICS["es_classes"].defaults
     changed = [name for name, value in fit.found.items() if value != shipped[name]]
     assert more.policy == "es_classes"
-    assert all(name.startswith(("classes_stream_", "classes_batch_")) for name in changed)
+    assert set(changed) <= set(PARAMETERS)
     assert list(fit.found) == list(shipped)
     assert fit.to_json()["training"]["makespan_ratio"] == fit.score <= fit.start_score
     assert len({one.seed for one in more.workloads()}) == 2
@@ -111,30 +111,6 @@ def test_the_95th_percentile_counts_by_its_root(config: RuleFitConfig) -> None:
             jct_s = measure(simulator.state).jct_s
             values.append(np.mean(jct_s) * np.percentile(jct_s, 95) ** 0.5)
     assert logs[0, 0] == pytest.approx(np.log(np.divide(values[::2], values[1::2])))
-
-
-def test_one_world_is_fitted_among_the_others(config: RuleFitConfig) -> None:
-    """Candidates are played with the shipped weights wherever its own do not hold."""
-    shipped = HEURISTICS["es_rules"].defaults
-    logs = []
-    for world in ("dear", "session_batch_few"):
-        more = replace(config, world=world, start=world)
-        candidate = more.parameters(start(world) + 1.0)
-        changed = {name for name, value in candidate.items() if value != shipped[name]}
-        assert more.policy == "es_rules"
-        assert changed == {f"{world}_{name}" for name in PARAMETERS}
-        logs.append(CandidateScorer(more, HERE).logs([candidate, shipped], range(2), "once"))
-    assert (logs[0][0] != logs[0][1]).any()
-    assert (logs[1][0] == logs[1][1]).all()  # a world that is never met here
-    assert fitted(more, 1).to_json()["policy"] == "es_rules"
-
-
-def test_a_world_is_there_and_of_executors_that_are_alike(config: RuleFitConfig) -> None:
-    setting = replace(config.settings[0], classes="1x4,4x4", demands="drawn")
-    with pytest.raises(ConfigError, match="world flat_batch is one of executors that are all"):
-        replace(config, settings=(setting,), world="flat_batch")
-    with pytest.raises(ConfigError, match="world 'flat': there are stream_few, stream_some,"):
-        replace(config, world="flat")
 
 
 def test_settings_with_classes_and_without_are_refused(config: RuleFitConfig) -> None:
@@ -215,7 +191,7 @@ def test_every_setting_counts_the_same(config: RuleFitConfig) -> None:
 
 def test_a_search_finds_a_hidden_point() -> None:
     """A bowl in the first three weights: the mean moves to its bottom."""
-    begin = start("tuned_srw")
+    begin = start("tuned_srw", "es_rule")
     goal = begin[:3] + np.array([0.5, -0.5, 0.3])
     search = Search(begin, 0.3, 12, 0, free_weights(()))
     for _ in range(60):
@@ -225,7 +201,7 @@ def test_a_search_finds_a_hidden_point() -> None:
 
 def test_a_search_leaves_other_parts_alone() -> None:
     """Of 295 weights it may change those of one feature, 14 units, and the bias of the gate."""
-    begin = start("tuned_srw")
+    begin = start("tuned_srw", "es_rule")
     assert free_weights(("unit_12",)).sum() == 21
     free = free_weights(("blocking", "gate_bias"))
     assert free.sum() == 15
@@ -300,8 +276,7 @@ def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
         (("--population", 3), "population must lie in 4..10,000, got 3"),
         (("--sigma", 0), "sigma must lie in"),
         (("--sigma", "nan"), "sigma must lie in"),
-        (("--start", "zero"), "is not one of 'tuned_srw', 'shipped', 'stream_few'"),
-        (("--world", "flat"), "is not one of 'stream_few'"),
+        (("--start", "zero"), "is not one of 'tuned_srw', 'shipped'"),
         (("--validation", 0), "validation must lie in 1..100,000, got 0"),
         (("--generations", 0), "generations must be 1 or more, got 0"),
         (("--minutes", -1), "minutes must be positive"),
@@ -335,12 +310,7 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
     assert result.exit_code == 0, result.output
     content = json.loads(out.read_text())["config"]
     assert [one["protocol"] for one in content["settings"]] == ["executors", "session"]
-    assert (content["start"], content["world"]) == ("shipped", None)
-    world = ("--world", "flat_batch", "-o", tmp_path / "world.json")
-    result = run(*options, *world, command="fit-rule")
-    assert result.exit_code == 0, result.output
-    content = json.loads((tmp_path / "world.json").read_text())
-    assert (content["policy"], content["config"]["start"]) == ("es_rules", "flat_batch")
+    assert content["start"] == "shipped"
 
 
 @pytest.mark.parametrize(

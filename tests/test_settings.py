@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.training.config import config_from, read_config
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, read_settings
 from tests.stories import job, stage
 from traces import Trace, load_trace

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import decima.spark
-from decima.policies import Heuristic, PolicyError
+from decima.errors import PolicyError
+from decima.registry import Heuristic
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
@@ -137,7 +138,7 @@ def test_a_model_for_another_size_says_so(
 ) -> None:
     """Once; one for about as many slots says nothing."""
     from decima.agent.model import load_model, save_model
-    from decima.policies import model_path
+    from decima.policy_names import model_path
 
     model = load_model(model_path("decima"))
     card = json.loads(json.dumps(model.card))

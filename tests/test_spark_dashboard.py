@@ -366,7 +366,7 @@ class Session:
 
 def test_a_scheduler_serves_its_page_until_it_is_detached() -> None:
     """And goes on planning while somebody keeps a connection open and reads nothing."""
-    from decima.policies import Heuristic
+    from decima.registry import Heuristic
 
     planner = Planner(lambda _trace: Heuristic("strict_fair"), Guard())
     planner.warm_up(lambda _trace: Heuristic("strict_fair"))

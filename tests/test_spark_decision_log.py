@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark.decision_log import DecisionLog
 from decima.spark.jobs import FORGET_MS, LiveJobs
 from decima.spark.planning import Guard, Plan, Planner

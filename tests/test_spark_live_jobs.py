@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark import AttachError, live_job
 from decima.spark.attaching import Guest
 from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import decima.spark
-from decima.evaluation.config import ConfigError
-from decima.policies import PolicyError
+from decima.errors import ConfigError, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.priors import Match, Priors

@@ -168,14 +168,14 @@ def under_auto(*plans: tuple[str, bool]) -> DecisionHistory:
 
 def test_under_auto_the_policies_that_decided_are_reviewed() -> None:
     """The check is of that which decided most, over the jobs during which it alone decided."""
-    decisions = under_auto(*[("tuned_srw", True)] * 3, ("es_rules", True), ("tuned_srw", False))
+    decisions = under_auto(*[("tuned_srw", True)] * 3, ("es_rule", True), ("tuned_srw", False))
     assert reviewed_policies(decisions) == ("fifo", "spark_fair", "strict_fair", "tuned_srw")
     found = review(decisions, ("fifo",))
     assert (found.ran, found.compared, found.is_trusted) == ("tuned_srw", 3, False)
     assert found.error == pytest.approx(2 / 2.5 - 1)
-    assert found.decided == {"tuned_srw": 3, "es_rules": 1}
+    assert found.decided == {"tuned_srw": 3, "es_rule": 1}
     said = " ".join(words(found))
-    assert "Plans in force under auto, by the policy that decided: tuned_srw 3, es_rules 1." in said
+    assert "Plans in force under auto, by the policy that decided: tuned_srw 3, es_rule 1." in said
     assert "tuned_srw is -20 % off in the simulator" in said
     assert "3 of those that ended" in said
     assert "Nothing tells" not in said

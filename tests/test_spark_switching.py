@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark import AttachError, AutoSettings, Scheduler, attach, attaching
 from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decima.cli.main import main
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.training.config import (
     ImitateConfig,
     ReinforceConfig,

@@ -14,7 +14,6 @@ from decima.training.credit import (
     Reference,
     of_returns,
     setting_weights,
-    stake_weights,
     standardised,
 )
 from spark_sim import Cluster
@@ -255,14 +254,3 @@ def test_a_short_episode_does_not_dominate() -> None:
     for jobs in (1, 40):
         found = of_returns(config, episode(jobs), SAME, 0.0, REFERENCE).advantage
         np.testing.assert_allclose(found, np.repeat([1, -1], jobs) / 10 / (21 / 40))
-
-
-def test_labels_weigh_by_what_is_at_stake() -> None:
-    """By the root: four times as much counts twice; the mean is 1; cut off at both ends."""
-    found = stake_weights(seconds(1, 4, 9), 0.5)
-    assert found.tolist() == pytest.approx([0.5, 1.0, 1.5])
-    assert stake_weights(seconds(1, 4, 9), 0.0).tolist() == [1, 1, 1]
-    assert stake_weights(seconds(0, 0), 0.5).tolist() == [1, 1]
-    assert stake_weights(seconds(), 0.5).tolist() == []
-    few = stake_weights(np.append(np.full(999, 1e-6), 1e6), 1.0)
-    assert (few[0], few[-1]) == (0.1, 10.0)

@@ -13,7 +13,7 @@ from decima.agent import plans
 from decima.agent.graph import GraphSorter, Legal
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.training.config import ImitateConfig, TrainConfig
 from decima.training.episodes import Episode, EpisodeSource, Setting
 from decima.training.play import Player
@@ -35,7 +35,7 @@ from tests.test_agent_support import (
 from tests.test_training_config import small
 
 RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
-NETWORK = random_network(7)
+NETWORK = random_network(2)
 TEACHERS = (*ImitateConfig().teachers, "fifo", "strict_fair", "spark_fair")
 
 

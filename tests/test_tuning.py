@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.evaluation.config import ConfigError
-from decima.policies import HEURISTICS, Parameters
+from decima.errors import ConfigError
+from decima.registry import HEURISTICS, Parameters
 from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
 from tests.commands import Command, refused, small_config
 from traces.numbers import Float64

@@ -10,12 +10,15 @@ import pytest
 import torch
 
 from decima.agent import plans
-from decima.agent.model import ModelError, load_model
+from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scorer import Scorer, Seen
-from decima.policies import SHIPPED_MODEL, model_path
+from decima.learned import learned_policy
+from decima.policy_names import SHIPPED_MODEL, model_path
+from spark_sim import PASS, Cluster, Status
 from tests.networks import random_network
+from tests.stories import build, job, stage
 from tests.test_agent_support import ARRAYS, CLUSTERS, SCALES, batch_run, run_of
 
 RUNS = [run_of(1), run_of(2, jobs=8), batch_run(1, jobs=10)]
@@ -25,11 +28,8 @@ RUNS = [run_of(1), run_of(2, jobs=8), batch_run(1, jobs=10)]
 def network(request: pytest.FixtureRequest) -> PolicyNetwork:
     """A network whose weights should matter."""
     if request.param == "random weights":
-        return random_network(1)
-    try:
-        return load_model(model_path(SHIPPED_MODEL)).network
-    except ModelError as error:
-        pytest.skip(f"the shipped model is not of this version: {error}")
+        return random_network(2)
+    return load_model(model_path(SHIPPED_MODEL)).network
 
 
 def with_weights(network: PolicyNetwork, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -106,3 +106,26 @@ def test_other_weights_choose_otherwise(
 ) -> None:
     """In the states that the network comes to itself."""
     assert share_of_other_plans(network, change(network)) > 0.02
+
+
+@pytest.mark.parametrize(("task_ms", "takes_all"), [(100_000.0, False), (100.0, True)])
+def test_the_shipped_network_leaves_executors_free_beside_tasks_that_block(
+    task_ms: float, takes_all: bool
+) -> None:
+    """After forty small jobs comes one of 1,000 tasks: all fifty executors if they are short."""
+    small = [job(str(number), stage("x", 4, 1_000)) for number in range(40)]
+    jobs = [*small, job("large", stage("x", 1_000, task_ms))]
+    simulator = build(
+        jobs,
+        Cluster(num_executors=50, moving_delay_ms=10.0),
+        arrival_ms=[*(5_000.0 * number for number in range(40)), 260_000.0],
+    )
+    policy = learned_policy(SHIPPED_MODEL, simulator.state.trace, 0)
+    most = 0
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        action = policy.decide(seen)
+        if action != PASS and seen.stages["job"][action.stage] == 40:
+            most = max(most, action.limit)
+        simulator.step(action)
+    assert (most == 50) == takes_all

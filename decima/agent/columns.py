@@ -14,7 +14,7 @@ or of a job, so a job's embedding stays what it was until the job itself changes
 
 from __future__ import annotations
 
-FEATURE_VERSION = 8
+FEATURE_VERSION = 9
 
 NODE = (
     "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two
@@ -25,6 +25,11 @@ NODE = (
     "scarce",  # 1 - H / N, H: executors that can hold a task of it; 0 where there is one class
 )
 """of each stage, for the messages"""
+
+LEADING = ("runnable", "moving", "waves", "blocking", "wait")
+"""columns of STAGE that the job's columns repeat, of its leading stage: the one that heuristics
+choose, runnable ones first, the longest critical path first. The limit head sees no stage, and how
+many executors a job should hold depends on how long its next tasks block them."""
 
 JOB = (
     "held",  # executors of the job / N
@@ -40,6 +45,7 @@ JOB = (
     "wanted",  # log(1 + tasks of open stages without an executor / N)
     "typical",  # log2(work not launched / typical work of a job so far) / 4
     "width",  # log2(work not launched / longest open critical path / F) / 4; +-3 if none is open
+    *(f"leading {name}" for name in LEADING),  # 0 if no stage is open
 )
 """of each job, at the heads"""
 
@@ -96,6 +102,7 @@ LIMIT = (
     "covering",  # (l - held) / tasks of the job's open stages without an executor, at most 1
     "waves",  # log2(those tasks / (l - held)) / 4
     "left",  # executors on offer that are left / all on offer
+    "free",  # executors on offer that are left / N
 )
 """of each parallelism limit l that may be chosen, at the limit head"""
 

@@ -10,19 +10,23 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.agent import columns
 from decima.agent.class_kernels import describe_classes, scarcity_and_need
 from decima.agent.column_arrays import Columns, Units
 from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.scene import Scene
 from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_classes import scarcity
-from decima.heuristics.stages import Row
+from decima.heuristics.stages import Row, is_more_critical
 from spark_sim.cluster import Protocol
 from spark_sim.tables import LEAST_WORK_MS
 from traces.numbers import Float32, Int64
 
 SESSION, DECIMA_SIM = int(Protocol.SESSION), int(Protocol.DECIMA_SIM)
 """plain numbers for the compiler"""
+_FIRST_LEADING = columns.JOB.index(f"leading {columns.LEADING[0]}")
+_LEADING = tuple(columns.STAGE.index(name) for name in columns.LEADING)
+"""the columns of a stage that its job's columns repeat, from `_FIRST_LEADING` on"""
 
 
 @inlined_kernel
@@ -179,7 +183,7 @@ def _describe_stages(
     typical_ms = max(scene.typical_ms[decision], LEAST_WORK_MS)
     remaining_ms = max(job["remaining_ms"], 1e-6)
     wanted = 0
-    first = row
+    first = leading = row
     longest_ms = 1e-3
     if job["open_stages"] > 0 and job["held"] < scene.num_executors[decision]:
         for local in range(job["num_stages"]):
@@ -205,12 +209,17 @@ def _describe_stages(
             stage_x[9] = log2_column(mean_ms * executors / typical_ms)
             stage_x[10] = _log1p(_wait_ms(scene, job, stage) / mean_ms) / 4
             stage_x[11], stage_x[12] = scarcity_and_need(scene, decision, stage)
+            if is_more_critical(stage, scene.stages[out.open_stage[leading]]):
+                leading = row
             row += 1
     for own in range(first, row):
         path_ms = scene.stages[out.open_stage[own]]["critical_path_ms"]
         out.stage_x[own, 5] = path_ms / longest_ms
     out.path_ms[index] = longest_ms
     out.job_x[index, 10] = _log1p(wanted / executors)
+    for place, column in enumerate(_LEADING):
+        value = out.stage_x[leading, column] if row > first else np.float32(0.0)
+        out.job_x[index, _FIRST_LEADING + place] = value
     return row
 
 
@@ -391,6 +400,7 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
         limit_x[5] = min(1.0, added / wanted)
         limit_x[6] = log2_column(wanted / added)
         limit_x[7] = (offered - added) / offered
+        limit_x[8] = (offered - added) / size
         row += 1
     return row
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.network import NetworkConfig, PolicyNetwork
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import RunError
 from decima.rl.model_files import (

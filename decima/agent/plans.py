@@ -63,7 +63,8 @@ def draw(scores: Found, legal: Legal, decision: Int64, key: NDArray[np.uint64] |
         scores: of B decisions.
         legal: what their rows stand for.
         decision: (Q,) the decision that each plan is for.
-        key: (Q,) not 0, of the draws; None takes the likeliest order and limits.
+        key: (Q,) not 0, of the draws; None takes the likeliest plan: the likeliest order and
+            classes, and of each job's limits, which are ordered, the median.
     """
     counts = legal.open_ptr[decision + 1] - legal.open_ptr[decision] + 1
     jobs = legal.job_ptr[decision + 1] - legal.job_ptr[decision]

@@ -12,14 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from decima.agent import columns
 from decima.agent.graph import Graph, GraphSorter, Legal
 from decima.agent.plans import Plans, asked_of, picked, pointers, rows_of
 from decima.agent.scorer import Seen
 from traces.numbers import Float32, Float64, Int64
-
-_COVERING, _DURATION = columns.STAGE.index("covering"), columns.STAGE.index("duration")
-_ON_OFFER = columns.CLUSTER.index("on_offer")
 
 
 class Decisions(NamedTuple):
@@ -120,18 +116,6 @@ class Recording:
             torch.from_numpy(np.repeat(np.arange(len(index)), num_jobs)),
             nodes,
         )
-
-    def stakes(self) -> Float64:
-        """(Q,) the executor time that a plan could commit at most, over N tau.
-
-        Of the executors on offer, as many as a single open stage has tasks for, for one task each.
-        """
-        rows, decisions = self._rows, self.decisions
-        part = rows.stage_x[:, _COVERING] * np.exp2(4.0 * rows.stage_x[:, _DURATION])
-        longest = np.maximum.reduceat(np.append(part, 0.0), self._open_ptr[:-1])
-        longest[decisions.num_open == 0] = 0.0
-        at_stake: Float64 = longest * decisions.cluster_x[:, _ON_OFFER]
-        return at_stake[self.plans.decision]
 
     def plans_of(self, index: Int64) -> tuple[Plans, Int64]:
         """The plans for the decisions `index`, which are counted from 0 in them; their rows."""

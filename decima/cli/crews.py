@@ -12,7 +12,7 @@ import click
 
 from decima.cli.console import announce_compilation
 from decima.cli.options import added
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.parallel.crew import Crew
 from decima.parallel.local import HERE, LocalCrew
 

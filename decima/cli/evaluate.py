@@ -21,9 +21,9 @@ from decima.cli.options import (
     workload_options,
     write_report,
 )
+from decima.errors import ConfigError
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
-from decima.evaluation.config import ConfigError
 from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import (
     check_timeline_path,
@@ -32,7 +32,8 @@ from decima.evaluation.timeline import (
     write_timeline,
 )
 from decima.own_policies import is_own
-from decima.policies import HEURISTICS, SHIPPED_MODEL, decides_alone, is_learned
+from decima.policy_names import SHIPPED_MODEL, decides_alone, is_learned
+from decima.registry import HEURISTICS
 from decima.rl.statistics import method
 from traces.files.names import counted
 from traces.files.writing import write_json

@@ -11,8 +11,9 @@ import click
 
 from decima.cli.console import announce_compilation, stdout
 from decima.cli.options import build_config, check_outputs, workload_options
-from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.policies import SHIPPED_MODEL, decides_alone, model_path
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
+from decima.policy_names import SHIPPED_MODEL, decides_alone, model_path
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:

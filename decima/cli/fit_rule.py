@@ -11,9 +11,9 @@ import click
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_outputs, training_options
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
-from decima.heuristics.es_rule import WORLDS
 from decima.rule_fit.config import (
     ALONE,
     PARTS,
@@ -50,17 +50,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--start",
     type=click.Choice(STARTS),
-    metavar="NAME",
-    help="Weights that the search begins with: tuned_srw, shipped (`es_rule`), or those of "
-    "`es_rules` in a world, such as session_stream_few; or of `es_classes`, such as classes_batch. "
-    " [default: tuned_srw, or those of --world]",
-)
-@click.option(
-    "--world",
-    type=click.Choice(WORLDS),
-    metavar="WORLD",
-    help="Fit the weights of `es_rules` in this world alone, such as giants_stream; the search "
-    "begins with them unless --start says otherwise.",
+    default="tuned_srw",
+    show_default=True,
+    help="Weights that the search begins with: those like tuned_srw, or those that ship.",
 )
 @click.option(
     "--objective",
@@ -107,8 +99,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 def fit_rule(
     settings_file: Path | None,
-    start: str | None,
-    world: str | None,
+    start: str,
     objective: Objective,
     only: tuple[str, ...],
     generations: int | None,
@@ -121,8 +112,7 @@ def fit_rule(
     resume: Path | None,
     **options: Any,
 ) -> None:
-    """Fit the scoring rule to a workload: `es_rule`, or `es_classes` where there are --classes, or
-    `es_rules` in one --world.
+    """Fit the scoring rule to a workload: `es_rule`, or `es_classes` where there are --classes.
 
     An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
     sequences, which no evaluation uses; all its candidates meet the same. They are worth their
@@ -136,8 +126,8 @@ def fit_rule(
     from decima.rule_fit.fit import fit_rule as search
 
     config = RuleFitConfig(settings=_settings(settings_file, options), seed=options["seed"],
-                           sequences=options["sequences"], start=start or world or "tuned_srw",
-                           world=world, only=only, objective=objective,
+                           sequences=options["sequences"], start=start, only=only,
+                           objective=objective,
                            population=population, sigma=sigma, validation=validation)  # fmt: skip
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES

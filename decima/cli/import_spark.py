@@ -8,7 +8,7 @@ import click
 
 from decima.cli.console import progress_bar, say
 from decima.cli.options import GROUP_BY
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from traces import Trace, write_trace
 from traces.dataset import check_dataset_output, write_dataset
 from traces.parquet import check_output

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
-from decima.evaluation.config import ConfigError
 from decima.evaluation.settings_file import mean_work_s
 from decima.tuning import read_tuned
 from spark_sim import Protocol

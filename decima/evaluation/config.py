@@ -8,8 +8,10 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from decima.errors import ConfigError
 from decima.own_policies import is_own
-from decima.policies import Heuristic, is_learned, looks_ahead
+from decima.policy_names import is_learned, looks_ahead
+from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import parse_classes
 from traces.arrivals import ARRIVALS
@@ -23,10 +25,6 @@ ARRIVAL_PATTERNS = (*ARRIVALS, "recorded", "decima-sim")
 """arrival patterns by name; anything else is the path of a CSV file (`arrival_ms,job`)"""
 
 
-class ConfigError(ValueError):
-    """A setting that contradicts another or a rule; the message is one line."""
-
-
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Settings of `evaluate`. Times are seconds, as at the command line."""
@@ -34,7 +32,7 @@ class EvaluationConfig:
     trace: str = "tpch"
     """a built-in trace by name, or a file"""
     policies: tuple[str, ...] = ("strict_fair", "fifo")
-    """names from `decima.policies.HEURISTICS`, "decima", model files, or classes of one's own
+    """names from `decima.registry.HEURISTICS`, "decima", model files, or classes of one's own
     (`decima.own_policies`); the first is what the others are compared with"""
     executors: int = 50
     jobs: int = 200

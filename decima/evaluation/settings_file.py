@@ -24,7 +24,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from traces import Trace, load_trace
 from traces.files.reading import read_toml
 from traces.files.settings import build

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import Report
 from decima.evaluation.runner import PolicyRun
 from decima.evaluation.sequences import draw_sequence

@@ -14,7 +14,8 @@ import numpy as np
 
 from decima.agent import columns
 from decima.agent.policy import Planned
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.learned import learned_policy
 from spark_sim import PASS, Action, Observation, Status, Streams

@@ -166,11 +166,12 @@ def _likelihood(found: Explanation) -> Iterable[str]:
         name, chance = max(later, key=lambda option: option[1])
         drawn = " It was drawn, not the likeliest." if chance > own else ""
         yield f"Its probability is {percent(own)}; next is {name} with {percent(chance)}.{drawn}"
-    if len(found.limits) > 1:
+    if found.taken_limit is not None and len(found.limits) > 1:
         chance = sum(one.probability for one in found.limits if one.limit == found.taken_limit)
+        lower = sum(one.probability for one in found.limits if one.limit < found.taken_limit)
         yield (
             f"Among {len(found.limits)} limits for its job, {found.taken_limit} has "
-            f"{percent(chance)}."
+            f"{percent(chance)}; lower ones have {percent(lower)} together."
         )
 
 

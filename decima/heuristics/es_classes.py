@@ -9,7 +9,7 @@ executors can hold (H_u of N). Of the classes on offer that can hold its tasks t
 or the largest.
 
 Which jobs may take an executor, and how many, is the rule's to say, with weights fitted to such
-clusters; with one class all of it is `es_rules`. Large executors first is one to three points
+clusters. Large executors first is one to three points
 better, but where a giant needs them, it may be twice as bad: hence small ones first while the mean
 work left is far above what is typical of a job. What was tried besides and gained nothing: a price
 on memory left idle, large executors for short jobs first, some of each class kept for those who
@@ -32,17 +32,10 @@ from spark_sim.tables import ANY, NONE, Table
 CLASS_PARAMETERS = ("trouble", "packing", "large_first")
 """a, b, and: c is the largest class while the jobs in the system have on average less than so many
 times the work that is typical of a job, else the smallest; 0: always that"""
-CLASS_WORLDS = ("classes_stream", "classes_batch")
-"""where there are several classes: jobs that keep coming, jobs that came together"""
-CLASS_WORLD_PARAMETERS = tuple(
-    f"{world}_{name}" for world in CLASS_WORLDS for name in es_rule.PARAMETERS
-)
-"""a rule for each of them"""
-ALL_PARAMETERS = (*CLASS_PARAMETERS, *CLASS_WORLD_PARAMETERS, *es_rule.WORLD_PARAMETERS)
-"""in the order of `Numbers`: those of `es_rules` come last"""
+ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.PARAMETERS)
+"""in the order of `Numbers`"""
 _TROUBLE, _PACKING, _LARGE_FIRST = range(3)
 _FIRST = len(CLASS_PARAMETERS)
-_ALONE = _FIRST + len(CLASS_WORLD_PARAMETERS)
 _RUNNABLE_FIRST = 1e3
 """more than any logarithm of a critical path"""
 
@@ -53,12 +46,11 @@ _decide_alone = es_rule.decide
 def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """The stage, the limit and the class of executors with the best score."""
     if len(seen.classes) == 1:
-        stage, limit = _decide_alone(seen, parameters[_ALONE:], scratch)
+        stage, limit = _decide_alone(seen, parameters[_FIRST:], scratch)
         return stage, limit, ANY
     around = es_rule.surroundings(seen)
     is_large = is_large_first(parameters, around)
-    first = first_of_rule(parameters, len(seen.classes), around)
-    rule = parameters[first : first + es_rule.SIZE]
+    rule = parameters[_FIRST:]
     best = best_kind = NONE
     best_score = second = -math.inf
     for job in seen.active:
@@ -79,14 +71,6 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         return NONE, 0, NONE
     second -= bonus(seen.classes, seen.stages[best], parameters, best_kind)
     return best, es_rule.extended(seen, rule, best, around, second), best_kind
-
-
-@kernel
-def first_of_rule(parameters: Numbers, num_classes: int, around: Surroundings) -> int:
-    """Where the rule that holds in this world begins."""
-    if num_classes == 1:
-        return int(_ALONE + es_rule.first_of_world(parameters[_ALONE:], around))
-    return int(_FIRST + (es_rule.SIZE if around.came_together else 0))
 
 
 @kernel

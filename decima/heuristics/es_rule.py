@@ -17,12 +17,6 @@ clusters and workloads apart, so that one rule can serve many: a session from ex
 dear moves from cheap ones, few executors from many, a batch from jobs that keep arriving, tasks for
 whose end a typical job would wait long from others, and work that inflates with the executors from
 work that does not.
-
-The policy `es_rules` is the same with weights of its own for each of twenty *worlds*: executors
-that move or slots of a session, jobs that keep coming or that came together, and few, some or many
-executors; and, however many, slots of a session whose work is flat, which does not inflate, or that
-have giants in a batch, and executors that move where work is flat, with giants among the jobs or
-without, or where moves are dear beside a typical job.
 """
 
 from __future__ import annotations
@@ -80,8 +74,6 @@ class Surroundings(NamedTuple):
     quiet: float
     typical_ms: float  # work of a job, geometric mean over all so far
     inflation: float  # the feature of this name
-    came_together: bool  # the jobs in the system, as a batch does
-    world: int  # index in `WORLDS`
     holds_offered: bool  # a job holds those on offer that are in it, as in decima-sim
 
 
@@ -118,46 +110,9 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
-KINDS = ("stream", "batch", "session_stream", "session_batch")
-SIZES = ("few", "some", "many")
-FEW, SOME = 32, 80
-"""up to so many executors are few, up to so many are some"""
-ANY_SIZE = (
-    "dear",
-    "flat_stream",
-    "flat_batch",
-    "giants_stream",
-    "giants_batch",
-    "session_flat_stream",
-    "session_flat_batch",
-    "session_giants_batch",
-)
-"""worlds of any number of executors"""
-WORLDS = (*(f"{kind}_{size}" for kind in KINDS for size in SIZES), *ANY_SIZE)
-WORLD_PARAMETERS = tuple(f"{world}_{name}" for world in WORLDS for name in PARAMETERS)
-"""names of the parameters of `es_rules`: a rule for each world, one after the other"""
-SIZE = len(PARAMETERS)
-"""of one rule"""
-
-_DEAR, _FLAT, _FLAT_BATCH, _GIANTS, _GIANTS_BATCH = (WORLDS.index(world) for world in ANY_SIZE[:5])
-_SESSION_FLAT, _SESSION_FLAT_BATCH, _SESSION_GIANTS_BATCH = (
-    WORLDS.index(world) for world in ANY_SIZE[5:]
-)
-_EXECUTORS, _SESSION, _DECIMA_SIM = range(3)
+_SESSION, _DECIMA_SIM = 1, 2
 """of `Protocol`, as plain numbers for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
-_TOGETHER = 0.1
-# Jobs came together if ten times as much work arrived from the first to the last of them as the
-# executors could do meanwhile: no cluster is loaded like that for long.
-_DEAR_FROM = 0.02
-# Of a typical job's work: a move that takes longer is dear. Of `tpch` two seconds are 0.006.
-_WITH_GIANTS = 10.0
-# Where the mean job in the system has so many times the typical work, moves matter less than
-# whom the giants among them keep waiting.
-_FLAT_UP_TO = 0.02
-# Tasks take so much longer at most where all executors are in one job; those of `tpch` 0.6.
-_USUAL = 4.0
-# A job's work, over the typical one, that counts for this: the mean of `tpch` is three times it.
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
 _MOST = 8.0
@@ -170,8 +125,6 @@ _LONGEST_WAIT = 100.0
 def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
     around = surroundings(seen)
-    first = first_of_world(parameters, around)
-    parameters = parameters[first : first + SIZE]
     best = NONE
     best_score = -math.inf
     second = -math.inf
@@ -200,12 +153,6 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
 def is_served(job: Row, around: Surroundings) -> bool:
     """Whether the job holds executors besides those on offer: if not, it may always take one."""
     return bool(job["held"] > (job["local"] if around.holds_offered else 0))
-
-
-@kernel
-def first_of_world(parameters: Numbers, around: Surroundings) -> int:
-    """Where the rule that holds begins: one serves everywhere, of several that of this world."""
-    return 0 if len(parameters) == SIZE else int(around.world * SIZE)
 
 
 @kernel
@@ -355,7 +302,6 @@ def _wait(wait_ms: float, around: Surroundings) -> float:
 def surroundings(seen: Observation) -> Surroundings:
     """What the jobs share."""
     mean_ms = _mean_remaining_ms(seen)
-    came_together = _came_together(seen, mean_ms)
     quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
     return Surroundings(
         mean_ms,
@@ -368,48 +314,8 @@ def surroundings(seen: Observation) -> Surroundings:
         0.5 * _half_log(quiet_ms, mean_ms),
         max(seen.typical_ms, LEAST_WORK_MS),
         2.0 * seen.inflation,
-        came_together,
-        _world(seen, mean_ms, came_together),
         seen.protocol == _DECIMA_SIM,
     )
-
-
-@kernel
-def _came_together(seen: Observation, mean_ms: float) -> bool:
-    """Whether the jobs in the system are a batch."""
-    first_ms, last_ms = math.inf, -math.inf
-    for job in seen.active:
-        first_ms = min(first_ms, seen.jobs[job]["arrival_ms"])
-        last_ms = max(last_ms, seen.jobs[job]["arrival_ms"])
-    gaps = len(seen.active) - 1
-    usual_ms = _USUAL * max(seen.typical_ms, LEAST_WORK_MS)
-    if gaps <= 0:  # the last of a batch is told from one that came alone by all before it
-        return seen.mean_gap_ms * seen.num_executors <= _TOGETHER * usual_ms
-    # A giant must not make a batch of whatever comes while it runs.
-    work_ms = min(mean_ms, usual_ms)
-    between_ms = (last_ms - first_ms) * seen.num_executors
-    return between_ms <= _TOGETHER * gaps * work_ms
-
-
-@kernel
-def _world(seen: Observation, mean_ms: float, came_together: bool) -> int:
-    """On what and how much the jobs run, as a batch or not; or that moves are dear, work flat."""
-    typical_ms = max(seen.typical_ms, LEAST_WORK_MS)
-    has_giants = mean_ms > _WITH_GIANTS * typical_ms
-    if not has_giants and seen.moving_delay_ms > _DEAR_FROM * typical_ms:
-        return _DEAR
-    is_flat = math.exp(seen.inflation) <= 1.0 + _FLAT_UP_TO
-    if seen.protocol == _SESSION and has_giants and came_together:
-        return _SESSION_GIANTS_BATCH
-    if seen.protocol == _SESSION and is_flat and not has_giants:
-        return _SESSION_FLAT_BATCH if came_together else _SESSION_FLAT
-    if seen.protocol == _EXECUTORS and is_flat:
-        if has_giants:
-            return _GIANTS_BATCH if came_together else _GIANTS
-        return _FLAT_BATCH if came_together else _FLAT
-    kind = (2 if seen.protocol == _SESSION else 0) + (1 if came_together else 0)
-    size = 0 if seen.num_executors <= FEW else 1 if seen.num_executors <= SOME else 2
-    return 3 * kind + size
 
 
 @kernel

@@ -7,7 +7,7 @@ import numpy as np
 from decima.agent.graph import Legal
 from decima.agent.plans import Plans
 from decima.lookahead.heuristic_plan_kernels import Round, label
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from spark_sim.setup import copied
 from spark_sim.tables import State, Table
 from traces.arrays import TraceArrays

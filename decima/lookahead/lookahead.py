@@ -14,7 +14,7 @@ from decima.agent.plans import Plans, copied_plans, picked, preferences
 from decima.lookahead.candidates import Width, candidates
 from decima.lookahead.future_kernels import cost_ms, forget
 from decima.lookahead.heuristic_plans import HeuristicPlans
-from decima.policies import HEURISTICS, Heuristic
+from decima.registry import HEURISTICS, Heuristic
 from spark_sim.kernels.choices import Preferences
 from spark_sim.setup import copied
 from spark_sim.tables import State, Table

@@ -8,9 +8,9 @@ from decima.agent.graph import Legal
 from decima.agent.network import PolicyNetwork
 from decima.agent.plans import preferences
 from decima.agent.policy import LearnedPolicy
+from decima.errors import PolicyError
 from decima.lookahead.candidates import Width
 from decima.lookahead.lookahead import Futures, Lookahead, Proposal, Verdict
-from decima.policies import PolicyError
 from spark_sim import Action, Observation, Simulator, Status
 from spark_sim.kernels.choices import follow
 from traces.arrays import TraceArrays

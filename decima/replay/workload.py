@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.evaluation.runner import play
-from decima.policies import Parameters, policy_named
+from decima.policies import policy_named
+from decima.registry import Parameters
 from decima.replay.driver import Recording, with_waits
 from decima.replay.spark_order import ORDERS, SparkJobs, play_spark
 from spark_sim import Cluster, Protocol, Simulator

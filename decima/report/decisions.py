@@ -18,7 +18,8 @@ from decima.evaluation.runner import Workload
 from decima.explain.decision import Explanation, StageShown, explain_decision, memory_gb
 from decima.explain.moments import Moment, moments
 from decima.explain.words import in_words
-from decima.policies import Heuristic, is_learned, model_path
+from decima.policy_names import is_learned, model_path
+from decima.registry import Heuristic
 from decima.report.results import significant
 from decima.report.section import Section
 from spark_sim import PASS, Action, Observation

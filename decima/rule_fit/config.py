@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from decima.evaluation.config import ConfigError, EvaluationConfig
-from decima.heuristics.es_classes import CLASS_WORLDS
-from decima.heuristics.es_rule import HIDDEN, PARAMETERS, WORLDS, Features
-from decima.policies import HEURISTICS, Parameters
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
+from decima.heuristics.es_rule import HIDDEN, PARAMETERS, Features
+from decima.registry import HEURISTICS, Parameters
 from decima.tuning import FIRST_TRAINING_SEQUENCE
 from traces.files.names import suggestion
 from traces.numbers import Float64
 
-ALONE, WITH_CLASSES, BY_WORLD = "es_rule", "es_classes", "es_rules"
-"""what is fitted: for executors that are all alike, for several classes of them, for one world"""
+ALONE, WITH_CLASSES = "es_rule", "es_classes"
+"""what is fitted: for executors that are all alike, for several classes of them"""
 REFERENCE = "strict_fair"
 """scores are what is to be small divided by that of this heuristic on the same sequence"""
 
@@ -24,10 +24,8 @@ for rules that must not win by keeping the largest jobs waiting; makespan
 """
 P95_POWER = 0.5
 
-STARTS = ("tuned_srw", "shipped", *WORLDS, *CLASS_WORLDS)
-"""weights that resemble this heuristic, those of `es_rule` in the package, or of `es_rules` or
-`es_classes` in a world
-"""
+STARTS = ("tuned_srw", "shipped")
+"""weights that resemble this heuristic, or those in the package of what is fitted"""
 
 UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
 PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
@@ -51,9 +49,6 @@ class RuleFitConfig:
     """of each setting, drawn for each generation"""
     start: str = "tuned_srw"
     """one of `STARTS`: the weights that the search begins with"""
-    world: str | None = None
-    """one of `WORLDS`: its weights in `es_rules` are fitted, those of the others are as they ship
-    """
     only: tuple[str, ...] = ()
     """parts of the rule that the search may change, of `PARTS`; none named: all"""
     population: int = 24
@@ -79,8 +74,6 @@ class RuleFitConfig:
         if self.start not in STARTS:
             near = suggestion(self.start, STARTS)
             raise ConfigError(f"start {self.start!r}{near}: there are {', '.join(STARTS)}")
-        if self.world is not None:
-            self._check_world(self.world)
         for part in self.only:
             if part not in PARTS:
                 near = suggestion(part, PARTS)
@@ -93,30 +86,15 @@ class RuleFitConfig:
             if not 1 <= getattr(self, label) <= 100_000:
                 raise ConfigError(f"{label} must lie in 1..100,000, got {getattr(self, label)}")
 
-    def _check_world(self, world: str) -> None:
-        if world not in WORLDS:
-            near = suggestion(world, WORLDS)
-            raise ConfigError(f"world {world!r}{near}: there are {', '.join(WORLDS)}")
-        if self.settings[0].classes:
-            raise ConfigError(f"world {world} is one of executors that are all alike, not classes")
-
     @property
     def policy(self) -> str:
         """What is fitted."""
-        if self.world is not None:
-            return BY_WORLD
         return WITH_CLASSES if self.settings[0].classes else ALONE
 
     def parameters(self, weights: Float64) -> Parameters:
-        """Those of `policy`: the one rule of these weights wherever it has several classes, or in
-        `world`.
-        """
+        """Those of `policy`; what is not the rule's, of `es_classes`, is as it ships."""
         own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
-        if self.policy == ALONE:
-            return own
-        fitted = CLASS_WORLDS if self.world is None else (self.world,)
-        worlds = {f"{world}_{name}": own[name] for world in fitted for name in PARAMETERS}
-        return {**HEURISTICS[self.policy].defaults, **worlds}
+        return {**HEURISTICS[self.policy].defaults, **own}
 
     def workloads(self) -> tuple[EvaluationConfig, ...]:
         """The settings, each for the rule and its reference.

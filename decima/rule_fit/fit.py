@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.parallel.crew import Crew
 from decima.parallel.local import HERE
-from decima.policies import HEURISTICS, Parameters
+from decima.registry import HEURISTICS, Parameters
 from decima.rl.statistics import Estimate, geometric_percent
 from decima.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.rule_fit.history import Generation, History
@@ -165,7 +165,7 @@ def fit_rule(
     """
     scorer = CandidateScorer(config, crew)
     if history is None:
-        begin = config.parameters(start(config.start))
+        begin = config.parameters(start(config.start, config.policy))
         first = scorer.scores([begin], config.validation_numbers(), "start")
         history = History(config.to_json(), float(first[0]))
     begun_s = history.elapsed_s
@@ -188,7 +188,7 @@ class _Fit:
         self._config = config
         self._scorer = scorer
         self._history = history
-        begin = start(config.start)
+        begin = start(config.start, config.policy)
         free = free_weights(config.only)
         self._search = Search(begin, config.sigma, config.population, config.seed, free)
         self._best = _Best(begin, history.start_score, 0)

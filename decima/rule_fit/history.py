@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.rule_fit.config import RuleFitConfig
 from traces.files.numbers import is_number
 from traces.files.reading import read_json

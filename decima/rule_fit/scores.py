@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.parallel.crew import Crew, Kept
-from decima.policies import Heuristic, Parameters
+from decima.registry import Heuristic, Parameters
 from decima.rule_fit.config import P95_POWER, REFERENCE, Objective, RuleFitConfig
 from spark_sim.metrics import RunMetrics, measure
 from traces.numbers import Float64

@@ -13,25 +13,18 @@ import cma
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.heuristics.es_classes import CLASS_WORLDS
-from decima.heuristics.es_rule import PARAMETERS, WORLDS
-from decima.policies import HEURISTICS
-from decima.rule_fit.config import ALONE, WITH_CLASSES
+from decima.heuristics.es_rule import PARAMETERS
+from decima.registry import HEURISTICS
 from traces.numbers import Float64
 
 _SEARCH = 1_000_000_007
 # Spawn key of the search's own stream: no sequence has this number.
 
 
-def start(kind: str) -> Float64:
-    """The weights that a search begins with, a `config.STARTS`."""
+def start(kind: str, policy: str) -> Float64:
+    """Return the weights that a search for `policy` begins with, a `config.STARTS`."""
     if kind == "shipped":
-        return np.array([HEURISTICS[ALONE].defaults[name] for name in PARAMETERS])
-    if kind in WORLDS:
-        return np.array([HEURISTICS["es_rules"].defaults[f"{kind}_{name}"] for name in PARAMETERS])
-    if kind in CLASS_WORLDS:
-        defaults = HEURISTICS[WITH_CLASSES].defaults
-        return np.array([defaults[f"{kind}_{name}"] for name in PARAMETERS])
+        return np.array([HEURISTICS[policy].defaults[name] for name in PARAMETERS])
     return _like_tuned_srw()
 
 

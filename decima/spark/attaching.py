@@ -7,15 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from decima.policies import (
-    SEARCH_SUFFIX,
-    Heuristic,
-    Parameters,
-    is_learned,
-    looks_ahead,
-    model_path,
-)
 from decima.policy import Policy
+from decima.policy_names import SEARCH_SUFFIX, is_learned, looks_ahead, model_path
+from decima.registry import Heuristic, Parameters
 from decima.spark.auto import AUTO, Auto, AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError, PolicyFaultError

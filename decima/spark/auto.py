@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.closed_loop import MOSTLY
-from decima.policies import Parameters
+from decima.registry import Parameters
 from decima.spark.checks import check_above_zero, check_count
 from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
@@ -47,7 +47,7 @@ class AutoSettings:
         AttachError: a value makes no sense.
     """
 
-    candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rules", "decima")
+    candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rule", "decima")
     """policies by name"""
     every_s: float = 600.0
     """between two judgements"""

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from decima.policies import Heuristic, Parameters, is_learned
 from decima.policy import Policy
+from decima.policy_names import is_learned
+from decima.registry import Heuristic, Parameters
 from decima.spark.auto import AutoSettings
 from decima.spark.checks import check_within
 from decima.spark.errors import AttachError

@@ -21,7 +21,7 @@ from traces.files.writing import written_whole
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
 _FOLDERS = ("exact", "policy", "plugin")
-_WEIGHTS = ("es_rule.json", "es_rules.json")
+_WEIGHTS = ("es_rule.json",)
 _SHIPPED = Path(str(files("decima.spark"))) / "data"
 _COMPILER_S = 300
 _DATE = (1980, 1, 1, 0, 0, 0)

@@ -17,7 +17,8 @@ import numpy as np
 
 from decima.closed_loop import followers_share
 from decima.evaluation.runner import play
-from decima.policies import is_learned, policy_named
+from decima.policies import policy_named
+from decima.policy_names import is_learned
 from decima.replay.check import session_cluster
 from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
 from decima.spark.judge_process import Question

@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from decima.policies import Heuristic
 from decima.policy import Policy
+from decima.registry import Heuristic
 from decima.spark.checks import check_above_zero
 from decima.spark.errors import PolicyFaultError
 from decima.spark.idleness import IdleWatch, tasks_left, unused_slots

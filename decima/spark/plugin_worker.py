@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from decima.policies import is_learned
+from decima.policy_names import is_learned
 from decima.spark import wire
 from decima.spark.attaching import (
     auto_switch,

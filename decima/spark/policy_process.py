@@ -27,7 +27,7 @@ class PolicyProcess:
 
     def __init__(self, name: str) -> None:
         """Args:
-        name: of a learned policy (`decima.policies.is_learned`).
+        name: of a learned policy (`decima.policy_names.is_learned`).
         """
         self.name = name
         self.refused: str | None = None

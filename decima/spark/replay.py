@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from decima.evaluation.runner import play
-from decima.policies import Parameters, policy_named
+from decima.policies import policy_named
+from decima.registry import Parameters
 from decima.spark.compile import first_line, java_class
 from decima.spark.errors import AttachError
 from spark_sim import Cluster, Protocol, Simulator

@@ -19,7 +19,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from decima.policies import HEURISTICS, Parameters, decides_alone
+from decima.policy_names import decides_alone
+from decima.registry import HEURISTICS, Parameters
 from decima.spark.auto import AUTO
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.errors import AttachError

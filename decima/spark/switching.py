@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs

@@ -10,13 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from decima.policies import (
-    HEURISTICS,
-    SHIPPED_MODEL,
-    Heuristic,
-    Parameters,
-    decides_alone,
-)
+from decima.policy_names import SHIPPED_MODEL, decides_alone
+from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.spark.attaching import attach
 from decima.spark.compile import first_line
 from decima.spark.errors import AttachError, missing

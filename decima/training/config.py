@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
-from decima.evaluation.config import ConfigError, EvaluationConfig
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
 from decima.lookahead.candidates import Width
 from decima.lookahead.lookahead import Futures
-from decima.policies import HEURISTICS
+from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting
@@ -199,8 +200,6 @@ class ImitateConfig(StepConfig):
     """share of the sequences that the network plays itself, with the teacher's choices as labels"""
     labels: float = 0.4
     """share of the decisions of those sequences that are labelled"""
-    stakes: float = 0.5
-    """labels, those of `search` too, weigh by the executor time at stake to this power"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,7 +213,6 @@ class ImitateConfig(StepConfig):
             value = getattr(self, label)
             _require(0 <= value <= 1, f"imitate.{label}: {value} is no share from 0 to 1")
         _require(self.labels > 0, "imitate.labels must be > 0")
-        _require(0 <= self.stakes <= 1, f"imitate.stakes: {self.stakes} is not in 0..1")
 
 
 @dataclass(frozen=True)

@@ -63,25 +63,6 @@ def standardised(advantage: Float64, most: float = 4.0) -> Float64:
     return found
 
 
-def stake_weights(stake: Float64, power: float, most: float = 10.0) -> Float64:
-    """Return weights of labels by what is at stake, with mean 1 before they are cut off.
-
-    Most plans give an executor or two for a second. A few give most of the cluster to a giant job
-    for minutes, and nothing can be done about it until then: a mistake there costs as much as all
-    others.
-
-    Args:
-        stake: (Q,) executor time that each plan of a setting could commit.
-        power: 0: all labels weigh the same; 1: in proportion.
-        most: weights are cut off there, and at 1 over it.
-    """
-    if len(stake) == 0 or power == 0.0:
-        return np.ones_like(stake)
-    found = stake**power
-    mean = float(found.mean())
-    return np.ones_like(stake) if mean <= 0.0 else np.clip(found / mean, 1.0 / most, most)
-
-
 def setting_weights(counts: Sequence[float]) -> list[float]:
     """Return the weight of a plan of each setting by which settings count alike.
 

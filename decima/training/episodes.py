@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig
 from spark_sim import Simulator, Streams

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
-from decima.evaluation.config import ConfigError
+from decima.errors import ConfigError
 from decima.parallel.crew import Crew, Kept
 from decima.parallel.local import HERE
 from decima.rl.errors import RunError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.returns import AverageRate
 from decima.training.config import StepConfig, TrainConfig
-from decima.training.credit import setting_weights, stake_weights, standardised
+from decima.training.credit import setting_weights, standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
@@ -201,10 +201,8 @@ class DecimaLearner:
                 found.append(standardised(advantage))
                 counts.append(len(advantage))
             else:
-                stake = np.concatenate([one.recording.stakes() for one in parts])
-                found.append(stake_weights(stake, self._config.imitate.stakes))
-                used = np.concatenate([one.recording.plans.used for one in parts])
-                counts.append(float(found[-1] @ used))
+                found.append(advantage)
+                counts.append(float(sum(one.recording.plans.used.sum() for one in parts)))
         weights = setting_weights(counts)
         ready = {
             number: iter(np.split(values * weight, _ends([one.advantage for one in parts])))

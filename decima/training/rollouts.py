@@ -20,7 +20,7 @@ from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.parallel.crew import Kept
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.rl.optimiser import set_flat_parameters
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference

@@ -9,7 +9,7 @@ import numpy as np
 from decima.agent.graph import Legal
 from decima.agent.plans import Plans, copied_plans
 from decima.lookahead.heuristic_plans import HeuristicPlans
-from decima.policies import Heuristic
+from decima.registry import Heuristic
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
 from spark_sim.metrics import measure
 from spark_sim.vector import VectorSimulator

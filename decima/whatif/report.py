@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from decima.policies import HEURISTICS
+from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.study import PolicyResult, WhatIf

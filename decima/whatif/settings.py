@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from decima.policies import HEURISTICS, check_name
+from decima.policies import check_name
+from decima.registry import HEURISTICS
 from decima.replay.check import session_cluster
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
@@ -27,7 +28,7 @@ class WhatIfSettings:
         "spark_fair",
         "tuned_weighted_fair",
         "tuned_srw",
-        "es_rules",
+        "es_rule",
         "decima",
     )
     """by name; the first is what the others are compared with"""

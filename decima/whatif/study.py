@@ -12,7 +12,9 @@ import numpy as np
 from decima.descent import descend_together, descent, max_scores
 from decima.parallel.crew import Crew, K, Kept
 from decima.parallel.local import HERE
-from decima.policies import HEURISTICS, Parameters, decides_alone, networks_of
+from decima.policies import networks_of
+from decima.policy_names import decides_alone
+from decima.registry import HEURISTICS, Parameters
 from decima.replay import Recording, ReplayWorkload
 from decima.rl.statistics import are_repeats
 from decima.whatif.resample import far_apart, resampled

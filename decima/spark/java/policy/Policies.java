@@ -12,7 +12,7 @@ import java.util.Map;
 /** The policies that decide inside the JVM, by name. */
 public final class Policies {
   public static final List<String> NAMES =
-      Arrays.asList("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", "es_rules");
+      Arrays.asList("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule");
 
   private Policies() {}
 
@@ -33,8 +33,6 @@ public final class Policies {
                 : values(name, file, Arrays.asList(ShortestRemaining.PARAMETERS)));
       case "es_rule":
         return new ScoringRule(name, values(name, file, ScoringRule.parameters()));
-      case "es_rules":
-        return new ScoringRule(name, values(name, file, ScoringRule.worldParameters()));
       default:
         if (file != null && NAMES.contains(name)) {
           throw new IllegalArgumentException("policy '" + name + "' takes no parameters");

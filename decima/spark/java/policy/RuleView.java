@@ -4,18 +4,8 @@ package decima.policy;
 final class RuleView {
   private static final double LEAST_WORK_MS = 1.0;
   private static final double TYPICAL_SLOTS = 50.0;
-  private static final double TOGETHER = 0.1;
-  private static final double USUAL = 4.0;
   private static final double LEAST = 0.01;
   private static final double MOST = 8.0;
-  private static final double FLAT_UP_TO = 0.02;
-  private static final double WITH_GIANTS = 10.0;
-  /** behind the worlds by size and five of executors that move */
-  private static final int SESSION_FLAT = 17;
-  private static final int SESSION_FLAT_BATCH = 18;
-  private static final int SESSION_GIANTS_BATCH = 19;
-  private static final int FEW = 32;
-  private static final int SOME = 80;
 
   private final Round seen;
   private final Tables tables;
@@ -40,33 +30,6 @@ final class RuleView {
     jobs = 1.0 + 0.5 * Math.log((double) Math.max(1, tables.jobs()) / tables.slots);
     executors = 0.5 * Math.log(tables.slots / TYPICAL_SLOTS);
     quiet = 0.5 * halfLog((tables.timeMs - tables.lastArrivalMs) * tables.slots, meanMs);
-  }
-
-  /** Which of the rules for sessions holds: the jobs came together or not, on few slots or many. */
-  int world() {
-    double firstMs = Double.POSITIVE_INFINITY;
-    double lastMs = Double.NEGATIVE_INFINITY;
-    for (int job = 0; job < tables.jobs(); job++) {
-      firstMs = Math.min(firstMs, tables.arrivalMs[job]);
-      lastMs = Math.max(lastMs, tables.arrivalMs[job]);
-    }
-    int gaps = tables.jobs() - 1;
-    double usualMs = USUAL * typicalMs;
-    // A giant must not make a batch of whatever comes while it runs.
-    double workMs = Math.min(meanMs, usualMs);
-    // The last of a batch is told from one that came alone by all before it.
-    boolean cameTogether = gaps > 0
-        ? (lastMs - firstMs) * tables.slots <= TOGETHER * gaps * workMs
-        : tables.meanGapMs * tables.slots <= TOGETHER * usualMs;
-    boolean hasGiants = meanMs > WITH_GIANTS * typicalMs;
-    if (hasGiants && cameTogether) {
-      return SESSION_GIANTS_BATCH;
-    }
-    if (!hasGiants && Math.exp(tables.inflation) <= 1.0 + FLAT_UP_TO) {
-      return cameTogether ? SESSION_FLAT_BATCH : SESSION_FLAT;
-    }
-    int size = tables.slots <= FEW ? 0 : tables.slots <= SOME ? 1 : 2;
-    return 3 * (cameTogether ? 3 : 2) + size;
   }
 
   /** Fill in what one more slot for the stage would mean when its job was given `given` just now. */

@@ -14,30 +14,23 @@ final class ScoringRule implements Policy {
     "work", "rank", "share", "cluster", "local", "source", "tasks", "jobs", "width", "runnable",
     "session", "moving", "executors", "quiet", "blocking", "inflation", "wait", "free"
   };
-  private static final String[] KINDS = {"stream", "batch", "session_stream", "session_batch"};
-  private static final String[] SIZES = {"few", "some", "many"};
-  /** of these only the last three are met here: slots of a session do not move */
-  private static final String[] ANY_SIZE = {
-    "dear", "flat_stream", "flat_batch", "giants_stream", "giants_batch", "session_flat_stream",
-    "session_flat_batch", "session_giants_batch"
-  };
   private static final int HIDDEN = 14;
   private static final int INPUTS = FEATURES.length;
   /** numbers of a hidden unit: its weights, its bias, its part in the gate and in the score */
   private static final int UNIT = INPUTS + 3;
-  /** of one rule; the last is the gate's bias */
+  /** the last is the gate's bias */
   private static final int SIZE = HIDDEN * UNIT + 1;
 
   private final String name;
   private final double[] weights;
 
-  /** @param weights of one rule, or of one for each world, in the order of the names. */
+  /** @param weights in the order of the names. */
   ScoringRule(String name, double[] weights) {
     this.name = name;
     this.weights = weights;
   }
 
-  /** Names of the parameters of one rule. */
+  /** Names of the parameters. */
   static List<String> parameters() {
     List<String> found = new ArrayList<>();
     for (int unit = 0; unit < HIDDEN; unit++) {
@@ -52,24 +45,6 @@ final class ScoringRule implements Policy {
     return found;
   }
 
-  /** Names of the parameters of a rule for each world, one rule after the other. */
-  static List<String> worldParameters() {
-    List<String> found = new ArrayList<>();
-    for (String kind : KINDS) {
-      for (String size : SIZES) {
-        for (String parameter : parameters()) {
-          found.add(kind + "_" + size + "_" + parameter);
-        }
-      }
-    }
-    for (String world : ANY_SIZE) {
-      for (String parameter : parameters()) {
-        found.add(world + "_" + parameter);
-      }
-    }
-    return found;
-  }
-
   @Override
   public String name() {
     return name;
@@ -78,7 +53,6 @@ final class ScoringRule implements Policy {
   @Override
   public Action decide(Round seen) {
     RuleView view = new RuleView(seen);
-    int start = weights.length == SIZE ? 0 : view.world() * SIZE;
     Judgement judged = new Judgement();
     int best = -1;
     double bestScore = Double.NEGATIVE_INFINITY;
@@ -89,7 +63,7 @@ final class ScoringRule implements Policy {
         continue;
       }
       view.describe(stage, 0, judged.features);
-      judge(start, judged);
+      judge(judged);
       if (seen.held[job] > 0 && judged.gate <= 0.0) {
         continue;
       }
@@ -104,18 +78,18 @@ final class ScoringRule implements Policy {
     if (best < 0) {
       return Action.PASS;
     }
-    return new Action(best, extended(seen, view, start, best, second, judged));
+    return new Action(best, extended(seen, view, best, second, judged));
   }
 
   /** The limit for the stage's job: one slot more, and more while gate and score allow it. */
   private int extended(
-      Round seen, RuleView view, int start, int stage, double second, Judgement judged) {
+      Round seen, RuleView view, int stage, double second, Judgement judged) {
     int held = seen.held[seen.tables.job[stage]];
     int most = Math.min(Math.min(seen.onOffer, seen.demand(stage)), seen.tables.slots - held);
     int given = 1;
     while (given < most) {
       view.describe(stage, given, judged.features);
-      judge(start, judged);
+      judge(judged);
       if (judged.gate <= 0.0 || judged.score <= second) {
         break;
       }
@@ -131,11 +105,11 @@ final class ScoringRule implements Policy {
     double score;
   }
 
-  private void judge(int start, Judgement judged) {
-    judged.gate = weights[start + SIZE - 1];
+  private void judge(Judgement judged) {
+    judged.gate = weights[SIZE - 1];
     judged.score = 0.0;
     for (int unit = 0; unit < HIDDEN; unit++) {
-      int first = start + unit * UNIT;
+      int first = unit * UNIT;
       double total = weights[first + INPUTS];
       for (int index = 0; index < INPUTS; index++) {
         total += weights[first + index] * judged.features[index];
