@@ -178,6 +178,6 @@ def test_executors_run_what_is_in_the_archive_and_say_when_it_is_not_ours(tmp_pa
     )
     assert done.returncode == 0, done.stderr
     refused, place = done.stdout.splitlines()
-    assert refused.startswith("executors have no module parallel: make an archive with `decima cl")
+    assert refused.startswith("executors have no module decima: make an archive with `decima cl")
     assert "/environment/lib/" in place
     assert done.stderr == ""
