@@ -25,7 +25,7 @@ _SHIPPED_FOLDER = Path(__file__).parent / "data"
 
 
 def is_learned(name: str) -> bool:
-    """Whether `name` is that of a learned policy (`decima.learned`), whatever its file holds."""
+    """Tell whether `name` is that of a learned policy, whatever its file holds."""
     plain = _without_suffix(name)
     return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
 

@@ -211,7 +211,7 @@ class Heuristic:
         self._trace = trace
 
     def on(self, trace: TraceArrays) -> Heuristic:
-        """Itself, for observations that point to `trace` from now on: a live one changes."""
+        """Return itself, for observations that point to `trace` from now on: a live one changes."""
         if self._plans_ahead and trace is not self._trace:
             self._trace = trace
             self._numbers = self._numbers[: len(self.parameters)]

@@ -267,7 +267,7 @@ def test_a_limit_that_is_not_drawn_is_the_median(chances: list[float], expected:
 
 
 def test_no_whole_plan_is_likelier() -> None:
-    """Where the end comes last, and a limit's median is its likeliest."""
+    """The end comes last here, and the median of each job's limits is the likeliest."""
     scores = SCORES._replace(end=SCORES.end - 20.0, limit=10 * SCORES.limit)
     found = plans.draw(acting(scores), LEGAL, np.array([1]), None)
     assert found.order[-1] == 3
