@@ -32,11 +32,11 @@ from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
 from decima.evaluation.report import PolicyReport
 from decima.evaluation.settings_file import gap_at
-from decima.parallel.crew import Crew
-from decima.parallel.local import LocalCrew
 from decima.registry import Parameters
+from decima.rl.parallel.crew import Crew
+from decima.rl.parallel.local import LocalCrew
 from decima.rl.statistics import Estimate, difference_percent
-from decima.tuning import tune
+from decima.training.tuning import tune
 from traces.files.writing import write_json
 from traces.numbers import Float64
 

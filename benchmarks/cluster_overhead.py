@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from decima.parallel.crew import Crew, K, Kept
-from decima.parallel.local import HERE
-from decima.parallel.session import open_session
-from decima.parallel.spark import SparkCrew
+from decima.rl.parallel.crew import Crew, K, Kept
+from decima.rl.parallel.local import HERE
+from decima.rl.parallel.session import open_session
+from decima.rl.parallel.spark import SparkCrew
 from decima.training.config import read_config
 from decima.training.learner import Crews, DecimaLearner
 from decima.training.rollouts import Rollouts

@@ -27,11 +27,11 @@ from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import PolicyRun, Workload
 from decima.evaluation.sequences import draw_sequence
-from decima.parallel.crew import Crew
-from decima.parallel.local import LocalCrew
 from decima.registry import HEURISTICS, Parameters
+from decima.rl.parallel.crew import Crew
+from decima.rl.parallel.local import LocalCrew
 from decima.rl.statistics import difference_percent
-from decima.tuning import tune
+from decima.training.tuning import tune
 from spark_sim.cluster import MB_PER_GB
 from traces import load_trace
 from traces.numbers import MS_PER_S

@@ -31,10 +31,10 @@ from rich.table import Table
 
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import PolicyReport, Report
-from decima.parallel.crew import Crew
-from decima.parallel.local import LocalCrew
+from decima.rl.parallel.crew import Crew
+from decima.rl.parallel.local import LocalCrew
 from decima.rl.statistics import Estimate, difference_percent
-from decima.tuning import tune
+from decima.training.tuning import tune
 from traces.files.writing import write_json
 
 TUNABLE = ("tuned_weighted_fair", "tuned_srw")

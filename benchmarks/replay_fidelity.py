@@ -28,8 +28,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from decima.replay import ReplaySettings, read_recording, replay
-from decima.replay.report import TARGET_PERCENT
+from decima.whatif.replay import ReplaySettings, read_recording, replay
+from decima.whatif.replay.report import TARGET_PERCENT
 from traces.loopback import LOOPBACK
 
 SEED = 7

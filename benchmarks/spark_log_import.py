@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.spark_log_throughput import write_log
-from decima.cluster.event_logs import read_logs_on_cluster
-from decima.parallel.session import open_session
+from decima.rl.parallel.session import open_session
+from decima.spark.cluster_logs import read_logs_on_cluster
 from traces.spark_log.reader import HowToRead
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

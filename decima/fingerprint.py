@@ -1,6 +1,6 @@
 """What must be the same wherever the work is done: the code, its libraries and what they compute.
 
-Asked of every executor by `decima.parallel.greeting`. The first process of a host that answers
+Asked of every executor by `decima.rl.parallel.greeting`. The first process of a host that answers
 compiles the kernels that runs need; others of that host wait for it and load them.
 """
 

@@ -10,7 +10,7 @@ POLICIES = Kernels(
     (
         "decima/heuristics/*.py",
         "decima/kernels.py",
-        "decima/replay/*.py",
+        "decima/whatif/replay/*.py",
     ),
     below=SIMULATOR,
 )

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from decima.agent.lookahead.policy import SearchPolicy
 from decima.agent.model import shared_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
 from decima.agent.scales import Scales
-from decima.lookahead.policy import SearchPolicy
 from decima.policy_names import SAMPLED_SUFFIX, model_path
 from spark_sim import Cluster
 from spark_sim.vector import Run

@@ -18,10 +18,10 @@ SAMPLED_SUFFIX = ":sampled"
 
 SEARCH_SUFFIX = ":search"
 """behind a learned policy's name: the network proposes, and the simulator looks ahead
-(`decima.lookahead`)"""
+(`decima.agent.lookahead`)"""
 
 
-_SHIPPED_FOLDER = Path(__file__).parent / "data"
+_SHIPPED_FOLDER = Path(__file__).parent / "agent" / "data"
 
 
 def is_learned(name: str) -> bool:

@@ -18,10 +18,10 @@ import numpy as np
 from llvmlite import binding
 
 from decima.agent.kernels import AGENT
+from decima.agent.lookahead.kernels import LOOKAHEAD
 from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
 from decima.kernels import POLICIES
-from decima.lookahead.kernels import LOOKAHEAD
 from decima.policies import policy_named
 from decima.policy_names import SHIPPED_MODEL, model_path
 from spark_sim import Cluster, Protocol, Simulator
@@ -99,7 +99,7 @@ def _decide() -> None:
 
 
 def _replay() -> None:
-    from decima.replay.spark_order import FIFO, SparkJobs, play_spark
+    from decima.whatif.replay.spark_order import FIFO, SparkJobs, play_spark
 
     trace = load_trace(_TRACE)
     cluster = Cluster(num_executors=3, protocol=Protocol.SESSION)
@@ -111,8 +111,8 @@ def _replay() -> None:
 def _explain() -> None:
     from decima.agent.model import shared_model
     from decima.evaluation.runner import Workload
-    from decima.explain.decision import explain_decision
-    from decima.explain.moments import at_number, moments
+    from decima.report.explain.decision import explain_decision
+    from decima.report.explain.moments import at_number, moments
 
     config = _config(policies=(SHIPPED_MODEL,))
     workload = Workload.of(config)

@@ -12,8 +12,8 @@ from decima.heuristics import es_classes, es_rule
 from decima.heuristics import run as compiled
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.graphene_plan import planned_places
+from decima.heuristics.weights import shipped_weights
 from decima.policy_names import SHIPPED_MODEL
-from decima.weights import shipped_weights
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal

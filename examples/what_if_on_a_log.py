@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording, replay
-from decima.replay.report import verdict
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.caveats import caveats
 from decima.whatif.load import recorded_reference, recorded_slots
+from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording, replay
+from decima.whatif.replay.report import verdict
 from traces import TraceError
 from traces.catalog import write_sample_log
 

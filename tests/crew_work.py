@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from decima.parallel.crew import Kept
+from decima.rl.parallel.crew import Kept
 
 EXECUTORS_KNOW_US = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1])}
 """settings of a Spark whose tasks are functions of these tests, which nobody installs"""

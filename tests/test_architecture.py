@@ -23,7 +23,7 @@ MAY_IMPORT = {
 WITHIN = {
     "traces.files": {"traces.files"},
     "spark_sim.compiled": {"traces.files", "spark_sim.compiled"},
-    "decima.parallel": {"traces.files", "decima.parallel"},
+    "decima.rl.parallel": {"traces.files", "decima.rl.parallel"},
     "decima.rl": {"traces.files", "decima.rl"},
 }
 """packages inside others that know nothing of jobs"""
@@ -75,6 +75,26 @@ def test_packages_that_know_no_jobs_stand_by_themselves(package: str, may: set[s
     assert modules_beyond(folder, may) == []
 
 
+def test_policy_gradients_run_without_other_processes() -> None:
+    """So whoever imports `decima.rl` alone, as the older systems do, needs no Spark."""
+    inside = modules_beyond("decima/rl", {"traces.files", "decima.rl"})
+    parallel = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for package in ("decima/rl", "deeprm", "harmony")
+        for path in sources(package)
+        if "parallel" not in path.parts
+        for line, module in imported_modules(ast.parse(path.read_text()))
+        if module.startswith("decima.rl.parallel")
+    ]
+    assert inside == parallel == []
+
+
+def test_decima_has_few_rooms() -> None:
+    """At most nine folders, whose names a newcomer can guess."""
+    rooms = [path.name for path in (ROOT / "decima").iterdir() if (path / "__init__.py").exists()]
+    assert len(rooms) <= 9, rooms
+
+
 @pytest.mark.parametrize("package", ["deeprm", "harmony"])
 def test_the_older_systems_stand_on_nothing_that_knows_spark(package: str) -> None:
     """Files, compiled code and policy gradients are all that they share with the rest."""
@@ -87,7 +107,6 @@ UPWARDS = (
     "heuristics",
     "registry",
     "agent",
-    "lookahead",
     "learned",
     "policies",
     "own_policies",

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.parallel.errors import ClusterError
+from decima.rl.parallel.errors import ClusterError
 from tests.commands import Command, refused
 
 NO_MASTER = "spark://nowhere:7077: nobody answers there"
@@ -23,7 +23,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ClusterError(NO_MASTER)
 
-    monkeypatch.setattr("decima.parallel.session.open_session", fail)
+    monkeypatch.setattr("decima.rl.parallel.session.open_session", fail)
 
 
 CALLS: list[tuple[str, Callable[[Path], list[Any]]]] = [

@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from decima.closed_loop import MOSTLY, followers_share
+from decima.whatif.closed_loop import MOSTLY, followers_share
 from traces.numbers import Float64
 
 JOBS = 400

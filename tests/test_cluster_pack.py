@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import decima.cluster.pack
+import decima.rl.parallel.pack
 from decima.cli.main import main
-from decima.cluster.pack import _runtime, pack
-from decima.parallel.errors import ClusterError
+from decima.rl.parallel.errors import ClusterError
+from decima.rl.parallel.pack import _runtime, pack
 from tests.test_cli_traces import assert_one_error_line
 
 ROOT = Path(__file__).parents[1]
@@ -40,12 +40,12 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     def few(_name: str) -> Iterator[Distribution]:
         yield from map(importlib.metadata.distribution, ("click", "filelock", "lazy-loader"))
 
-    monkeypatch.setattr(decima.cluster.pack, "_runtime", few)
+    monkeypatch.setattr(decima.rl.parallel.pack, "_runtime", few)
 
 
 PROGRAM = """
 import importlib.metadata, json, sys
-import click, traces.files.names, decima.parallel.session
+import click, traces.files.names, decima.rl.parallel.session
 print(json.dumps([
     sys.prefix, traces.files.names.__file__, click.__file__,
     importlib.metadata.version("decima-scheduler"),
@@ -82,7 +82,7 @@ def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
             path.relative_to(ROOT) for path in (ROOT / "decima").rglob("*") if path.suffix == ".py"
         ]
         assert all((copied / path).read_bytes() == (ROOT / path).read_bytes() for path in same)
-        assert (copied / "decima/data/decima.safetensors").is_file()
+        assert (copied / "decima/agent/data/decima.safetensors").is_file()
 
 
 @pytest.mark.usefixtures("light")
@@ -138,6 +138,6 @@ def test_a_requirement_that_is_not_installed_is_named(
 
 def test_the_python_of_an_archive_is_of_this_version() -> None:
     """And not that of the environment, which no other host has."""
-    found = decima.cluster.pack._base_python()
+    found = decima.rl.parallel.pack._base_python()
     assert found.exists()
     assert found.is_relative_to(sys.base_prefix) or sys.prefix == sys.base_prefix

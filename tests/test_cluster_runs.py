@@ -21,14 +21,14 @@ import torch
 
 from decima import evaluate
 from decima.fingerprint import fingerprint
-from decima.parallel.greeting import check_executors
-from decima.parallel.local import HERE, LocalCrew
-from decima.parallel.session import open_session
-from decima.parallel.spark import SparkCrew
-from decima.rule_fit.config import RuleFitConfig
-from decima.rule_fit.fit import Budget, fit_rule
+from decima.rl.parallel.greeting import check_executors
+from decima.rl.parallel.local import HERE, LocalCrew
+from decima.rl.parallel.session import open_session
+from decima.rl.parallel.spark import SparkCrew
 from decima.training.learner import Crews, DecimaLearner
-from decima.tuning import tune
+from decima.training.rule_fit.config import RuleFitConfig
+from decima.training.rule_fit.fit import Budget, fit_rule
+from decima.training.tuning import tune
 from decima.whatif import what_if
 from decima.whatif.report import to_json
 from tests.commands import small_config

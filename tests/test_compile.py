@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from decima.agent.kernels import AGENT
+from decima.agent.lookahead.kernels import LOOKAHEAD
 from decima.kernels import POLICIES
-from decima.lookahead.kernels import LOOKAHEAD
 from spark_sim.compile import SIMULATOR, kernel
 from spark_sim.compiled.cache import SUFFIX
 from spark_sim.compiled.kernels import Kernels

@@ -21,7 +21,7 @@ from decima.heuristics.es_rule import (
     judge,
     surroundings,
 )
-from decima.tuning import read_tuned
+from decima.training.tuning import read_tuned
 from spark_sim import PASS, Cluster, Protocol, Simulator, Status
 from spark_sim.tables import NONE
 from tests.commands import Command
@@ -340,7 +340,7 @@ def test_parameters_are_named_unit_by_unit() -> None:
 
 def test_the_shipped_weights_are_a_file_of_the_fit() -> None:
     """They can be read as any fitted file, and say what they were fitted to."""
-    path = ROOT / "decima" / "data" / "es_rule.json"
+    path = ROOT / "decima" / "heuristics" / "data" / "es_rule.json"
     policy, parameters = read_tuned(path)
     assert policy == "es_rule"
     assert parameters == HEURISTICS["es_rule"].defaults

@@ -25,10 +25,10 @@ from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.explain.decision import ClassShown, LimitShown, explain_decision
-from decima.explain.moments import Moment, at_number, at_time, busiest, moments
-from decima.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES
-from decima.explain.words import in_words
+from decima.report.explain.decision import ClassShown, LimitShown, explain_decision
+from decima.report.explain.moments import Moment, at_number, at_time, busiest, moments
+from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES
+from decima.report.explain.words import in_words
 from gnn.heads import Head
 from spark_sim import PASS
 from tests.commands import refused

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from decima.explain.decision import Explanation, JobShown, LimitShown, StageShown
-from decima.explain.reasons import MESSAGES, REASONS, Reason
-from decima.explain.report import reasons_table
-from decima.explain.words import in_words
+from decima.report.explain.decision import Explanation, JobShown, LimitShown, StageShown
+from decima.report.explain.reasons import MESSAGES, REASONS, Reason
+from decima.report.explain.report import reasons_table
+from decima.report.explain.words import in_words
 
 
 def hand_made(

@@ -14,9 +14,6 @@ from rich.table import Table
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import PolicyRun
-from decima.replay import Recording, ReplayReport, check
-from decima.replay.check import Fidelity, overlapping, recorded_policy, relative_error
-from decima.replay.report import fidelity_table, verdict, worst_jobs_table
 from decima.report.comparison import best_policy as best_of_page
 from decima.report.comparison import executor_time, summary
 from decima.report.comparison import table as page_table
@@ -38,6 +35,9 @@ from decima.whatif.load import (
     recorded_slots,
     span_s,
 )
+from decima.whatif.replay import Recording, ReplayReport, check
+from decima.whatif.replay.check import Fidelity, overlapping, recorded_policy, relative_error
+from decima.whatif.replay.report import fidelity_table, verdict, worst_jobs_table
 from decima.whatif.report import lengths_table, policies_table, sizes_table, to_json
 from decima.whatif.study import PolicyResult, SizeResult, WhatIf
 from spark_sim.metrics import ClassUse, RunMetrics

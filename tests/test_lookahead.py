@@ -12,6 +12,10 @@ from click.testing import CliRunner
 from decima import EvaluationConfig, evaluate
 from decima.agent import plans
 from decima.agent.graph import GraphSorter, Legal
+from decima.agent.lookahead.candidates import Width, candidates
+from decima.agent.lookahead.future_kernels import forget
+from decima.agent.lookahead.lookahead import Futures, Lookahead, Proposal, Verdict
+from decima.agent.lookahead.policy import SearchPolicy
 from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Plans
 from decima.agent.policy import LearnedPolicy
@@ -21,10 +25,6 @@ from decima.agent.scorer import Seen
 from decima.cli.main import main
 from decima.errors import ConfigError, PolicyError
 from decima.heuristics.run import run
-from decima.lookahead.candidates import Width, candidates
-from decima.lookahead.future_kernels import forget
-from decima.lookahead.lookahead import Futures, Lookahead, Proposal, Verdict
-from decima.lookahead.policy import SearchPolicy
 from decima.registry import Heuristic
 from decima.spark.attaching import policy_for
 from decima.spark.errors import AttachError

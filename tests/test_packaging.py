@@ -78,7 +78,13 @@ def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile
         for path in (ROOT / package).rglob("*.py")
     }  # fmt: skip
     assert code | {"decima_packages.py"} <= names
-    for folder in ("decima/data", "traces/data", "decima/report/static", "decima/spark/java"):
+    for folder in (
+        "decima/agent/data",
+        "decima/heuristics/data",
+        "traces/data",
+        "decima/report/static",
+        "decima/spark/java",
+    ):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
         assert files
         assert {str(path.relative_to(ROOT)) for path in files} <= names
@@ -90,7 +96,7 @@ def test_a_wheel_is_light(wheel: zipfile.ZipFile) -> None:
     """The models of the older systems, twenty times as much as the rest, stay out."""
     assert sum(one.compress_size for one in wheel.infolist()) < 2e6
     models = [name for name in wheel.namelist() if name.endswith(".safetensors")]
-    assert models == ["decima/data/decima.safetensors"]
+    assert models == ["decima/agent/data/decima.safetensors"]
 
 
 def test_an_index_shows_no_link_that_leads_nowhere(metadata: Message) -> None:

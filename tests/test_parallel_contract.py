@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from decima.parallel.crew import Crew, Kept
-from decima.parallel.errors import TaskError, TaskRefusedError
-from decima.parallel.local import LocalCrew
-from decima.parallel.session import open_session
-from decima.parallel.spark import SparkCrew
+from decima.rl.parallel.crew import Crew, Kept
+from decima.rl.parallel.errors import TaskError, TaskRefusedError
+from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.session import open_session
+from decima.rl.parallel.spark import SparkCrew
 from tests import crew_work
 from tests.crew_work import EXECUTORS_KNOW_US, Counted, Shared
 from tests.spark_work import until

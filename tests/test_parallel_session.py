@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.parallel.errors import ClusterError
-from decima.parallel.greeting import check_executors
-from decima.parallel.session import open_session
+from decima.rl.parallel.errors import ClusterError
+from decima.rl.parallel.greeting import check_executors
+from decima.rl.parallel.session import open_session
 from tests.test_cli_traces import assert_one_error_line
 
 LOG = Path(__file__).parent / "data" / "spark_logs" / "spark-3.5-plain"
@@ -207,7 +207,7 @@ def test_what_modules_hold_is_looked_through_once() -> None:
     """In a process of its own: garbage is collected, the rest frozen; again after an import."""
     code = """
 import gc
-from decima.parallel.spark import settle
+from decima.rl.parallel.spark import settle
 counts = [gc.get_freeze_count()]
 settle()
 counts.append(gc.get_freeze_count())

@@ -7,17 +7,17 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from decima.cli.main import main
-from decima.probe.config import ProbeConfig, StudyConfig
-from decima.probe.learn import Probe, fit, grade, loss
-from decima.probe.questions import (
+from decima.agent.probe.config import ProbeConfig, StudyConfig
+from decima.agent.probe.learn import Probe, fit, grade, loss
+from decima.agent.probe.questions import (
     Question,
     RandomDags,
     batch,
     draw_questions,
     question,
 )
-from decima.probe.study import run_study
+from decima.agent.probe.study import run_study
+from decima.cli.main import main
 from gnn.encoder import EncoderConfig
 from tests.commands import refused
 from traces.synthetic import chain

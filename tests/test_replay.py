@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decima.replay import (
+from decima.whatif.replay import (
     DriverRecord,
     Recording,
     ReplaySettings,
@@ -17,9 +17,9 @@ from decima.replay import (
     read_recording,
     replay,
 )
-from decima.replay.check import overlapping, session_cluster
-from decima.replay.driver import with_waits
-from decima.replay.report import verdict
+from decima.whatif.replay.check import overlapping, session_cluster
+from decima.whatif.replay.driver import with_waits
+from decima.whatif.replay.report import verdict
 from tests.stories import job as story_job
 from tests.stories import stage as story_stage
 from tests.test_spark_log_rules import (

@@ -28,8 +28,6 @@ from decima.cli.main import main
 from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.timeline import read_timeline, recorded_within, timeline_table
-from decima.explain.moments import moments
-from decima.explain.reasons import LEAST_WEIGHT
 from decima.report import comparison_sections, read_results, results_of
 from decima.report.comparison import (
     by_size,
@@ -40,6 +38,8 @@ from decima.report.comparison import (
     table,
 )
 from decima.report.decisions import decisions_section
+from decima.report.explain.moments import moments
+from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.figures import lonely, raster, write_figures
 from decima.report.gantt import Run, Tasks, critical_path, gantt, graphs, merged, pack, unpack
 from decima.report.headline import headline, summary_headline

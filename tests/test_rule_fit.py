@@ -17,14 +17,14 @@ import pytest
 from decima.errors import ConfigError
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
-from decima.parallel.local import HERE, LocalCrew
 from decima.registry import HEURISTICS, Heuristic
-from decima.rule_fit.config import RuleFitConfig
-from decima.rule_fit.fit import Budget, FittedRule, fit_rule
-from decima.rule_fit.history import History, read_history
-from decima.rule_fit.scores import CandidateScorer
-from decima.rule_fit.search import Search, free_weights, start
-from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
+from decima.rl.parallel.local import HERE, LocalCrew
+from decima.training.rule_fit.config import RuleFitConfig
+from decima.training.rule_fit.fit import Budget, FittedRule, fit_rule
+from decima.training.rule_fit.history import History, read_history
+from decima.training.rule_fit.scores import CandidateScorer
+from decima.training.rule_fit.search import Search, free_weights, start
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
 from spark_sim.metrics import measure
 from tests.commands import Command, refused, small_config
 
@@ -245,7 +245,9 @@ def test_minutes_end_a_fit_that_can_go_on(
     stopped so is what as many generations give.
     """
     clock = itertools.count(0.0, 40.0)
-    monkeypatch.setattr("decima.rule_fit.fit.time", SimpleNamespace(monotonic=clock.__next__))
+    monkeypatch.setattr(
+        "decima.training.rule_fit.fit.time", SimpleNamespace(monotonic=clock.__next__)
+    )
     options = ("--population", 4, "--validation", 2)
     out, state = tmp_path / "rule.json", tmp_path / "rule.state.json"
     # The generations end it should the minutes not.

@@ -19,12 +19,12 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.cluster.event_logs import read_logs_on_cluster
-from decima.cluster.pack import pack
 from decima.fingerprint import versions
-from decima.parallel.errors import ClusterError
-from decima.parallel.greeting import check_executors
-from decima.parallel.session import open_session
+from decima.rl.parallel.errors import ClusterError
+from decima.rl.parallel.greeting import check_executors
+from decima.rl.parallel.pack import pack
+from decima.rl.parallel.session import open_session
+from decima.spark.cluster_logs import read_logs_on_cluster
 from tests.crew_work import EXECUTORS_KNOW_US
 from tests.test_cli_traces import assert_one_error_line
 from traces import TraceError, load_trace, write_trace
@@ -136,8 +136,8 @@ import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from decima.fingerprint import versions
-from decima.parallel.greeting import check_executors
-from decima.parallel.session import open_session
+from decima.rl.parallel.greeting import check_executors
+from decima.rl.parallel.session import open_session
 
 def place(_):
     import decima

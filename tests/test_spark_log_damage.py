@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
-from decima.replay import read_recording
+from decima.whatif.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.codecs import open_codec

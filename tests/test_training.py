@@ -20,10 +20,10 @@ from decima import EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
 from decima.cli.main import main
-from decima.parallel.crew import Crew
-from decima.parallel.local import LocalCrew
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
+from decima.rl.parallel.crew import Crew
+from decima.rl.parallel.local import LocalCrew
 from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.gradients import Part

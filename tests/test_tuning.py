@@ -12,7 +12,7 @@ import pytest
 
 from decima.errors import ConfigError
 from decima.registry import HEURISTICS, Parameters
-from decima.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
 from tests.commands import Command, refused, small_config
 from traces.numbers import Float64
 
@@ -65,7 +65,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
             return [reference_s]
         return [reference_s * [gain(one, number) for number in numbers] for one in candidates]
 
-    monkeypatch.setattr("decima.tuning._Sequences.averages_s", averages_s)
+    monkeypatch.setattr("decima.training.tuning._Sequences.averages_s", averages_s)
 
 
 def test_one_huge_sequence_does_not_decide(

@@ -14,12 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from decima.descent import Found, descend, max_scores
-from decima.parallel.local import LocalCrew
 from decima.registry import HEURISTICS, Parameters
-from decima.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
-from decima.replay.report import verdict
-from decima.replay.workload import ReplayWorkload
+from decima.rl.parallel.local import LocalCrew
+from decima.training.descent import Found, descend, max_scores
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, findings
 from decima.whatif.caveats import caveats
@@ -30,6 +27,9 @@ from decima.whatif.load import (
     recorded_slots,
     waiting_share,
 )
+from decima.whatif.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
+from decima.whatif.replay.report import verdict
+from decima.whatif.replay.workload import ReplayWorkload
 from decima.whatif.report import seconds, sizes_table, to_json, tuned_lines
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.study import PolicyResult, total_runs

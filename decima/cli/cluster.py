@@ -12,7 +12,7 @@ from traces.files.errors import FileError
 
 
 def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
-    from decima.cluster.pack import check_output
+    from decima.rl.parallel.pack import check_output
 
     check_output(path)
     return path
@@ -49,7 +49,7 @@ def pack(output: Path, python: Path | None) -> None:
 
     Give the archive as --cluster-archive, or to Spark itself as spark.archives=FILE#environment.
     """
-    from decima.cluster.pack import pack as write_archive
+    from decima.rl.parallel.pack import pack as write_archive
 
     with progress_bar("packing") as (bar, task):
         packed = write_archive(

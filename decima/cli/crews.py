@@ -13,8 +13,8 @@ import click
 from decima.cli.console import announce_compilation
 from decima.cli.options import added
 from decima.errors import ConfigError
-from decima.parallel.crew import Crew
-from decima.parallel.local import HERE, LocalCrew
+from decima.rl.parallel.crew import Crew
+from decima.rl.parallel.local import HERE, LocalCrew
 
 
 class Where(NamedTuple):
@@ -102,9 +102,9 @@ def open_cluster(where: Where, name: str) -> Iterator[Crew]:
     """
     # Only who wants a cluster needs pyspark.
     from decima.fingerprint import fingerprint
-    from decima.parallel.greeting import check_executors
-    from decima.parallel.session import open_session
-    from decima.parallel.spark import SparkCrew
+    from decima.rl.parallel.greeting import check_executors
+    from decima.rl.parallel.session import open_session
+    from decima.rl.parallel.spark import SparkCrew
 
     announce_compilation()
     context = open_session(str(where.cluster), name=name, archive=where.archive)

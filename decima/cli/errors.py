@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import click
 
-from decima.parallel.errors import TaskRefusedError
 from decima.rl.group import CommandGroup, InterruptedCommand
+from decima.rl.parallel.errors import TaskRefusedError
 from traces.files.errors import place_and_reason
 from traces.files.names import one_line
 

@@ -17,7 +17,7 @@ from decima.policy_names import SHIPPED_MODEL, decides_alone, model_path
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:
-    from decima.explain.decision import Explanation
+    from decima.report.explain.decision import Explanation
 
 
 @click.command()
@@ -73,8 +73,8 @@ def explain(
     check_outputs(json_path)
     announce_compilation()
     found = _explanation(config, model, sequence, decision, time_s, with_columns=columns)
-    from decima.explain.report import lines_of
-    from decima.explain.words import in_words
+    from decima.report.explain.report import lines_of
+    from decima.report.explain.words import in_words
 
     for part in lines_of(found):
         stdout().print(part)
@@ -110,8 +110,8 @@ def _explanation(
 ) -> Explanation:
     from decima.agent.model import shared_model
     from decima.evaluation.runner import Workload
-    from decima.explain.decision import explain_decision
-    from decima.explain.moments import at_number, at_time, busiest, moments
+    from decima.report.explain.decision import explain_decision
+    from decima.report.explain.moments import at_number, at_time, busiest, moments
 
     network = shared_model(model_path(model)).network
     workload = Workload.of(config)

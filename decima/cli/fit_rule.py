@@ -14,7 +14,7 @@ from decima.cli.options import build_config, check_outputs, training_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
-from decima.rule_fit.config import (
+from decima.training.rule_fit.config import (
     ALONE,
     PARTS,
     REFERENCE,
@@ -23,12 +23,12 @@ from decima.rule_fit.config import (
     Objective,
     RuleFitConfig,
 )
-from decima.rule_fit.history import History, read_history
-from decima.tuning import write_tuned
+from decima.training.rule_fit.history import History, read_history
+from decima.training.tuning import write_tuned
 from traces.numbers import S_PER_MINUTE
 
 if TYPE_CHECKING:
-    from decima.rule_fit.fit import FittedRule
+    from decima.training.rule_fit.fit import FittedRule
 
 _DEFAULT_MINUTES = 30.0
 _OBJECTIVE: dict[Objective, str] = {
@@ -122,8 +122,8 @@ def fit_rule(
     that was stopped goes on exactly where it was.
     """
     # Loads the search, and with it a plotting library, that the other commands do without.
-    from decima.rule_fit.fit import Budget
-    from decima.rule_fit.fit import fit_rule as search
+    from decima.training.rule_fit.fit import Budget
+    from decima.training.rule_fit.fit import fit_rule as search
 
     config = RuleFitConfig(settings=_settings(settings_file, options), seed=options["seed"],
                            sequences=options["sequences"], start=start, only=only,

@@ -103,8 +103,8 @@ def _read_on_cluster(
     master: str, archive: Path | None, paths: tuple[str, ...], how: HowToRead, name: str
 ) -> tuple[Trace, ImportSummary]:
     # Only who wants a cluster needs pyspark.
-    from decima.cluster.event_logs import read_logs_on_cluster
-    from decima.parallel.session import open_session
+    from decima.rl.parallel.session import open_session
+    from decima.spark.cluster_logs import read_logs_on_cluster
 
     context = open_session(master, name=f"decima traces import spark: {name}", archive=archive)
     try:

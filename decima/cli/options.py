@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
-from decima.tuning import read_tuned
+from decima.training.tuning import read_tuned
 from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
 from traces import Trace

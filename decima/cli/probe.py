@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
+from decima.agent.probe.config import CLOSE, ProbeConfig, StudyConfig
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.probe.config import CLOSE, ProbeConfig, StudyConfig
 
 if TYPE_CHECKING:
-    from decima.probe.study import Study
+    from decima.agent.probe.study import Study
 
 
 @click.group()
@@ -36,7 +36,7 @@ def critical_path(steps: int, seed: int, trace: str) -> None:
     tests both on larger random DAGs and on the jobs of a trace. About two minutes.
     """
     # torch and torch-geometric take seconds to import; the other commands do without.
-    from decima.probe.study import run_study
+    from decima.agent.probe.study import run_study
 
     config = StudyConfig(ProbeConfig(steps=steps), seed=seed, trace=trace)
     announce_compilation()

@@ -8,9 +8,9 @@ import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import GROUP_BY, check_outputs
-from decima.replay import ReplayReport, ReplaySettings, read_recording
-from decima.replay import replay as run_replay
-from decima.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
+from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
+from decima.whatif.replay import replay as run_replay
+from decima.whatif.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy

@@ -12,8 +12,8 @@ from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_outputs, notes_of, workload_options
 from decima.registry import HEURISTICS
-from decima.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
-from decima.tuning import tune as search
+from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
+from decima.training.tuning import tune as search
 from traces import load_trace
 
 _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)

@@ -13,9 +13,6 @@ from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_outputs, parse_names, write_report
 from decima.cli.replay import JSON, LOGS
-from decima.replay import Recording, ReplayReport, ReplaySettings, read_recording
-from decima.replay import replay as run_replay
-from decima.replay.report import verdict
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
@@ -27,6 +24,9 @@ from decima.whatif.load import (
     recorded_slots,
     span_s,
 )
+from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
+from decima.whatif.replay import replay as run_replay
+from decima.whatif.replay.report import verdict
 from decima.whatif.report import (
     lengths_table,
     policies_table,

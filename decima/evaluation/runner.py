@@ -15,11 +15,11 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.own_policies import OwnPolicy, is_own
-from decima.parallel.crew import Crew, Kept
-from decima.parallel.local import HERE
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
 from decima.policy_names import decides_alone
+from decima.rl.parallel.crew import Crew, Kept
+from decima.rl.parallel.local import HERE
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
 from spark_sim.setup import first_misfit

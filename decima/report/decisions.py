@@ -15,11 +15,11 @@ import numpy as np
 from decima.agent.model import shared_model
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.explain.decision import Explanation, StageShown, explain_decision, memory_gb
-from decima.explain.moments import Moment, moments
-from decima.explain.words import in_words
 from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic
+from decima.report.explain.decision import Explanation, StageShown, explain_decision, memory_gb
+from decima.report.explain.moments import Moment, moments
+from decima.report.explain.words import in_words
 from decima.report.results import significant
 from decima.report.section import Section
 from spark_sim import PASS, Action, Observation

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from decima.replay import ReplayReport
-from decima.replay.report import verdict
 from decima.report.section import Lines, Section, series, share_complete
 from decima.rl.statistics import difference_percent, mean_of
 from decima.whatif.advice import findings
 from decima.whatif.caveats import caveats
 from decima.whatif.load import by_length
+from decima.whatif.replay import ReplayReport
+from decima.whatif.replay.report import verdict
 from decima.whatif.report import figure, percent, seconds
 from decima.whatif.study import WhatIf
 

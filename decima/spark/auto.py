@@ -16,13 +16,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from decima.closed_loop import MOSTLY
 from decima.registry import Parameters
 from decima.spark.checks import check_above_zero, check_count
 from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
 from decima.spark.jobs import LiveJobs
 from decima.spark.judge_process import JudgeError, JudgeProcess, Question
+from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.numbers import MS_PER_S
 

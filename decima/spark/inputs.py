@@ -17,7 +17,7 @@ from decima.spark.errors import AttachError
 from decima.spark.planning import Guard
 from decima.spark.priors import Priors
 from decima.spark.scheduler import Scheduler
-from decima.tuning import read_tuned
+from decima.training.tuning import read_tuned
 from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
 from traces.numbers import MS_PER_S

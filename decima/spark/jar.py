@@ -187,7 +187,7 @@ def _sources() -> dict[str, bytes]:
 
 def _resources() -> dict[str, bytes]:
     """What the classes read."""
-    data = files("decima") / "data"
+    data = files("decima.heuristics") / "data"
     manifest = b"Manifest-Version: 1.0\r\n\r\n"
     weights = {f"decima/policy/{name}": (data / name).read_bytes() for name in _WEIGHTS}
     return {"META-INF/MANIFEST.MF": manifest, **weights}

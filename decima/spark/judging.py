@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.closed_loop import followers_share
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.policy_names import is_learned
-from decima.replay.check import session_cluster
 from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
 from decima.spark.judge_process import Question
 from decima.spark.log_rows import logged_job
+from decima.whatif.closed_loop import followers_share
+from decima.whatif.replay.check import session_cluster
 from spark_sim import Simulator, Streams
 from spark_sim.metrics import measure
 from spark_sim.vector import Run

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from decima.agent.lookahead.candidates import Width
+from decima.agent.lookahead.lookahead import Futures
 from decima.agent.model import ModelError, check_size
 from decima.agent.network import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
-from decima.lookahead.candidates import Width
-from decima.lookahead.lookahead import Futures
 from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml

@@ -19,9 +19,9 @@ from decima.agent.graph import Graph, joined_graphs
 from decima.agent.network import PolicyNetwork, Scores
 from decima.agent.plans import Plans, Taken
 from decima.agent.recording import joined
-from decima.parallel.crew import Kept
 from decima.rl import objectives
 from decima.rl.optimiser import flat_gradient
+from decima.rl.parallel.crew import Kept
 from decima.training.config import TrainConfig
 from decima.training.rollouts import Ground, Rollouts
 from traces.numbers import Float64, Int64

@@ -14,10 +14,10 @@ from torch import Tensor
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.errors import ConfigError
-from decima.parallel.crew import Crew, Kept
-from decima.parallel.local import HERE
 from decima.rl.errors import RunError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
+from decima.rl.parallel.crew import Crew, Kept
+from decima.rl.parallel.local import HERE
 from decima.rl.returns import AverageRate
 from decima.training.config import StepConfig, TrainConfig
 from decima.training.credit import setting_weights, standardised

@@ -9,11 +9,11 @@ import torch
 
 from decima.agent import plans
 from decima.agent.graph import GraphSorter
+from decima.agent.lookahead.lookahead import Lookahead, Proposal
 from decima.agent.network import PolicyNetwork
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scales import Scales
-from decima.lookahead.lookahead import Lookahead, Proposal
 from decima.training.config import TrainConfig
 from decima.training.credit import Finished, Reference, of_returns
 from decima.training.episodes import Episode
@@ -114,8 +114,8 @@ class Player:
     ) -> Batch | None:
         """Play each episode once by the network, which learns the plans that a look ahead chose.
 
-        At drawn decisions `decima.lookahead` compares plans; the best one is played, and is the
-        label. Advantages are 1, as in `lessons`.
+        At drawn decisions `decima.agent.lookahead` compares plans; the best one is played, and is
+        the label. Advantages are 1, as in `lessons`.
         """
         search = self._config.search
         key = (iteration, episodes[0].number, _SEARCH_STREAM)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from decima.agent.network import PolicyNetwork
-from decima.parallel.crew import Kept
 from decima.rl.optimiser import flat_parameters
+from decima.rl.parallel.crew import Kept
 from decima.training.config import (
     EpisodesConfig,
     TrainConfig,

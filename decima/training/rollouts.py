@@ -19,9 +19,9 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
-from decima.parallel.crew import Kept
 from decima.registry import Heuristic
 from decima.rl.optimiser import set_flat_parameters
+from decima.rl.parallel.crew import Kept
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference
 from decima.training.episodes import Episode, EpisodeSource, Setting, played

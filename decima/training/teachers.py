@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.agent.graph import Legal
+from decima.agent.lookahead.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
-from decima.lookahead.heuristic_plans import HeuristicPlans
 from decima.registry import Heuristic
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
 from spark_sim.metrics import measure

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from decima.replay import ReplayReport
-from decima.replay.report import USELESS_PERCENT
-from decima.replay.spark_order import ORDERS
 from decima.rl.statistics import Estimate, difference_percent
 from decima.whatif.load import are_pooled, by_length, offered_load
+from decima.whatif.replay import ReplayReport
+from decima.whatif.replay.report import USELESS_PERCENT
+from decima.whatif.replay.spark_order import ORDERS
 from decima.whatif.report import percent, seconds, share, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol

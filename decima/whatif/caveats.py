@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from decima.closed_loop import MOSTLY
-from decima.replay import ReplayReport
-from decima.replay.report import TRUSTED_PERCENT
-from decima.replay.spark_order import ORDERS
 from decima.whatif.advice import best_policy, can_be_trusted
+from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
+from decima.whatif.replay import ReplayReport
+from decima.whatif.replay.report import TRUSTED_PERCENT
+from decima.whatif.replay.spark_order import ORDERS
 from decima.whatif.study import WhatIf
 from spark_sim import Protocol
 from traces.files.names import counted

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.closed_loop import followers_share
-from decima.replay import Recording
-from decima.replay.check import recorded_policy
+from decima.whatif.closed_loop import followers_share
+from decima.whatif.replay import Recording
+from decima.whatif.replay.check import recorded_policy
 from traces.numbers import MS_PER_S, Float64
 from traces.spark_log.assemble import UNFINISHED
 from traces.spark_log.names import query_in

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from decima.policies import check_name
 from decima.registry import HEURISTICS
-from decima.replay.check import session_cluster
+from decima.whatif.replay.check import session_cluster
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import KINDS, Estimates

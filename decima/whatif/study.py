@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from decima.descent import descend_together, descent, max_scores
-from decima.parallel.crew import Crew, K, Kept
-from decima.parallel.local import HERE
 from decima.policies import networks_of
 from decima.policy_names import decides_alone
 from decima.registry import HEURISTICS, Parameters
-from decima.replay import Recording, ReplayWorkload
+from decima.rl.parallel.crew import Crew, K, Kept
+from decima.rl.parallel.local import HERE
 from decima.rl.statistics import are_repeats
+from decima.training.descent import descend_together, descent, max_scores
+from decima.whatif.replay import Recording, ReplayWorkload
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from spark_sim import Streams

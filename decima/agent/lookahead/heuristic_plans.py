@@ -1,0 +1,64 @@
+"""`HeuristicPlans`: what a heuristic would do in a round, as a plan that the network can make."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from decima.agent.graph import Legal
+from decima.agent.lookahead.heuristic_plan_kernels import Round, label
+from decima.agent.plans import Plans
+from decima.registry import Heuristic
+from spark_sim.setup import copied
+from spark_sim.tables import State, Table
+from traces.arrays import TraceArrays
+from traces.numbers import Int64
+
+
+class HeuristicPlans:
+    """Plans of one heuristic: labels of an imitation, candidates of a search."""
+
+    def __init__(self, name: str, trace: TraceArrays, classes: Table) -> None:
+        """Args:
+        name: of the heuristic.
+        trace: the jobs.
+        classes: of the cluster's executors.
+        """
+        self._compiled = Heuristic(name).compiled(trace, classes)
+
+    def write(self, state: State, legal: Legal, own: Int64, plans: Plans, row: int) -> int:
+        """Replace one of some plans by that of the heuristic.
+
+        Args:
+            state: of the simulation, where a decision is due; it is not changed.
+            legal: what may be chosen.
+            own: (O,) the stages of `legal` as rows of `state`.
+            plans: to change; plan `row` is for the decision of `state`.
+            row: which.
+
+        Returns:
+            how many entries of the plan the round takes; 0 where the heuristic's first choice is
+            none of those that may be chosen: the plan means nothing then.
+        """
+        return int(label(copied(state), *self._compiled, _round(plans, row, legal, own)))
+
+
+def _round(of: Plans, row: int, legal: Legal, own: Int64) -> Round:
+    """Return views of what belongs to one decision."""
+    decision = int(of.decision[row])
+    first, last = int(legal.open_ptr[decision]), int(legal.open_ptr[decision + 1])
+    first_job, last_job = int(legal.job_ptr[decision]), int(legal.job_ptr[decision + 1])
+    begin, end = int(of.ptr[row]), int(of.ptr[row + 1])
+    jobs = slice(int(of.job_ptr[row]), int(of.job_ptr[row + 1]))
+    return Round(
+        own[first:last],
+        legal.open_job[first:last] - first_job,
+        legal.limit,
+        legal.limit_ptr[first_job : last_job + 1],
+        legal.kind,
+        legal.kind_ptr[first : last + 1],
+        np.empty(last_job - first_job, np.int64),
+        np.empty(last - first, np.bool_),
+        of.order[begin:end],
+        of.limit[jobs],
+        of.kind[begin:end],
+    )

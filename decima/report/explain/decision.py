@@ -1,0 +1,269 @@
+"""`Explanation`: what could be chosen in a decision, how likely, what was chosen, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from decima.agent.graph import GraphSorter, Legal, units_of, whole_graph
+from decima.agent.network import PolicyNetwork
+from decima.agent.scales import Scales
+from decima.agent.scene import scene_of
+from decima.evaluation.runner import Workload
+from decima.report.explain.moments import Moment
+from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
+from spark_sim import PASS, Action, Observation
+from spark_sim.cluster import MB_PER_GB
+from spark_sim.tables import ANY
+from traces.numbers import MS_PER_S, Float64, Int64
+
+
+@dataclass(frozen=True)
+class JobShown:
+    """A job in the system. Work is measured in executor-seconds at mean durations."""
+
+    name: str
+    arrival: int
+    """place in the order of arrival, from 0"""
+    age_s: float
+    work_left_s: float
+    """work of the tasks not launched"""
+    started_share: float
+    """share of its work at arrival whose tasks have been launched"""
+    held: int
+    """executors"""
+    local: int
+    """executors on offer that are in the job already"""
+
+
+@dataclass(frozen=True)
+class StageShown:
+    """A stage that may be chosen."""
+
+    job: JobShown
+    name: str
+    probability: float
+    """that it comes first"""
+    place: int
+    """place in the plan, from 1"""
+    wanted: int
+    """tasks without an executor"""
+    task_s: float
+    """mean duration of a task"""
+    critical_path_s: float
+    """time from its start to the end of the job"""
+    runnable: bool
+    """whether all parents are complete"""
+    memory_gb: float | None
+    """memory of a task; None where the trace does not give it"""
+
+
+@dataclass(frozen=True)
+class LimitShown:
+    """A parallelism limit that may be chosen."""
+
+    limit: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class ClassShown:
+    """A class of executors that the stage may be given."""
+
+    memory_gb: float
+    """memory of each executor"""
+    probability: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One decision of a learned policy.
+
+    A policy plans all choices of a scheduling event at the first of them. Everything here but
+    `given` describes the moment at which the plan was made.
+    """
+
+    decision: int
+    """number in the run, from 1"""
+    planned_at: int
+    """number of the decision at which the plan was made: `decision`, or an earlier one"""
+    time_s: float
+    jobs_in_system: int
+    executors: int
+    on_offer: int
+    moving_delay_s: float
+    """time that an executor needs to move to another job; 0 in a shared session"""
+    stages: tuple[StageShown, ...]
+    """stages that may be chosen, the likeliest first"""
+    end_probability: float
+    """that the end of the round comes first and all executors on offer stay idle"""
+    end_place: int
+    """place of the end in the plan, from 1; no executor is given after it"""
+    taken: StageShown | None
+    """None: the policy ended the round"""
+    taken_limit: int | None
+    given: int
+    """executors that the choice gives away now"""
+    limits: tuple[LimitShown, ...]
+    """limits of the job taken, the lowest first"""
+    taken_memory_gb: float | None
+    """memory of the executors taken; None where there is one class, or the policy named none"""
+    classes: tuple[ClassShown, ...]
+    """classes for the stage taken, small ones first; empty where there is one class"""
+    reasons: tuple[Reason, ...]
+    """reasons of at least `LEAST_WEIGHT`, the heaviest first"""
+    columns: tuple[Reason, ...]
+    """the same for single input columns; empty unless asked for"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON-like values, each reason with its weight in the choice."""
+
+        def listed(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
+            return [{**asdict(reason), "weight": reason.weight} for reason in reasons]
+
+        return {
+            **asdict(self),
+            "reasons": listed(self.reasons),
+            "columns": listed(self.columns),
+        }
+
+
+def explain_decision(
+    network: PolicyNetwork,
+    workload: Workload,
+    moment: Moment,
+    *,
+    with_reasons: bool = True,
+    with_columns: bool = False,
+) -> Explanation:
+    """Explain what the policy with this network does at `moment`.
+
+    Args:
+        network: the policy's.
+        workload: the jobs.
+        moment: the decision.
+        with_reasons: False leaves out the reasons, each of which costs a pass of the network.
+        with_columns: True adds single columns, each of which costs a pass, too.
+    """
+    seen, action = moment.observation, moment.action
+    units = units_of(Scales.of(workload.arrays))
+    graph, legal = whole_graph(scene_of(seen), GraphSorter(workload.arrays), units)
+    found = log_probs(network, graph)
+    *chances, end_probability = found.entry.exp().tolist()
+    choice = _choice(legal, action)
+    ablation = None
+    if chances and (with_reasons or with_columns):
+        ablation = Ablation(network, graph, moment.cluster_mean, choice)
+    place = _places(moment.order, found.entry.numpy())
+    stages = [
+        _stage(workload, seen, int(row), chances[index], int(place[index]))
+        for index, row in enumerate(legal.open_stage)
+    ]
+    ended = choice.entry == len(stages)
+    return Explanation(
+        decision=moment.number,
+        planned_at=moment.planned_at,
+        time_s=seen.time_ms / MS_PER_S,
+        jobs_in_system=len(seen.active),
+        executors=seen.num_executors,
+        on_offer=seen.on_offer,
+        moving_delay_s=seen.moving_delay_ms / MS_PER_S,
+        stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
+        end_probability=end_probability,
+        end_place=int(place[-1]),
+        taken=None if ended else stages[choice.entry],
+        taken_limit=None if ended else action.limit,
+        given=moment.given,
+        limits=() if ended else _limits(legal, found.limit, choice.entry),
+        taken_memory_gb=memory_gb(seen, action.kind),
+        classes=() if ended else _classes(seen, legal, found.kind, choice.entry),
+        reasons=ablation.reasons() if ablation and with_reasons else (),
+        columns=ablation.columns() if ablation and with_columns else (),
+    )
+
+
+def _choice(legal: Legal, action: Action) -> Choice:
+    """Find the rows of an action."""
+    if action == PASS:
+        return Choice(len(legal.open_stage), None, None)
+    (entry,) = np.flatnonzero(legal.open_stage == action.stage)
+    job = legal.open_job[entry]
+    return Choice(
+        int(entry),
+        _row_of(legal.limit, legal.limit_ptr[job : job + 2], action.limit),
+        _row_of(legal.kind, legal.kind_ptr[entry : entry + 2], action.kind),
+    )
+
+
+def _row_of(values: Int64, bounds: Int64, wanted: int) -> int | None:
+    """Return the row of `values` between the bounds that holds `wanted`."""
+    first, last = bounds
+    found = first + np.flatnonzero(values[first:last] == wanted)
+    return int(found[0]) if len(found) else None
+
+
+def _places(order: Int64, scores: Float64) -> Int64:
+    """Return the place of each entry of a plan, from 1: (O + 1,).
+
+    A plan does not sort what comes after the end of the round; the scores do it here.
+    """
+    behind = int(np.flatnonzero(order == len(order) - 1)[0]) + 1
+    rest = np.sort(order[behind:])
+    rest = rest[np.argsort(-scores[rest], kind="stable")]
+    places: Int64 = np.argsort(np.concatenate([order[:behind], rest])) + 1
+    return places
+
+
+def _stage(
+    workload: Workload, seen: Observation, row: int, probability: float, place: int
+) -> StageShown:
+    stage = seen.stages[row]
+    number = int(stage["job"])
+    job = seen.jobs[number]
+    recorded = workload.trace.jobs[int(job["template"])]
+    memory_mb = float(stage["memory_mb"])
+    return StageShown(
+        job=JobShown(
+            name=recorded.name,
+            arrival=number,
+            age_s=(seen.time_ms - float(job["arrival_ms"])) / MS_PER_S,
+            work_left_s=float(job["remaining_ms"]) / MS_PER_S,
+            started_share=1 - float(job["remaining_ms"]) / max(float(job["work_ms"]), 1e-6),
+            held=int(job["held"]),
+            local=int(job["local"]),
+        ),
+        name=recorded.stages[row - int(job["first_stage"])].name,
+        probability=probability,
+        place=place,
+        wanted=seen.demand(row),
+        task_s=float(stage["mean_ms"]) / MS_PER_S,
+        critical_path_s=float(stage["critical_path_ms"]) / MS_PER_S,
+        runnable=bool(stage["runnable"]),
+        memory_gb=None if np.isnan(memory_mb) else memory_mb / MB_PER_GB,
+    )
+
+
+def memory_gb(seen: Observation, kind: int) -> float | None:
+    """Return the memory of the executors of a class; None for any class."""
+    return None if kind == ANY else float(seen.classes["memory_mb"][kind]) / MB_PER_GB
+
+
+def _limits(legal: Legal, log_prob: Tensor, entry: int) -> tuple[LimitShown, ...]:
+    """Return the distribution over the limits of a stage's job."""
+    job = int(legal.open_job[entry])
+    rows = slice(int(legal.limit_ptr[job]), int(legal.limit_ptr[job + 1]))
+    pairs = zip(legal.limit[rows].tolist(), log_prob[rows].exp().tolist(), strict=True)
+    return tuple(LimitShown(*pair) for pair in pairs)
+
+
+def _classes(
+    seen: Observation, legal: Legal, log_prob: Tensor, entry: int
+) -> tuple[ClassShown, ...]:
+    """Return the distribution over the classes that a stage may be given."""
+    rows = slice(int(legal.kind_ptr[entry]), int(legal.kind_ptr[entry + 1]))
+    memory = (seen.classes["memory_mb"][legal.kind[rows]] / MB_PER_GB).tolist()
+    pairs = zip(memory, log_prob[rows].exp().tolist(), strict=True)
+    return tuple(ClassShown(*pair) for pair in pairs)

@@ -1,0 +1,170 @@
+"""`Crew`: the one seam between what is computed and where. Tasks, their shared state, answers.
+
+A task is *pure*: what it answers depends on the shared state and on itself, not on the process, on
+the moment or on other tasks. Then nobody sees where it ran, whether it ran twice, or which task
+ended first: answers come in the order of the keys, and whoever adds them up in that order gets the
+same bytes from one process, from many and from a cluster.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from uuid import uuid4
+
+from decima.rl.parallel.errors import TaskError, TaskRefusedError
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """A value that goes to each process once, for as long as this object lives.
+
+    For what is large and stays the same from `map` to `map`: `shared` is one, or is a tuple with
+    some among its items. Processes drop the value when this object is gone.
+    """
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+        self.name = uuid4().hex
+        """by which processes know it"""
+
+
+class Crew(Protocol):
+    """Whoever maps tasks. A context: on leaving, its processes end."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+        ...
+
+    def map(
+        self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
+    ) -> Iterator[tuple[K, R]]:
+        """`function(shared, task)` of each task, with its key, in the order of `tasks`.
+
+        Nothing runs before the first answer is asked for. Whoever stops asking, by an error or by
+        Ctrl-C, ends the tasks that still run.
+
+        Args:
+            function: pure, at the top level of a module.
+            shared: goes out once for all tasks; see `Kept`.
+            tasks: by key.
+            label: what is being done, in a few words, for people who watch.
+
+        Raises:
+            TaskRefusedError: a task raised a ValueError.
+            TaskError: it raised something else, or its process died.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the processes, if there are any; a further `map` would start new ones."""
+        ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+# --- what the implementations have in common -----------------------------------------------------
+
+
+class Failure(NamedTuple):
+    """An exception, as it can travel: exceptions themselves may refuse to."""
+
+    words: str
+    trace: str
+    origin: str
+    is_refusal: bool
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """What there is to say of it."""
+        return cls(
+            str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}",
+            "".join(traceback.format_exception(error)),
+            _origin(error),
+            isinstance(error, ValueError),
+        )
+
+    def error(self, label: str, key: Hashable) -> TaskError | TaskRefusedError:
+        """To be raised where the answer was wanted."""
+        message = f"{self.words} ({label}, task {_plain(key)})"
+        if self.is_refusal:
+            return TaskRefusedError(message, self.origin)
+        return TaskError(message)
+
+
+class _ElsewhereError(Exception):
+    """The traceback of another process, as the cause of what is raised in this one."""
+
+
+def attempt(function: Callable[[S, T], R], shared: S, task: T) -> R | Failure:
+    """The answer, or what went wrong."""
+    try:
+        return function(shared, task)
+    except Exception as error:  # noqa: BLE001 - it is raised again where the answer was wanted
+        return Failure.of(error)
+
+
+def answer(outcome: R | Failure, label: str, key: Hashable) -> R:
+    """The answer of a task.
+
+    Raises:
+        TaskError, TaskRefusedError: there is none.
+    """
+    if isinstance(outcome, Failure):
+        raise outcome.error(label, key) from _ElsewhereError(f"\n{outcome.trace}")
+    return outcome
+
+
+def without_kept(shared: Any) -> tuple[Any, dict[int, Kept[Any]]]:
+    """What of `shared` goes out with every map, and what is kept, by its place."""
+    if isinstance(shared, Kept):
+        return None, {0: shared}
+    if not isinstance(shared, tuple):
+        return shared, {}
+    kept = {place: item for place, item in enumerate(shared) if isinstance(item, Kept)}
+    return _with_items(shared, dict.fromkeys(kept)), kept
+
+
+def with_kept(rest: Any, kept: Mapping[int, Kept[Any]]) -> Any:
+    """The whole again."""
+    if rest is None and kept:
+        return kept[0]
+    return _with_items(rest, kept) if kept else rest
+
+
+def _with_items(items: tuple[Any, ...], changed: Mapping[int, Any]) -> tuple[Any, ...]:
+    found = [changed.get(place, item) for place, item in enumerate(items)]
+    make = getattr(type(items), "_make", tuple)  # a NamedTuple stays one
+    return cast("tuple[Any, ...]", make(found))
+
+
+def _plain(key: Hashable) -> str:
+    return " ".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
+
+
+def _origin(error: Exception) -> str:
+    """The module that stands for the error: of its class, or of who raised a built-in one."""
+    module = type(error).__module__
+    if module != "builtins":
+        return module
+    trace = error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module

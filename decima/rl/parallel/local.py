@@ -1,0 +1,242 @@
+"""`LocalCrew`: tasks in this process, or in several on this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from decima.rl.parallel.crew import (
+    Crew,
+    Failure,
+    K,
+    Kept,
+    R,
+    S,
+    T,
+    answer,
+    attempt,
+    with_kept,
+    without_kept,
+)
+from decima.rl.parallel.errors import TaskError
+
+_PATIENCE_S = 5.0
+"""for a process that was told to end"""
+
+
+class LocalCrew(Crew):
+    """One process: this one, without any detour. Several: others, which start when needed."""
+
+    def __init__(self, workers: int) -> None:
+        """
+        Raises:
+            ValueError: fewer than one.
+        """
+        if workers < 1:
+            raise ValueError(f"workers must be 1 or more, got {workers}")
+        self._workers = workers
+        self._processes: list[_Process] = []
+        self._alive: WeakValueDictionary[str, Kept[Any]] = WeakValueDictionary()
+
+    @property
+    def slots(self) -> int:
+        """The number of processes."""
+        return self._workers
+
+    def map(
+        self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
+    ) -> Iterator[tuple[K, R]]:
+        """As `Crew.map`."""
+        if self._workers == 1:
+            return _here(function, shared, tasks, label)
+        return self._spread(function, shared, tasks, label)
+
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join()
+        self._processes = []
+
+    def _spread(
+        self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], label: str
+    ) -> Iterator[tuple[K, R]]:
+        keys = list(tasks)
+        work = self._work(function, shared)
+        waiting = deque(enumerate(tasks.values()))
+        found: dict[int, Any] = {}
+        try:
+            for _ in range(len(self._processes), min(self._workers, len(keys))):
+                self._processes.append(_Process())
+            for number, key in enumerate(keys):
+                while number not in found:
+                    self._hand_out(waiting, work)
+                    found |= self._answers(label, keys)
+                self._hand_out(waiting, work)
+                yield key, answer(found.pop(number), label, key)
+        finally:
+            # Left early: what still runs is not wanted, and the next map must not meet its answer.
+            if any(process.task is not None for process in self._processes):
+                self.close()
+
+    def _work(self, function: Callable[..., Any], shared: Any) -> _Work:
+        rest, kept = without_kept(shared)
+        for one in kept.values():
+            self._alive[one.name] = one
+        return _Work(function, rest, kept, frozenset(self._alive))
+
+    def _hand_out(self, waiting: deque[tuple[int, Any]], work: _Work) -> None:
+        """The next tasks, to processes without one."""
+        for process in self._processes:
+            if waiting and process.task is None:
+                process.give(*waiting.popleft(), work)
+
+    def _answers(self, label: str, keys: list[Any]) -> dict[int, Any]:
+        """What at least one process has found."""
+        busy = {one.pipe: one for one in self._processes if one.task is not None}
+        found = {}
+        for pipe in wait(list(busy)):
+            process = busy[pipe]  # type: ignore[index]
+            number = int(process.task)  # type: ignore[arg-type]
+            try:
+                found[number] = process.pipe.recv()
+            except (EOFError, ConnectionResetError):
+                code = process.join()
+                raise TaskError(
+                    f"the process died with exit code {code} ({label}, task {keys[number]})"
+                ) from None
+            process.task = None
+        return found
+
+
+def _here(
+    function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], label: str
+) -> Iterator[tuple[K, R]]:
+    for key, task in tasks.items():
+        try:
+            found = function(shared, task)
+        except Exception as error:
+            raise Failure.of(error).error(label, key) from error
+        yield key, found
+
+
+HERE: Crew = LocalCrew(1)
+"""this process"""
+
+
+class _Work(NamedTuple):
+    """One map: what its tasks have in common."""
+
+    function: Callable[..., Any]
+    rest: Any
+    kept: Mapping[int, Kept[Any]]
+    alive: frozenset[str]
+    """names of all that is still kept"""
+
+
+class _Order(NamedTuple):
+    """What a process is told before the first task of a map."""
+
+    function: Callable[..., Any]
+    rest: Any
+    places: Mapping[int, str]
+    new: Mapping[str, Any]
+    gone: frozenset[str]
+
+
+class _Process:
+    """A process of a crew, and what it holds."""
+
+    def __init__(self) -> None:
+        # "spawn": forking a process that has started threads may hang.
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.task: int | None = None
+        """number of the task that it does"""
+        self._work: _Work | None = None
+        self._names: frozenset[str] = frozenset()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        # Ctrl-C is the main process's to handle. Blocked already while it imports: there it would
+        # print where it was interrupted. Multiprocessing's tracker unblocks it when it starts.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+
+    def give(self, number: int, task: Any, work: _Work) -> None:
+        """Begin a task."""
+        self.task = number
+        try:
+            if work is not self._work:
+                self.pipe.send(self._order(work))
+                self._work = work
+            self.pipe.send(task)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has died: waiting for the answer tells
+
+    def _order(self, work: _Work) -> _Order:
+        places = {place: one.name for place, one in work.kept.items()}
+        new = {one.name: one.value for one in work.kept.values() if one.name not in self._names}
+        gone = self._names - work.alive
+        self._names = (self._names - gone) | new.keys()
+        return _Order(work.function, work.rest, places, new, gone)
+
+    def terminate(self) -> None:
+        """Tell it to end."""
+        self.pipe.close()
+        self._process.terminate()
+
+    def join(self) -> int | None:
+        """Wait for its end; returns its exit code."""
+        self._process.join(_PATIENCE_S)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        return self._process.exitcode
+
+
+def _serve(pipe: Connection) -> None:
+    """A process: do what comes until the pipe closes."""
+    kept: dict[str, Kept[Any]] = {}
+    order = _NO_ORDER
+    shared: Any = None
+    while True:
+        try:
+            message = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if isinstance(message, _Order):
+            order = message
+            for name in order.gone:
+                del kept[name]
+            kept |= {name: Kept(value) for name, value in order.new.items()}
+            places = order.places.items()
+            shared = with_kept(order.rest, {place: kept[name] for place, name in places})
+        else:
+            _reply(pipe, attempt(order.function, shared, message))
+
+
+def _reply(pipe: Connection, outcome: Any) -> None:
+    try:
+        pipe.send(outcome)
+    except OSError:
+        return  # nobody waits any more
+    except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
+        pipe.send(Failure.of(error))
+
+
+def _refuse(_shared: object, task: object) -> None:
+    raise TypeError(f"task {task!r:.60} came before its map")
+
+
+_NO_ORDER = _Order(_refuse, None, {}, {}, frozenset())

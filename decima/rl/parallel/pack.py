@@ -1,0 +1,210 @@
+"""One archive for executors: this package and what it needs to run, as it is installed here.
+
+The files of the installed distributions are copied as pip has recorded them; nothing is downloaded
+or built, so executors run the very code and libraries of the driver. What only other commands need
+(the extras: Spark itself, documentation, tests) stays out. The archive unpacks to a virtual
+environment; its Python is a link to one that every host must have.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib.metadata import Distribution, PackageNotFoundError
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import decima_packages
+from decima.rl.parallel.errors import ClusterError
+from traces.files.writing import written_whole
+
+NAME = "decima-scheduler"
+SUFFIXES = (".tar.gz", ".tgz")
+_PACKAGES = (*decima_packages.NEEDS["decima"], "decima")
+_ROOT = Path(__file__).resolve().parents[3]
+_LEVEL = 4
+"""of compression: one more saves 1 % and takes a quarter longer"""
+_UNUSED = (
+    "../*",  # programs; executors start none
+    "*/tests/*",
+    "*/test/*",
+    "*/include/*",
+    "*.a",
+    "torch/bin/*est*",
+    "torch/bin/protoc*",
+    "torch/share/*",
+    "*/direct_url.json",
+    "*/RECORD",
+)
+"""what no run reads, of any distribution: half of the files"""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What is in an archive."""
+
+    path: Path
+    num_bytes: int
+    distributions: tuple[str, ...]
+    """name and version of each"""
+    python: Path
+    """what `bin/python` of the archive is a link to"""
+
+
+class _File(NamedTuple):
+    source: Path
+    target: str
+    """below site-packages"""
+
+
+def check_output(path: Path) -> None:
+    """Refuse now what `pack` would refuse.
+
+    Raises:
+        ClusterError: Spark could not tell from the name how to unpack it, or there is no folder.
+    """
+    if not path.name.endswith(SUFFIXES):
+        raise ClusterError(f"{path}: an archive ends in {' or '.join(SUFFIXES)}")
+    if not path.absolute().parent.is_dir():
+        raise ClusterError(f"{path}: cannot write: there is no folder {path.absolute().parent}")
+
+
+def pack(
+    path: Path, python: Path | None = None, progress: Callable[[int, int], None] | None = None
+) -> Packed:
+    """Write the archive; the file appears whole or not at all.
+
+    Args:
+        path: where to.
+        python: of this version, where every host has it; None takes the path of this one.
+        progress: called with (files packed, files in all).
+
+    Raises:
+        ClusterError: the file cannot be written, or a requirement is not installed.
+    """
+    check_output(path)
+    found = list(_runtime(NAME))
+    files = [file for one in found for file in _files_of(one)]
+    files += _own_files()
+    base = _base_python() if python is None else python
+    with written_whole(path, ClusterError) as stream:
+        with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=_LEVEL) as archive:
+            _add_environment(archive, base)
+            site = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+            _add_metadata(archive, site)
+            for number, file in enumerate(files):
+                # Times stay: compiled modules are valid for the time of their source.
+                archive.add(file.source.resolve(), f"{site}/{file.target}", filter=_anonymous)
+                if progress is not None:
+                    progress(number + 1, len(files))
+        size = stream.tell()
+    names = (f"{one.metadata['Name']} {one.version}" for one in found)
+    return Packed(path, size, tuple(sorted(names, key=str.lower)), base)
+
+
+def _runtime(name: str) -> Iterator[Distribution]:
+    """What the distribution called `name` requires to run, itself left out, each once."""
+    seen = {canonicalize_name(name)}
+    waiting = [*_required(_distribution(name, "this program"), ())]
+    while waiting:
+        requirement, asked_by = waiting.pop()
+        key = canonicalize_name(requirement.name)
+        if key in seen:
+            continue
+        seen.add(key)
+        found = _distribution(requirement.name, asked_by)
+        waiting += _required(found, tuple(requirement.extras))
+        yield found
+
+
+def _required(one: Distribution, extras: tuple[str, ...]) -> Iterator[tuple[Requirement, str]]:
+    for text in one.requires or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        chosen = ("", *extras)
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in chosen):
+            yield requirement, str(one.metadata["Name"])
+
+
+def _distribution(name: str, asked_by: str) -> Distribution:
+    try:
+        return importlib.metadata.distribution(name)
+    except PackageNotFoundError:
+        raise ClusterError(f"{name} is not installed, but {asked_by} requires it") from None
+
+
+def _files_of(one: Distribution) -> Iterator[_File]:
+    if one.files is None:
+        raise ClusterError(
+            f"{one.metadata['Name']} {one.version}: what belongs to it is not recorded; install it "
+            "with pip"
+        )
+    for file in one.files:
+        target = str(file)
+        source = Path(str(one.locate_file(file)))
+        if not any(fnmatch(target, pattern) for pattern in _UNUSED) and source.is_file():
+            yield _File(source, target)
+
+
+def _own_files() -> Iterator[_File]:
+    """The code that runs here, wherever it lies."""
+    module = Path(decima_packages.__file__)
+    yield _File(module, module.name)
+    for package in _PACKAGES:
+        for source in sorted((_ROOT / package).rglob("*")):
+            if source.is_file() and "__pycache__" not in source.parts:
+                yield _File(source, str(source.relative_to(_ROOT)))
+
+
+def _base_python() -> Path:
+    """That of which this Python's environment was made."""
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    executable = Path(sys.base_prefix) / "bin" / name
+    return executable if executable.exists() else Path(sys.executable).resolve()
+
+
+def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
+    """What makes a folder a virtual environment."""
+    settings = {
+        "home": python.parent,
+        "include-system-site-packages": "false",
+        "version": platform.python_version(),
+    }
+    _add_text(
+        archive, "pyvenv.cfg", "".join(f"{key} = {value}\n" for key, value in settings.items())
+    )
+    for name, target in (("python", str(python)), ("python3", "python")):
+        link = tarfile.TarInfo(f"bin/{name}")
+        link.type, link.linkname = tarfile.SYMTYPE, target
+        archive.addfile(link)
+
+
+def _add_metadata(archive: tarfile.TarFile, site: str) -> None:
+    """The name and version that pip knows us by; a checkout holds them under another name."""
+    own = importlib.metadata.distribution(NAME)
+    text = own.read_text("METADATA") or own.read_text("PKG-INFO") or ""
+    folder = f"{NAME.replace('-', '_')}-{own.version}.dist-info"
+    _add_text(archive, f"{site}/{folder}/METADATA", text)
+
+
+def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+    content = text.encode()
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, BytesIO(content))
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Nobody's name goes along."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member

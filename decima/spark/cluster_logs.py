@@ -1,0 +1,215 @@
+"""Thousands of event logs in parallel, wherever Spark's own file systems can read them.
+
+The driver lists what lies at the paths and sends one task for each log, large ones first. A task
+reads its log as a stream and gives back its jobs; nothing of another log is held with it. The
+driver makes one trace of them, as `traces.spark_log.read_spark_logs` does of logs that lie here.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from decima.fingerprint import versions
+from decima.rl.parallel.errors import ClusterError
+from decima.rl.parallel.greeting import check_executors
+from decima.spark.compile import first_line, java_class
+from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
+from traces.errors import TraceError
+from traces.model import Trace
+from traces.spark_log import ImportSummary
+from traces.spark_log.files import in_order, is_hidden, is_rolled_folder
+from traces.spark_log.reader import HowToRead, trace_of_logs
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_POLL_S = 0.5
+
+LogProgress = Callable[[int, int], None]
+"""called with (logs read, logs in all)"""
+
+
+class _FileSystemError(TraceError):
+    """Of a file system as a whole, such as one that cannot be reached."""
+
+
+class _Entry(NamedTuple):
+    """A file or a folder, as `EventLogs.java` lists it."""
+
+    is_folder: bool
+    num_bytes: int
+    path: RemotePath
+
+
+def read_logs_on_cluster(
+    context: Any,
+    paths: Sequence[str],
+    *,
+    how: HowToRead,
+    name: str | None = None,
+    progress: LogProgress | None = None,
+) -> tuple[Trace, ImportSummary]:
+    """As `traces.spark_log.read_spark_logs`, with a task of Spark for each log.
+
+    Args:
+        context: a SparkContext; its executors must be able to import this package.
+        paths: URIs (``hdfs://``, ``s3a://``, ``file://``), or paths that mean the same on every
+            host; logs, rolled logs, or folders of either.
+        how: to read each.
+        name: of the trace; None takes that of the first path.
+        progress: told as logs are read.
+
+    Raises:
+        ClusterError: the executors are not fit for it, or the cluster gave up.
+        TraceError: as for `read_spark_logs`.
+    """
+    check_executors(context, versions)
+    kind = java_class(context, "EventLogs.java", "decima.spark.EventLogs", for_executors=True)
+    arguments = context._gateway.new_array(context._jvm.java.lang.Object, 1)
+    arguments[0] = context._jsc
+    java = kind.getConstructors()[0].newInstance(arguments)
+    try:
+        logs = _find_logs(java, paths)
+        listed = [log for log in logs if log.fault is None]
+        found = _read_all(context, java, listed, how, progress) if listed else []
+    finally:
+        java.close()
+    named = [RemotePath(path) for path in paths]
+    return trace_of_logs(logs_in_order(logs, found, how), named, group_by=how.group_by, name=name)
+
+
+def as_uri(path: str) -> str:
+    """A path of this machine as the URI by which Hadoop knows it; URIs stay."""
+    return path if _SCHEME.match(path) else f"file://{Path(path).absolute()}"
+
+
+def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
+    found: dict[str, RemoteLog] = {}
+    for path in paths:
+        for log in _logs_at(java, path):
+            found.setdefault(log.path.text, log)
+    return list(found.values())
+
+
+def _logs_at(java: Any, path: str) -> list[RemoteLog]:
+    itself, inside = _list(java, as_uri(path), path)
+    if not itself.is_folder:
+        return [RemoteLog(itself.path, (itself.path.text,), True, itself.num_bytes)]
+    if is_rolled_folder(itself.path.name, _names(inside)):
+        return [_rolled(itself, inside, is_named=True)]
+    logs = list(_logs_in(java, inside))
+    if not logs:
+        raise TraceError(f"{path}: the folder holds no event log")
+    return logs
+
+
+def _logs_in(java: Any, entries: Sequence[_Entry]) -> Iterator[RemoteLog]:
+    for entry in entries:
+        if is_hidden(entry.path.name):
+            continue
+        if not entry.is_folder:
+            yield RemoteLog(entry.path, (entry.path.text,), False, entry.num_bytes)
+            continue
+        try:
+            _, inside = _list(java, entry.path.text, entry.path.text)
+            if is_rolled_folder(entry.path.name, _names(inside)):
+                yield _rolled(entry, inside, is_named=False)
+        except _FileSystemError:
+            raise
+        except TraceError as error:  # no fault of the logs beside it
+            yield RemoteLog(entry.path, (), False, 0, str(error))
+
+
+def _rolled(folder: _Entry, inside: Sequence[_Entry], *, is_named: bool) -> RemoteLog:
+    by_name = {entry.path.name: entry for entry in inside if not entry.is_folder}
+    files = [by_name[name] for name in in_order(by_name)]
+    if not files:
+        raise TraceError(f"{folder.path}: the rolled log holds no file events_N_...")
+    size = sum(file.num_bytes for file in files)
+    return RemoteLog(folder.path, tuple(file.path.text for file in files), is_named, size)
+
+
+def _names(entries: Sequence[_Entry]) -> Iterator[str]:
+    return (entry.path.name for entry in entries)
+
+
+def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
+    """What is at a path, and what lies in it if it is a folder, by name."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        parts = str(java.list(uri)).split("\0")[:-1]
+    except Py4JJavaError as error:
+        reason = first_line(error)
+        if "FileNotFoundException" in reason:
+            raise TraceError(f"{shown}: no such file or folder") from error
+        kind = TraceError if "AccessControlException" in reason else _FileSystemError
+        raise kind(f"{shown}: Spark cannot read it: {reason}") from error
+    rows = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    itself, *inside = (_Entry(kind == "d", int(size), RemotePath(at)) for kind, size, at in rows)
+    return itself, inside
+
+
+def _read_all(
+    context: Any,
+    java: Any,
+    logs: Sequence[RemoteLog],
+    how: HowToRead,
+    progress: LogProgress | None,
+) -> list[Any]:
+    """What `read_partition` says of each log."""
+    from pyspark.rdd import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    # The largest first, so that none of them is begun when all the others are done.
+    order = sorted(logs, key=lambda log: log.num_bytes, reverse=True)
+    pieces = java.pieces(context._jsc, [log.text() for log in order])
+    tasks = RDD(pieces, context, NoOpSerializer()).mapPartitions(partial(read_partition, how))
+    group = f"import-{time.monotonic_ns()}"
+    context.setJobGroup(group, f"reading {len(logs):,} event logs", interruptOnCancel=True)
+    try:
+        with _watched(context, group, len(logs), progress):
+            found: list[Any] = tasks.collect()
+    except KeyboardInterrupt:
+        context.cancelJobGroup(group)
+        raise
+    except Exception as error:
+        raise ClusterError(f"the cluster gave up reading: {first_line(error)}") from error
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setLocalProperty("spark.job.description", None)
+    return found
+
+
+@contextmanager
+def _watched(context: Any, group: str, total: int, progress: LogProgress | None) -> Iterator[None]:
+    """Tell how many tasks of the group have ended, from a thread: `collect` says nothing."""
+    if progress is None:
+        yield
+        return
+    done = threading.Event()
+    watch = threading.Thread(
+        target=_tell, args=(context, group, total, progress, done), daemon=True
+    )
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watch.join()
+    progress(total, total)
+
+
+def _tell(
+    context: Any, group: str, total: int, progress: LogProgress, done: threading.Event
+) -> None:
+    tracker = context.statusTracker()
+    while not done.wait(_POLL_S):
+        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        progress(sum(stage.numCompletedTasks for stage in stages if stage), total)

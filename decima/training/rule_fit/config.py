@@ -1,0 +1,141 @@
+"""Settings of `decima fit-rule`, and how its sequences are numbered."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
+from decima.heuristics.es_rule import HIDDEN, PARAMETERS, Features
+from decima.registry import HEURISTICS, Parameters
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE
+from traces.files.names import suggestion
+from traces.numbers import Float64
+
+ALONE, WITH_CLASSES = "es_rule", "es_classes"
+"""what is fitted: for executors that are all alike, for several classes of them"""
+REFERENCE = "strict_fair"
+"""scores are what is to be small divided by that of this heuristic on the same sequence"""
+
+Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
+"""of a run: average JCT; the same times the 95th percentile of the JCT to the power `P95_POWER`,
+for rules that must not win by keeping the largest jobs waiting; makespan
+"""
+P95_POWER = 0.5
+
+STARTS = ("tuned_srw", "shipped")
+"""weights that resemble this heuristic, or those in the package of what is fitted"""
+
+UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
+PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
+"""of a rule: what reads one feature, in all hidden units, and so on; or all of one unit"""
+
+_MAX_SIGMA = 10.0
+_FIRST_HELD_BACK = 1_000_000_000
+# Far beyond the sequences of any number of generations, which count up from the validation's.
+
+
+@dataclass(frozen=True)
+class RuleFitConfig:
+    """What the rule is fitted to, and how."""
+
+    settings: tuple[EvaluationConfig, ...]
+    """traces, clusters and arrivals, all of them in every generation"""
+    objective: Objective = "avg_jct"
+    """what is to be small: jobs that keep coming have no makespan worth the name"""
+    seed: int = 0
+    sequences: int = 4
+    """of each setting, drawn for each generation"""
+    start: str = "tuned_srw"
+    """one of `STARTS`: the weights that the search begins with"""
+    only: tuple[str, ...] = ()
+    """parts of the rule that the search may change, of `PARTS`; none named: all"""
+    population: int = 24
+    """candidates in each generation"""
+    sigma: float = 0.3
+    """standard deviation of the first generation's weights"""
+    validation: int = 30
+    """sequences of each setting on which the means of generations are compared, and of those held
+    back
+    """
+    validate_every: int = 10
+    """generations between two comparisons"""
+
+    def __post_init__(self) -> None:
+        if not self.settings:
+            raise ConfigError("no setting to fit to")
+        if self.objective not in get_args(Objective):
+            raise ConfigError(
+                f"objective {self.objective!r}: there are {', '.join(get_args(Objective))}"
+            )
+        if len({bool(one.classes) for one in self.settings}) > 1:
+            raise ConfigError("some settings have classes of executors and some have none")
+        if self.start not in STARTS:
+            near = suggestion(self.start, STARTS)
+            raise ConfigError(f"start {self.start!r}{near}: there are {', '.join(STARTS)}")
+        for part in self.only:
+            if part not in PARTS:
+                near = suggestion(part, PARTS)
+                raise ConfigError(f"only {part!r:.60}{near}: there are {', '.join(PARTS)}")
+        if not 4 <= self.population <= 10_000:
+            raise ConfigError(f"population must lie in 4..10,000, got {self.population}")
+        if not 0 < self.sigma <= _MAX_SIGMA:
+            raise ConfigError(f"sigma must lie in 0..{_MAX_SIGMA:g}, got {self.sigma}")
+        for label in ("validation", "validate_every", "sequences"):
+            if not 1 <= getattr(self, label) <= 100_000:
+                raise ConfigError(f"{label} must lie in 1..100,000, got {getattr(self, label)}")
+
+    @property
+    def policy(self) -> str:
+        """What is fitted."""
+        return WITH_CLASSES if self.settings[0].classes else ALONE
+
+    def parameters(self, weights: Float64) -> Parameters:
+        """Those of `policy`; what is not the rule's, of `es_classes`, is as it ships."""
+        own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
+        return {**HEURISTICS[self.policy].defaults, **own}
+
+    def workloads(self) -> tuple[EvaluationConfig, ...]:
+        """The settings, each for the rule and its reference.
+
+        Where demands are drawn, each draws from a seed of its own: given twice, a setting meets
+        other demands.
+        """
+        names = (REFERENCE, self.policy)
+        return tuple(
+            replace(
+                one,
+                policies=names,
+                parameters={},
+                seed=self.seed + (number if one.demands == "drawn" else 0),
+            )
+            for number, one in enumerate(self.settings)
+        )
+
+    def validation_numbers(self) -> range:
+        """Numbers of the sequences on which means are compared; no generation is fitted to them."""
+        return range(FIRST_TRAINING_SEQUENCE, FIRST_TRAINING_SEQUENCE + self.validation)
+
+    def held_back_numbers(self) -> range:
+        """Numbers of as many sequences on which what was chosen is compared with what is shipped;
+        nothing is fitted to them nor chosen by them.
+        """
+        return range(_FIRST_HELD_BACK, _FIRST_HELD_BACK + self.validation)
+
+    def generation_numbers(self, generation: int) -> range:
+        """Numbers of the sequences of one generation (from 1); every generation has its own."""
+        first = self.validation_numbers().stop + (generation - 1) * self.sequences
+        return range(first, first + self.sequences)
+
+    def to_json(self) -> dict[str, Any]:
+        """All settings as JSON-like values."""
+        settings = [_described(one) for one in self.settings]
+        return {**asdict(self), "settings": settings, "only": list(self.only)}
+
+
+def _described(setting: EvaluationConfig) -> dict[str, Any]:
+    content = setting.to_json()
+    for label in ("policies", "parameters", "sequences", "seed"):
+        del content[label]
+    return content

@@ -1,0 +1,254 @@
+"""The fit: generations on fresh sequences, means compared on sequences of their own, and the best
+of them judged on others: the lowest of many comparisons is low by chance, too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decima.errors import ConfigError
+from decima.registry import HEURISTICS, Parameters
+from decima.rl.parallel.crew import Crew
+from decima.rl.parallel.local import HERE
+from decima.rl.statistics import Estimate, geometric_percent
+from decima.training.rule_fit.config import REFERENCE, RuleFitConfig
+from decima.training.rule_fit.history import Generation, History
+from decima.training.rule_fit.scores import CandidateScorer
+from decima.training.rule_fit.search import Search, free_weights, start
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
+from traces.numbers import S_PER_MINUTE, Float64
+
+_SAME = 1e-6
+# Relative; rounding differs between machines, another search differs at once.
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop: at whichever comes first."""
+
+    generations: int | None = None
+    minutes: float | None = None
+    """of wall time of this session; the result then depends on the machine"""
+
+    def __post_init__(self) -> None:
+        if self.generations is None and self.minutes is None:
+            raise ConfigError("neither generations nor minutes: the fit would never end")
+        if self.generations is not None and self.generations < 1:
+            raise ConfigError(f"generations must be 1 or more, got {self.generations}")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ConfigError(f"minutes must be positive, got {self.minutes}")
+
+    def is_spent(self, generations: int, session_s: float) -> bool:
+        """Whether to stop after so many generations in all, and so long in this session."""
+        if self.generations is not None and generations >= self.generations:
+            return True
+        return self.minutes is not None and session_s >= S_PER_MINUTE * self.minutes
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The best mean so far."""
+
+    weights: Float64
+    score: float
+    generation: int
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRule:
+    """The weights found, and whether they hold on sequences that did not choose them."""
+
+    found: Parameters
+    """the best of the means compared"""
+    score: float
+    """their average JCT, or other objective, over strict fair's, geometric mean over settings and
+    validation sequences
+    """
+    start_score: float
+    """of the weights that the search began with"""
+    found_logs: Float64
+    """(H,) logarithm of the same ratio on each of the sequences held back, mean over settings"""
+    shipped_logs: Float64
+    """(H,) of the weights in the package"""
+    best_generation: int
+    """after which the mean was these weights; 0: they are the start"""
+    generations: int
+    config: RuleFitConfig
+
+    @property
+    def is_better(self) -> bool:
+        """Whether what was found beats the shipped weights on the sequences held back."""
+        return self.held_back.mean < 0
+
+    @property
+    def held_back(self) -> Estimate:
+        """Found against shipped on the sequences held back: geometric mean, percent, paired."""
+        return geometric_percent(self.found_logs - self.shipped_logs)
+
+    @property
+    def held_back_score(self) -> float:
+        """What was found against strict fair there, as `score`."""
+        return float(np.exp(self.found_logs.mean()))
+
+    @property
+    def shipped_score(self) -> float:
+        """The shipped weights against strict fair there."""
+        return float(np.exp(self.shipped_logs.mean()))
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those to use: the shipped weights, unless what was found is better."""
+        return self.found if self.is_better else HEURISTICS[self.config.policy].defaults
+
+    def to_json(self) -> dict[str, Any]:
+        ratio = f"{self.config.objective}_ratio"
+        return {
+            **parameters_json(self.config.policy, self.parameters),
+            "training": {
+                "relative_to": REFERENCE,
+                ratio: self.score,
+                f"start_{ratio}": self.start_score,
+                "best_generation": self.best_generation,
+                "generations": self.generations,
+                "first_sequence": FIRST_TRAINING_SEQUENCE,
+            },
+            "held_back": {
+                "first_sequence": self.config.held_back_numbers().start,
+                "sequences": len(self.found_logs),
+                ratio: self.held_back_score,
+                f"shipped_{ratio}": self.shipped_score,
+                "percent_against_shipped": self.held_back.mean,
+                "ci95_percent": self.held_back.ci95,
+                "kept": "found" if self.is_better else "shipped",
+            },
+            "config": self.config.to_json(),
+        }
+
+
+FitProgress = Callable[[History], None]
+"""called before the first generation and after each"""
+
+
+def fit_rule(
+    config: RuleFitConfig,
+    budget: Budget,
+    *,
+    crew: Crew = HERE,
+    state: Path | None = None,
+    history: History | None = None,
+    progress: FitProgress | None = None,
+) -> FittedRule:
+    """Search the weights of the scoring rule for the least average JCT, or other objective,
+    relative to strict fair.
+
+    Args:
+        config: the workloads and the search.
+        budget: when to stop.
+        crew: who plays; the result does not depend on it.
+        state: file that is rewritten after each generation.
+        history: of a fit with the same `config`, to go on with (`read_history`).
+        progress: told what is known so far.
+
+    Returns:
+        of the means compared (every few generations, the start and the last among them), the best,
+        beside the shipped weights on sequences held back.
+
+    Raises:
+        ConfigError: `history` leads elsewhere on this machine.
+    """
+    scorer = CandidateScorer(config, crew)
+    if history is None:
+        begin = config.parameters(start(config.start, config.policy))
+        first = scorer.scores([begin], config.validation_numbers(), "start")
+        history = History(config.to_json(), float(first[0]))
+    begun_s = history.elapsed_s
+    fit = _Fit(config, scorer, history)
+    fit.repeat()
+    while True:
+        if state is not None:
+            history.write(state)
+        if progress is not None:
+            progress(history)
+        if budget.is_spent(len(history.generations), history.elapsed_s - begun_s):
+            return fit.result()
+        fit.advance()
+
+
+class _Fit:
+    """A fit under way."""
+
+    def __init__(self, config: RuleFitConfig, scorer: CandidateScorer, history: History) -> None:
+        self._config = config
+        self._scorer = scorer
+        self._history = history
+        begin = start(config.start, config.policy)
+        free = free_weights(config.only)
+        self._search = Search(begin, config.sigma, config.population, config.seed, free)
+        self._best = _Best(begin, history.start_score, 0)
+
+    def repeat(self) -> None:
+        """Bring the search to where the history ends."""
+        for number, row in enumerate(self._history.generations, start=1):
+            self._search.ask()
+            self._search.tell(row.scores)
+            if not math.isclose(self._search.sigma, row.sigma, rel_tol=_SAME):
+                raise ConfigError(
+                    f"generation {number} cannot be repeated: sigma {self._search.sigma:g}, stored "
+                    f"{row.sigma:g} (a damaged state, or one of other library versions)"
+                )
+            self._compare(row.validation, number)
+
+    def advance(self) -> None:
+        """One more generation."""
+        began_s = time.monotonic()
+        number = len(self._history.generations) + 1
+        candidates = self._search.ask()
+        numbers = self._config.generation_numbers(number)
+        every = [self._config.parameters(one) for one in candidates]
+        scores = self._scorer.scores(every, numbers, f"generation {number}")
+        self._search.tell(scores.tolist())
+        validation = None
+        if number % self._config.validate_every == 0:
+            validation = self._validated_mean()
+            self._compare(validation, number)
+        row = Generation(tuple(scores.tolist()), self._search.sigma, validation)
+        self._history.generations.append(row)
+        self._history.elapsed_s += time.monotonic() - began_s
+
+    def result(self) -> FittedRule:
+        """The best of the means compared, the last one among them, on the sequences held back."""
+        generations = self._history.generations
+        if generations and generations[-1].validation is None:
+            self._compare(self._validated_mean(), len(generations))
+        found = self._config.parameters(self._best.weights)
+        shipped = HEURISTICS[self._config.policy].defaults
+        held_back = self._config.held_back_numbers()
+        logs = self._scorer.logs([found, shipped], held_back, "held back").mean(axis=1)
+        return FittedRule(
+            found=found,
+            score=self._best.score,
+            found_logs=logs[0],
+            shipped_logs=logs[1],
+            start_score=self._history.start_score,
+            best_generation=self._best.generation,
+            generations=len(generations),
+            config=self._config,
+        )
+
+    def _validated_mean(self) -> float:
+        return self._validated(self._config.parameters(self._search.mean))
+
+    def _validated(self, parameters: Parameters) -> float:
+        numbers = self._config.validation_numbers()
+        return float(self._scorer.scores([parameters], numbers, "validation")[0])
+
+    def _compare(self, validation: float | None, generation: int) -> None:
+        if validation is not None and validation < self._best.score:
+            self._best = _Best(self._search.mean, validation, generation)

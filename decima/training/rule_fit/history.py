@@ -1,0 +1,108 @@
+"""What a fit has seen so far: enough to go on exactly where it was stopped.
+
+The search is a pure function of its settings and of the scores it was told. So its state need not
+be stored: telling a new search the same scores brings it to the same point, in a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decima.errors import ConfigError
+from decima.training.rule_fit.config import RuleFitConfig
+from traces.files.numbers import is_number
+from traces.files.reading import read_json
+from traces.files.writing import write_json
+
+FORMAT = "decima-rule-fit"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One generation."""
+
+    scores: tuple[float, ...]
+    """of its candidates, in the order in which the search gave them"""
+    sigma: float
+    """width of the distribution after it; tells whether a repetition went the same way"""
+    validation: float | None
+    """score of the mean after it on the validation sequences; None if it was not compared"""
+
+
+@dataclass
+class History:
+    """The generations of a fit."""
+
+    config: Mapping[str, Any]
+    """`RuleFitConfig.to_json`"""
+    start_score: float
+    """of the start on the validation sequences"""
+    generations: list[Generation] = field(default_factory=list)
+    elapsed_s: float = 0.0
+
+    def write(self, path: Path) -> None:
+        """Write as JSON, whole or not at all."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "config": dict(self.config),
+            "start_score": self.start_score,
+            "elapsed_s": self.elapsed_s,
+            "generations": [
+                [list(row.scores), row.sigma, row.validation] for row in self.generations
+            ],
+        }
+        write_json(path, content, indent=None)
+
+
+def read_history(path: Path, config: RuleFitConfig) -> History:
+    """What `History.write` stored.
+
+    Raises:
+        ConfigError: not such a file, or a fit with other settings than `config`.
+    """
+    content = read_json(path, ConfigError)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ConfigError(f"{path}: not the state of a `decima fit-rule`")
+    if content.get("version") != VERSION:
+        raise ConfigError(
+            f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"
+        )
+    try:
+        history = History(
+            config=dict(content["config"]),
+            start_score=_number(content["start_score"]),
+            generations=[_generation(row, config.population) for row in content["generations"]],
+            elapsed_s=_number(content["elapsed_s"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: damaged: {error}") from error
+    _check_same(path, history.config, config)
+    return history
+
+
+def _generation(row: Any, population: int) -> Generation:
+    scores, sigma, validation = row
+    if len(scores) != population:
+        raise ValueError(f"a generation of {len(scores)} scores, not {population}")
+    compared = None if validation is None else _number(validation)
+    return Generation(tuple(_number(score) for score in scores), _number(sigma), compared)
+
+
+def _number(value: Any) -> float:
+    if not is_number(value):
+        raise ValueError(f"{value!r:.40} is not a finite number")
+    return float(value)
+
+
+def _check_same(path: Path, stored: Mapping[str, Any], config: RuleFitConfig) -> None:
+    given = config.to_json()
+    for label in sorted(given.keys() | stored.keys()):
+        if stored.get(label) != given.get(label):
+            raise ConfigError(
+                f"{path}: was begun with {label} {stored.get(label)}, not {given.get(label)}"
+            )

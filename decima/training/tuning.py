@@ -1,0 +1,274 @@
+"""`decima tune`: fit the parameters of a heuristic to a workload.
+
+Candidates are compared on training sequences that no evaluation draws (with arrivals from a file or
+a recording, only task durations differ from those of an evaluation); all meet the same sequences
+and the same task durations. What counts is the average JCT relative to strict fair's on the same
+sequence, as a geometric mean: where a few jobs are huge, the plain mean over sequences is decided
+by the sequence that drew them.
+
+The best is then compared with the shipped parameters on sequences held back from the search, and is
+kept only if it is better there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.runner import Workload, prepare
+from decima.registry import HEURISTICS, Heuristic, Parameters
+from decima.rl.parallel.crew import Crew, Kept
+from decima.rl.parallel.local import HERE
+from decima.rl.statistics import Estimate, geometric_percent
+from decima.training.descent import DescentProgress, descend
+from spark_sim.metrics import measure
+from traces.files.reading import read_json
+from traces.files.writing import write_json
+from traces.numbers import Float64
+
+FIRST_TRAINING_SEQUENCE = 1_000_000
+"""training sequences are numbered from here, evaluations from 0 (and have at most this many)"""
+
+FORMAT = "decima-tuned"
+VERSION = 1
+HELD_BACK = 40
+"""sequences on which the parameters found are compared with the shipped ones"""
+REFERENCE = "strict_fair"
+"""candidates are worth their average JCT divided by that of this heuristic"""
+
+_MAX_ROUNDS = 4
+_TOGETHER = 5
+"""sequences of one task: more than a cluster's overhead, and enough tasks for many workers"""
+_MAX_HELD_BACK = 100_000
+_MAX_PARAMETER = 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What a search found, and whether it holds on sequences that the search did not see."""
+
+    policy: str
+    found: Parameters
+    """the best on the training sequences"""
+    ratio: float
+    """geometric mean of their average JCT over the reference's on the training sequences"""
+    shipped_ratio: float
+    """the same with the shipped parameters"""
+    found_s: Float64
+    """(H,) average JCT on each of the sequences held back"""
+    shipped_s: Float64
+    """(H,) with the shipped parameters"""
+    trials: int
+    config: EvaluationConfig
+
+    @property
+    def held_back(self) -> Estimate:
+        """Found against shipped on the sequences held back: geometric mean, percent, paired."""
+        return geometric_percent(np.log(self.found_s / self.shipped_s))
+
+    @property
+    def is_better(self) -> bool:
+        """Whether what was found is better on the sequences held back."""
+        return self.held_back.mean < 0
+
+    @property
+    def shipped(self) -> Parameters:
+        """The parameters of the package."""
+        return HEURISTICS[self.policy].defaults
+
+    @property
+    def parameters(self) -> Parameters:
+        """Those to use: the shipped ones, unless what was found is better."""
+        return self.found if self.is_better else self.shipped
+
+    @property
+    def avg_jct_s(self) -> float:
+        """Average JCT with `parameters`, mean over the sequences held back."""
+        return float((self.found_s if self.is_better else self.shipped_s).mean())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **parameters_json(self.policy, self.parameters),
+            "training": {
+                "relative_to": REFERENCE,
+                "avg_jct_ratio": self.ratio,
+                "shipped_avg_jct_ratio": self.shipped_ratio,
+                "found": dict(self.found),
+                "trials": self.trials,
+                "first_sequence": FIRST_TRAINING_SEQUENCE,
+                "sequences": self.config.sequences,
+            },
+            "held_back": {
+                "first_sequence": FIRST_TRAINING_SEQUENCE + self.config.sequences,
+                "sequences": len(self.found_s),
+                "percent_against_shipped": self.held_back.mean,
+                "ci95_percent": self.held_back.ci95,
+                "avg_jct_s": self.avg_jct_s,
+                "kept": "found" if self.is_better else "shipped",
+            },
+            "config": self.config.to_json(),
+        }
+
+
+def parameters_json(policy: str, parameters: Parameters) -> dict[str, Any]:
+    """What `read_tuned` needs of a file; writers add how the parameters were found."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "policy": policy,
+        "parameters": dict(parameters),
+    }
+
+
+def tune(
+    policy: str,
+    config: EvaluationConfig,
+    *,
+    held_back: int = HELD_BACK,
+    crew: Crew = HERE,
+    progress: DescentProgress | None = None,
+) -> Tuned:
+    """Search the parameters of `policy` for the least average JCT under `config`.
+
+    Args:
+        policy: a heuristic with parameters to search.
+        config: the workload and the cluster; its policies and parameters are not used.
+        held_back: sequences, beside those of `config`, that decide whether the result is kept.
+        crew: who plays; the result does not depend on it.
+        progress: told the number of trials, the best parameters and their ratio to the reference.
+
+    Raises:
+        ConfigError: the policy has nothing to tune, or nothing ever waits.
+    """
+    if policy not in HEURISTICS or not HEURISTICS[policy].search:
+        tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
+        raise ConfigError(
+            f"policy {policy!r} has nothing to tune; these have: {tunable} (es_rule: see "
+            "`decima fit-rule`)"
+        )
+    if not 1 <= held_back <= _MAX_HELD_BACK:
+        raise ConfigError(f"held-back sequences must lie in 1..{_MAX_HELD_BACK:,}, got {held_back}")
+    config = replace(config, policies=(policy,), parameters={})
+    sequences = _Sequences(config, crew)
+    first = FIRST_TRAINING_SEQUENCE
+    training = range(first, first + config.sequences)
+    kept_back = range(training.stop, training.stop + held_back)
+    (reference_s,) = sequences.averages_s(training, REFERENCE, [{}])
+    if not reference_s.all():
+        raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to tune")
+
+    def scores(candidates: list[Parameters]) -> list[float]:
+        every_s = sequences.averages_s(training, policy, candidates)
+        return [_geometric_mean(average_s / reference_s) for average_s in every_s]
+
+    shipped = HEURISTICS[policy].defaults
+    best = descend(policy, scores, rounds=_MAX_ROUNDS, progress=progress)
+    found_s, shipped_s = sequences.averages_s(kept_back, policy, [best.parameters, shipped])
+    return Tuned(
+        policy=policy,
+        found=best.parameters,
+        ratio=best.score,
+        shipped_ratio=scores([shipped])[0],
+        found_s=found_s,
+        shipped_s=shipped_s,
+        trials=best.scores,
+        config=config,
+    )
+
+
+class _Sequences:
+    """The numbered sequences of one workload."""
+
+    def __init__(self, config: EvaluationConfig, crew: Crew) -> None:
+        self._shared = _Shared(Kept(Workload.of(config)), config)
+        self._crew = crew
+
+    def averages_s(
+        self, numbers: range, policy: str, candidates: Sequence[Parameters]
+    ) -> list[Float64]:
+        """Of each candidate (S,) average JCT on each sequence.
+
+        Unfinished jobs count with their age. All candidates meet the same arrivals and tasks.
+        """
+        tasks = {
+            (number, first): _Task(policy, parameters, numbers[first : first + _TOGETHER])
+            for number, parameters in enumerate(candidates)
+            for first in range(0, len(numbers), _TOGETHER)
+        }
+        found: list[list[Float64]] = [[] for _ in candidates]
+        for (number, _), part_s in self._crew.map(_play, self._shared, tasks, label="trials"):
+            found[number].append(part_s)
+        return [np.concatenate(parts_s) for parts_s in found]
+
+
+class _Shared(NamedTuple):
+    """What all trials share."""
+
+    workload: Kept[Workload]
+    config: EvaluationConfig
+
+
+class _Task(NamedTuple):
+    """Some sequences under one candidate."""
+
+    policy: str
+    parameters: Parameters
+    numbers: range
+
+
+def _play(shared: _Shared, task: _Task) -> Float64:
+    """(S,) average JCT on each sequence."""
+    found: list[float] = []
+    for number in task.numbers:
+        simulator = prepare(shared.workload.value, shared.config, number)
+        Heuristic(task.policy, task.parameters).play(simulator)
+        found.append(measure(simulator.state).avg_jct_s)
+    return np.array(found)
+
+
+def _geometric_mean(ratios: Float64) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+class HasJson(Protocol):
+    """Something found that knows its file's content."""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-like values, `parameters_json` among them."""
+        ...
+
+
+def write_tuned(tuned: HasJson, path: Path) -> None:
+    """Write `tuned` as JSON, whole or not at all."""
+    write_json(path, tuned.to_json())
+
+
+def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
+    """The policy and the parameters that `write_tuned` stored.
+
+    Raises:
+        ConfigError: not such a file, or of another version.
+    """
+    content = read_json(path, ConfigError)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")
+    if content.get("version") != VERSION:
+        raise ConfigError(
+            f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"
+        )
+    policy, parameters = content.get("policy"), content.get("parameters")
+    if not isinstance(policy, str) or not isinstance(parameters, dict):
+        raise ConfigError(f"{path}: policy or parameters are missing")
+    for label, value in parameters.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{path}: parameter {label!r} is {value!r}, not a number")
+        if not abs(value) <= _MAX_PARAMETER:
+            raise ConfigError(f"{path}: parameter {label!r} must lie within {_MAX_PARAMETER:g}")
+    Heuristic(policy, parameters)
+    return policy, parameters

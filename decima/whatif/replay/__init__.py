@@ -1,0 +1,16 @@
+"""Replaying what Spark's event logs recorded. `docs/whatif.md` tells how and how well."""
+
+from decima.whatif.replay.check import Fidelity, ReplayReport, ReplaySettings, replay
+from decima.whatif.replay.driver import DriverRecord, Recording, read_recording
+from decima.whatif.replay.workload import ReplayWorkload
+
+__all__ = [
+    "DriverRecord",
+    "Fidelity",
+    "Recording",
+    "ReplayReport",
+    "ReplaySettings",
+    "ReplayWorkload",
+    "read_recording",
+    "replay",
+]

@@ -1,0 +1,270 @@
+"""The replay check: how far simulated job durations are from recorded ones.
+
+Each application is simulated by itself, on the slots it had, its jobs submitted when they were,
+under the policy that its own Spark used. Every job draws from the task durations that were measured
+for it. Arrivals are fixed: a job that a driver submitted because another had ended is submitted at
+the recorded moment, whenever that other one ends in the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decima.policies import check_name, networks_of
+from decima.rl.parallel.crew import Crew, Kept
+from decima.rl.parallel.local import HERE
+from decima.whatif.replay.driver import Recording
+from decima.whatif.replay.workload import ReplayWorkload
+from spark_sim import Cluster, Protocol, Streams
+from traces.numbers import MS_PER_S, Float64
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
+
+FORMAT, VERSION = "decima-replay", 1
+"""of the JSON form; a change that readers must know of is a new version"""
+_FAIR = "FAIR"
+_SHORTEST_S = 1e-3
+# A job that begins and ends in one millisecond; errors are relative.
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """How to replay."""
+
+    slots: int | None = None
+    """of each application; None takes what it had"""
+    policy: str | None = None
+    """by name; None takes the one that the log's settings name"""
+    draws: int = 20
+    """repetitions with other task durations"""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.draws <= 100_000:
+            raise ValueError(f"draws must lie in 1..100,000, got {self.draws}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+        if self.policy is not None:
+            check_name(self.policy)
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How well a group of jobs is met."""
+
+    jobs: int
+    median_error_percent: float
+    """median over jobs of |simulated - recorded| / recorded"""
+    bias_percent: float
+    """mean over jobs of (simulated - recorded) / recorded"""
+
+    @classmethod
+    def of(cls, error: Float64) -> Fidelity | None:
+        """From (jobs,) relative errors; None without jobs."""
+        if len(error) == 0:
+            return None
+        return cls(len(error), float(np.median(np.abs(error))) * 100, float(error.mean()) * 100)
+
+    def above(self, bound_percent: float) -> list[str]:
+        """In words, which of the two is further from 0 than `bound_percent`."""
+        sizes = {"median error": self.median_error_percent, "mean bias": abs(self.bias_percent)}
+        return [words for words, size in sizes.items() if size > bound_percent]
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayReport:
+    """J jobs, recorded and simulated; arrays are (J,) in the order of the trace."""
+
+    recording: Recording
+    policies: tuple[str, ...]
+    """of each application"""
+    slots: tuple[int, ...]
+    """of each application"""
+    recorded_s: Float64
+    simulated_s: Float64
+    """mean over the draws"""
+    spread_s: Float64
+    """standard deviation over the draws"""
+    tasks_only_s: Float64
+    """as `simulated_s` if the driver took no time"""
+    overlapped: NDArray[np.bool_]
+    """whether another job of the application ran at the same time"""
+
+    @property
+    def error(self) -> Float64:
+        """Relative errors of `simulated_s`."""
+        return relative_error(self.simulated_s, self.recorded_s)
+
+    def fidelity(self, group: str, *, driver_times: bool = True) -> Fidelity | None:
+        """Of "all" jobs, those "alone" or those "overlapping"; None if there are none."""
+        rows = {
+            "all": np.ones(len(self.overlapped), np.bool_),
+            "alone": ~self.overlapped,
+            "overlapping": self.overlapped,
+        }[group]
+        simulated_s = self.simulated_s if driver_times else self.tasks_only_s
+        return Fidelity.of(relative_error(simulated_s, self.recorded_s)[rows])
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON form (`docs/whatif.md`)."""
+        names = [job.name for job in self.recording.trace.jobs]
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "applications": [
+                {"name": facts["name"], "policy": policy, "slots": slots}
+                for facts, policy, slots in zip(
+                    self.recording.trace.metadata["applications"],
+                    self.policies,
+                    self.slots,
+                    strict=True,
+                )
+            ],
+            "fidelity": {group: self._group_json(group) for group in GROUPS},
+            "jobs": [
+                {
+                    "name": name,
+                    "recorded_s": float(self.recorded_s[row]),
+                    "simulated_s": float(self.simulated_s[row]),
+                    "spread_s": float(self.spread_s[row]),
+                    "tasks_only_s": float(self.tasks_only_s[row]),
+                    "overlapped": bool(self.overlapped[row]),
+                }
+                for row, name in enumerate(names)
+            ],
+        }
+
+    def _group_json(self, group: str) -> Mapping[str, Any] | None:
+        with_driver = self.fidelity(group)
+        tasks_only = self.fidelity(group, driver_times=False)
+        if with_driver is None or tasks_only is None:
+            return None
+        return {**vars(with_driver), "tasks_only": vars(tasks_only)}
+
+
+GROUPS = ("alone", "overlapping", "all")
+CheckProgress = Callable[[int, int], None]
+"""called with (runs finished, runs in all)"""
+
+
+def relative_error(simulated: Float64, recorded: Float64) -> Float64:
+    """(simulated - recorded) / recorded."""
+    found: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
+    return found
+
+
+def replay(
+    recording: Recording,
+    settings: ReplaySettings,
+    progress: CheckProgress | None = None,
+    *,
+    crew: Crew = HERE,
+) -> ReplayReport:
+    """Simulate every application of `recording` as it ran.
+
+    Args:
+        recording: the applications.
+        settings: how to replay them.
+        progress: told after some of the runs.
+        crew: who simulates; the result does not depend on it.
+
+    Raises:
+        ValueError: (one line) the number of slots is impossible.
+    """
+    total = 2 * settings.draws * len(recording.slots)
+    done = 0
+    jobs = len(recording.trace.jobs)
+    with_driver = np.empty((settings.draws, jobs))
+    tasks_only = np.empty((settings.draws, jobs))
+    policies = tuple(_policy(recording, settings, a) for a in range(len(recording.slots)))
+    slots = tuple(settings.slots or found for found in recording.slots)
+    shared = _Shared(Kept(recording), Kept(networks_of(policies)), settings)
+    tasks = {
+        (application, driver_times): _Task(application, driver_times, policy, slots[application])
+        for application, policy in enumerate(policies)
+        for driver_times in (True, False)
+    }
+    for (application, driver_times), own in crew.map(_simulated_s, shared, tasks, label="replay"):
+        found = with_driver if driver_times else tasks_only
+        found[:, recording.application == application] = own
+        done += settings.draws
+        if progress is not None:
+            progress(done, total)
+    return ReplayReport(
+        recording,
+        policies,
+        slots,
+        recording.recorded_ms / MS_PER_S,
+        with_driver.mean(axis=0),
+        with_driver.std(axis=0),
+        tasks_only.mean(axis=0),
+        overlapping(recording),
+    )
+
+
+class _Shared(NamedTuple):
+    """What all applications are replayed from."""
+
+    recording: Kept[Recording]
+    networks: Kept[Networks]
+    settings: ReplaySettings
+
+
+class _Task(NamedTuple):
+    """One application."""
+
+    application: int
+    driver_times: bool
+    policy: str
+    slots: int
+
+
+def _simulated_s(shared: _Shared, task: _Task) -> Float64:
+    """(draws, jobs of the application) how long each takes."""
+    recording, settings = shared.recording.value, shared.settings
+    rows = np.flatnonzero(recording.application == task.application)
+    workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
+    cluster = session_cluster(task.slots)
+    found = np.empty((settings.draws, len(rows)))
+    for draw in range(settings.draws):
+        key = Streams(settings.seed, task.application, draw).duration_key()
+        found[draw, workload.recorded.job] = workload.jct_s(
+            cluster, task.policy, workload.recorded, key, networks=shared.networks.value
+        )
+    return found
+
+
+def session_cluster(slots: int) -> Cluster:
+    """A shared session; what is fresh in a log was measured, so nothing is added for warming up."""
+    return Cluster(num_executors=slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
+
+
+def recorded_policy(settings: Mapping[str, str]) -> str:
+    """The policy that an application's settings name."""
+    return "spark_fair" if settings.get("spark.scheduler.mode", "").upper() == _FAIR else "fifo"
+
+
+def overlapping(recording: Recording) -> NDArray[np.bool_]:
+    """(J,) whether another job of the same application ran at some moment of the job."""
+    found = np.zeros(len(recording.trace.jobs), np.bool_)
+    for application in range(len(recording.slots)):
+        rows = np.flatnonzero(recording.application == application)
+        rows = rows[np.argsort(recording.arrival_ms[rows], kind="stable")]
+        start, end = recording.arrival_ms[rows], recording.end_ms[rows]
+        latest = np.maximum.accumulate(end)
+        met_earlier = np.concatenate([[False], start[1:] < latest[:-1]])
+        meets_later = np.concatenate([start[1:] < end[:-1], [False]])
+        found[rows] = met_earlier | meets_later
+    return found
+
+
+def _policy(recording: Recording, settings: ReplaySettings, application: int) -> str:
+    if settings.policy is not None:
+        return settings.policy
+    return recorded_policy(recording.trace.metadata["applications"][application]["settings"])

@@ -1,0 +1,109 @@
+"""The replay check in words and tables, at most 100 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
+from traces.files.names import counted
+
+TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
+"""errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
+TRUSTED_PERCENT = TARGET_PERCENT["overlapping"]
+"""up to this median error and bias the simulator can be relied on"""
+USELESS_PERCENT = 2 * TRUSTED_PERCENT
+"""above it the simulator misses something that matters"""
+_NAME_WIDTH = 40
+
+
+def fidelity_table(report: ReplayReport) -> Table:
+    """One row for each group of jobs."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("jobs that ran", no_wrap=True)
+    for heading in ("jobs", "median |error|", "mean bias", "aim"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("without driver times", justify="right", no_wrap=True)
+    for group in GROUPS:
+        found, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
+        if found is None or tasks_only is None:
+            continue
+        aim = TARGET_PERCENT.get(group)
+        table.add_row(
+            group,
+            f"{found.jobs:,}",
+            f"{found.median_error_percent:.1f} %",
+            f"{found.bias_percent:+.1f} %",
+            "" if aim is None else f"{aim:.0f} %",
+            f"{tasks_only.median_error_percent:.1f} %, bias {tasks_only.bias_percent:+.1f} %",
+        )
+    return table
+
+
+def worst_jobs_table(report: ReplayReport, count: int) -> Table:
+    """The `count` jobs with the largest errors."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("job", no_wrap=True, max_width=_NAME_WIDTH)
+    for heading in ("recorded", "simulated", "error", "tasks alone"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("ran", no_wrap=True)
+    for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
+        table.add_row(
+            Text(report.recording.trace.jobs[row].name),  # a log's text is no markup
+            f"{report.recorded_s[row]:,.2f} s",
+            f"{report.simulated_s[row]:,.2f} \N{PLUS-MINUS SIGN} {report.spread_s[row]:.2f} s",
+            f"{100 * report.error[row]:+.0f} %",
+            f"{report.tasks_only_s[row]:,.2f} s",
+            "overlapping" if report.overlapped[row] else "alone",
+        )
+    return table
+
+
+def replay_lines(report: ReplayReport) -> Iterator[str]:
+    """What was replayed, one line for each application."""
+    jobs_of = np.bincount(report.recording.application, minlength=len(report.slots))
+    applications = report.recording.trace.metadata["applications"]
+    rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
+    for facts, jobs, slots, policy in rows:
+        version = facts["spark_version"] or "of unknown version"
+        numbers = f"{counted(jobs, 'job')}, {counted(slots, 'slot')}"
+        yield f"{facts['name']}: {numbers}, Spark {version}, under {policy}"
+    yield from report.recording.summary.left_out()
+
+
+def verdict(report: ReplayReport) -> str:
+    """One sentence on how far to trust the simulator on these logs.
+
+    By the larger of median error and mean bias: a few jobs that are far off leave the median as it
+    is, and move the averages that policies are compared by.
+    """
+    found = report.fidelity("all")
+    if found is None:
+        return ""
+    words = (
+        f"Simulated durations are typically {found.median_error_percent:.1f} % off the recorded "
+        f"ones, {found.bias_percent:+.1f} % on average"
+    )
+    if not found.above(TRUSTED_PERCENT):
+        is_whole = report.recording.summary.parts_missing == 0
+        but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
+        return f"{words}: what the simulator says about these jobs can be relied on{but}."
+    if not found.above(USELESS_PERCENT):
+        return (
+            f"{words}. {_too_large(found, TRUSTED_PERCENT)}: take smaller differences between "
+            "policies for nothing."
+        )
+    return (
+        f"{words}. {_too_large(found, USELESS_PERCENT)}: the simulator misses something that "
+        "matters here. Look at the worst jobs, and try --policy or --group-by."
+    )
+
+
+def _too_large(found: Fidelity, bound_percent: float) -> str:
+    """Which of median error and mean bias are above the bound: one at least."""
+    above = found.above(bound_percent)
+    verb = "is" if len(above) == 1 else "are"
+    return f"The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"
