@@ -1,4 +1,4 @@
-"""What no policy can beat: two lower bounds on the average JCT, setting by setting.
+"""Two lower bounds on the average JCT of any policy, setting by setting.
 
     python -m benchmarks.bounds [--trace tpch] [--sequences 20]
 

@@ -86,7 +86,7 @@ def play(
 
 
 def figures_of(own: PolicyReport) -> dict[str, list[float]]:
-    """Those that the table needs."""
+    """Return the figures that the table needs."""
     return {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
 
 
@@ -119,7 +119,7 @@ def line_of(label: str, found: Figures) -> str:
 
 
 def print_summary(cells: Mapping[str, Figures]) -> None:
-    """Over all cells, a line a policy."""
+    """Print one line a policy over all cells."""
     every = list(cells.values())
     for name in every[0]:
         if name == REFERENCE or any(name not in found for found in every):
@@ -151,7 +151,7 @@ def over_cells(found: Sequence[Estimate]) -> str:
 
 
 def above(found: Iterable[Estimate]) -> int:
-    """In how many the whole interval is above zero."""
+    """Count the cells whose whole interval is above zero."""
     return sum(1 for one in found if one.ci95 is not None and one.ci95[0] > 0)
 
 

@@ -1,4 +1,4 @@
-"""What a cluster costs beside the rollouts, and how many workers one driver can feed.
+"""Overhead of a cluster beside the rollouts, and how many workers one driver can feed.
 
     python -m benchmarks.cluster_overhead --iterations 5
 
@@ -41,7 +41,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Task(NamedTuple):
-    """When a task ran, by the clock that all processes of a machine share."""
+    """Begin and end of a task, by the clock that all processes of a machine share."""
 
     label: str
     began_s: float
@@ -53,7 +53,7 @@ class Task(NamedTuple):
 
     @property
     def wall_s(self) -> float:
-        """How long it took."""
+        """Duration of the map."""
         return self.ended_s - self.began_s
 
 
@@ -68,13 +68,13 @@ class Timed(Crew):
 
     @property
     def slots(self) -> int:
-        """Of the crew."""
+        """Slots of the crew."""
         return self._crew.slots
 
     def map(
         self, function: Callable[..., Any], shared: Any, tasks: Mapping[K, Any], *, label: str
     ) -> Iterator[tuple[K, Any]]:
-        """As `Crew.map`."""
+        """Map tasks; see `Crew.map`."""
         began_s = time.time()
         wrapped = {key: (function, task) for key, task in tasks.items()}
         self.answers = []
@@ -85,7 +85,7 @@ class Timed(Crew):
         self.maps_s.append((label, time.time() - began_s))
 
     def close(self) -> None:
-        """Whoever opened the crew closes it."""
+        """Do nothing: the crew is closed where it was opened."""
 
 
 def timed(shared: Any, task: tuple[Callable[..., Any], Any]) -> tuple[Any, tuple[float, ...]]:
@@ -98,7 +98,7 @@ def timed(shared: Any, task: tuple[Callable[..., Any], Any]) -> tuple[Any, tuple
 
 
 class Echo(NamedTuple):
-    """What rollouts without playing share: weights that go out each time, and what to answer."""
+    """Shared input of rollouts without playing: weights that are sent each time, and the answer."""
 
     weights: Tensor
     recorded: Kept[list[Rollouts]]
@@ -119,7 +119,7 @@ def cpu_s(pids: list[int]) -> float:
 
 
 class Cost(NamedTuple):
-    """Of one map of tasks that do nothing."""
+    """Cost of one map of empty tasks."""
 
     tasks: int
     wall_s: float

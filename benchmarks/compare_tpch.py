@@ -55,7 +55,7 @@ def spread(values: Iterable[float], digits: int = 0) -> str:
 
 
 def width(job: Job) -> int:
-    """Most stages in one layer."""
+    """Largest number of stages in one layer."""
     return max(Counter(layers(job)).values())
 
 

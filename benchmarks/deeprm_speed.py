@@ -1,4 +1,4 @@
-"""How fast DeepRM's cluster plays and its policy learns, against the project's target.
+"""Speed of DeepRM's cluster and learning, against the project's target.
 
     python -m benchmarks.deeprm_speed [--model FILE] [--repeats 5]
 
@@ -65,7 +65,7 @@ def simulator(load: float, repeats: int) -> None:
 
 
 def iteration(load: float, model: Path | None, repeats: int) -> None:
-    """One of the paper's."""
+    """Time one iteration of the paper's training."""
     learner = DeepRmLearner(TrainConfig(cluster=PAPER.at_load(load)))
     if model is not None:
         learner.begin_with(load_model(model))

@@ -1,4 +1,4 @@
-"""Does `protocol="decima-sim"` repeat decima-sim exactly? One line a file, exit 1 on a mismatch.
+"""Comparison of `protocol="decima-sim"` with decima-sim's runs; exits with 1 on a mismatch.
 
     python -m benchmarks.golden FILE...
 
@@ -52,7 +52,7 @@ def _durations(stage: Json) -> LevelDurations:
 
 
 def number(value: float) -> int | float:
-    """As Python prints it in the recording: times are whole milliseconds there."""
+    """Format a number like Python in the recording: times are whole milliseconds there."""
     return int(value) if float(value).is_integer() else float(value)
 
 

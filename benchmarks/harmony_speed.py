@@ -1,4 +1,4 @@
-"""How fast Harmony's cluster and policy are, against the project's targets.
+"""Speed of Harmony's cluster and policy, against the project's targets.
 
     python -m benchmarks.harmony_speed [--repeats 5]
 

@@ -1,4 +1,4 @@
-"""How much better could a rule be that knows its sequence? The scoring rule, fitted in hindsight.
+"""Bound on rules: the scoring rule, fitted in hindsight to the very sequence that it plays.
 
     python -m benchmarks.hindsight [--trace tpch] [--sequences 10] [--generations 60] [--classes]
 
@@ -34,7 +34,7 @@ SIGMA = 0.15
 
 
 class Setting(NamedTuple):
-    """What is fitted where."""
+    """Workload and weights of one fit."""
 
     label: str
     config: EvaluationConfig
@@ -94,7 +94,7 @@ def plain_settings(trace: str) -> Iterator[Setting]:
 
 
 def class_settings(trace: str) -> Iterator[Setting]:
-    """Those of `executor_classes`, on 50 executors."""
+    """Yield the settings of `executor_classes`, on 50 executors."""
     for label, config in settings_of(trace, 50, 100):
         yield Setting(label, config, "graphene", "es_classes")
 

@@ -1,4 +1,4 @@
-"""How fast the learned policy plays, learns and decides, against the project's targets.
+"""Speed of the learned policy when it plays, learns and decides, against the project's targets.
 
     python -m benchmarks.policy_speed [--model FILE]
 

@@ -68,7 +68,7 @@ def session_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]
 
 
 def general_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]:
-    """Away from the setting of training, one step at a time."""
+    """Yield settings one step away from that of the training."""
     base = EvaluationConfig(trace=trace, sequences=sequences, jobs=jobs, interarrival_s=18.0)
     for gap in (14.0, 20.0, 30.0, 45.0):
         yield Setting(f"gap {gap:g} s", replace(base, interarrival_s=gap))
@@ -124,7 +124,7 @@ def percent(estimate: Estimate) -> str:
 
 
 def to_json(report: Report) -> Mapping[str, Any]:
-    """What the table shows, as numbers."""
+    """Return the figures of the table."""
     return {
         name: {
             "avg_jct_s": own.avg_jct_s.tolist(),

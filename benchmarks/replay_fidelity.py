@@ -1,4 +1,4 @@
-"""How well a replay agrees with what Spark did, on logs recorded here and now.
+"""Agreement of a replay with Spark, on logs that this program records.
 
     python -m benchmarks.replay_fidelity [--jobs 30] [--only sleep-fifo] [--keep LOGS]
 
@@ -92,7 +92,7 @@ class SleepStages(NamedTuple):
 
 
 def sleeping(durations_s: Sequence[float]) -> Callable[[int, Iterator[int]], Iterator[int]]:
-    """What each partition does: sleep for its time, then hand its rows on."""
+    """Return the function of each partition: sleep for its time, then pass its rows on."""
 
     def run(index: int, rows: Iterator[int]) -> Iterator[int]:
         import time  # the function travels to worker processes that have not imported this file

@@ -1,4 +1,4 @@
-"""How long a large report takes to make and to open, how large it is, how smoothly it moves.
+"""Large reports: time to make and to open, size, smoothness.
 
     python -m benchmarks.report_speed [--tasks 125000] [--policies 10] [--jobs 200]
 

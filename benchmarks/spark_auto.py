@@ -1,4 +1,4 @@
-"""What `policy="auto"` is worth on a real Spark: three mixes, paired with FAIR.
+"""Benefit of `policy="auto"` on a real Spark: three mixes, paired with FAIR.
 
     python -m benchmarks.spark_auto --json runs/auto.json [--runs 5] [--mixes ordinary,tpch]
 

@@ -1,4 +1,4 @@
-"""What a policy is worth on a real Spark, and how near the simulator comes: paired runs.
+"""Benefit of a policy on a real Spark, and the simulator's error: paired runs.
 
     python -m benchmarks.spark_benefit --json runs/benefit.json [--runs 5] [--policies ...]
 
@@ -41,7 +41,7 @@ POLICIES = "spark-fifo,spark-fair,strict_fair,tuned_srw,decima"
 
 
 def to_json(outcome: TrialOutcome) -> dict[str, Any]:
-    """What is kept of one policy's run."""
+    """Return the stored facts of one policy's run."""
     status = outcome.status
     return {
         "jct_s": outcome.jct_s.tolist(),

@@ -41,7 +41,7 @@ SHAPE = LayeredShape(stages=(3, 6), tasks=(2, 12), task_ms=(150.0, 400.0))
 
 
 class RandomPlans:
-    """Any open stage, and one of its job's lowest limits."""
+    """Policy of random plans: any open stage, and one of its job's lowest limits."""
 
     name = "random plans"
 
@@ -63,7 +63,7 @@ class Launch(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a check saw."""
+    """Findings of a check."""
 
     launches: int
     """under a plan that chose their stage"""
@@ -150,7 +150,7 @@ def _held(before: Iterable[Launch], job: str, time_ms: int) -> int:
 
 
 def _is_passed_over(launches: list[Launch], launch: Launch, plan: LoggedPlan) -> bool:
-    """Whether a stage before that of `launch` in the plan could have had its slot."""
+    """Return whether a stage before that of `launch` in the plan could have had its slot."""
     for stage in plan.chosen[: plan.chosen.index(launch.stage)]:
         own = [one for one in launches if one.stage == stage]
         # Those launched around that time may have come first.

@@ -1,4 +1,4 @@
-"""What a plan costs after a long history: one job group whose Spark jobs never pause.
+"""Cost of a plan after a long history: one job group whose Spark jobs never pause.
 
     python -m benchmarks.spark_history [--policy tuned_srw] [--jobs 100 4000 16000]
 
@@ -29,7 +29,7 @@ OTHER = 10**9
 
 
 def report(time_ms: int, *events: LiveEvent, sets: tuple[TaskSet, ...] = ()) -> SessionReport:
-    """What the JVM tells; another job waits for 100 slots. Tasks take 100 ms."""
+    """Return the JVM's report; another job waits for 100 slots. Tasks take 100 ms."""
     waiting = TaskSet(OTHER, 0, f"spark {OTHER}", 100, 0, 0)
     ended = (event.stage for event in events if isinstance(event, StageDone))
     measured = tuple(Measured(stage, TASKS, 100.0 * TASKS) for stage in ended)

@@ -1,4 +1,4 @@
-"""How the import of many event logs on a cluster grows with logs and executors.
+"""Scaling of the import of many event logs on a cluster, by logs and executors.
 
     python -m benchmarks.spark_log_import [--logs 1000] [--megabytes 4] [--executors 1 2]
 
@@ -34,14 +34,14 @@ POLL_S = 0.2
 
 
 class Usage(NamedTuple):
-    """Of one process."""
+    """Memory and CPU time of one process."""
 
     cpu_s: float
     peak_mb: float
 
 
 def usages(words: tuple[bytes, ...]) -> dict[int, Usage]:
-    """Of the processes below this one whose command line holds one of `words`, by number."""
+    """Return, by number, the use of descendants whose command line contains one of `words`."""
     found: dict[int, Usage] = {}
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -62,7 +62,7 @@ def usages(words: tuple[bytes, ...]) -> dict[int, Usage]:
 
 
 def is_below(pid: int, parents: Mapping[int, int]) -> bool:
-    """Whether this process has started that one, or one that did."""
+    """Return whether this process is an ancestor of the other one."""
     while pid > 1 and pid != os.getpid():
         pid = parents.get(pid, 0)
     return pid == os.getpid()

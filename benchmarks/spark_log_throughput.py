@@ -1,4 +1,4 @@
-"""How fast the importer reads Spark event logs, and in how much memory.
+"""Speed and memory of the importer of Spark event logs.
 
     python -m benchmarks.spark_log_throughput [--megabytes 1000] [--tasks 20] [--codec zstd]
 

@@ -62,7 +62,7 @@ def pool_of(policy: str, name: str) -> str | None:
 
 
 def small_jobs(seed: int, over_s: float) -> list[tuple[float, str]]:
-    """When each small job comes, in seconds, and its graph: 4 to 16 tasks, then 2 to 4."""
+    """Return the start in seconds and the graph of each small job: 4 to 16 tasks, then 2 to 4."""
     rng = np.random.default_rng(seed)
     found = []
     for arrival_s in np.sort(rng.uniform(1.0, over_s, SMALL)):

@@ -1,4 +1,4 @@
-"""What attaching costs a live Spark: throughput, time in offer rounds, Python's share, latency.
+"""Overhead of attaching to a live Spark: throughput, time in offer rounds, Python's share, latency.
 
     python -m benchmarks.spark_overhead [--policy strict_fair] [--tasks 2000] [--rounds 5]
 

@@ -1,4 +1,4 @@
-"""What the plugin costs where a session is large: many slots, many jobs at once, many tasks.
+"""Cost of the plugin in large sessions: many slots, many jobs at once, many tasks.
 
     python -m benchmarks.spark_scale [--policies spark_fair,tuned_srw] [--seconds 40] [--json OUT]
 
@@ -31,7 +31,7 @@ _METRIC = re.compile(r"^(decima_[a-z_0-9]+(?:\{quantile=\"0\.[0-9]\"\})?) (\S+)$
 
 
 class Size(NamedTuple):
-    """Of a session."""
+    """Size of a session."""
 
     slots: int
     jobs: int
@@ -75,7 +75,7 @@ def scrape(port: int) -> dict[str, float]:
 
 
 def measure(size: Size, policy: str, seconds: int, program: Path, jar: Path) -> dict[str, float]:
-    """What one run tells.
+    """Return the figures of one run.
 
     Args:
         size: of the session.

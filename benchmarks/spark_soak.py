@@ -33,7 +33,7 @@ LOG_BYTES, LOG_FILES = 20_000_000, 3
 
 
 def run_jobs(spark: Any, replayer: Replayer, first: int, jobs: int) -> None:
-    """So many jobs, each with a name of its own, from all threads."""
+    """Submit `jobs` jobs from all threads, each with its own name."""
     context = spark.sparkContext
 
     def submit(thread: int) -> None:
@@ -49,7 +49,7 @@ def run_jobs(spark: Any, replayer: Replayer, first: int, jobs: int) -> None:
 
 
 def look(spark: Any, scheduler: Scheduler, log: Path) -> dict[str, float]:
-    """What is held now."""
+    """Return the numbers of objects in use now."""
     management = spark._jvm.java.lang.management.ManagementFactory
     spark._jvm.java.lang.System.gc()
     status = scheduler.status()

@@ -38,7 +38,7 @@ class World(NamedTuple):
     """by policy: average JCT against strict fair's"""
 
     def behind(self, policy: str) -> float:
-        """How far a policy is above the better of the baselines, in points."""
+        """Return how far a policy is above the better of the baselines, in points."""
         return self.percent[policy] - min(0.0, self.percent["tuned_srw"])
 
 
@@ -79,7 +79,7 @@ def play(config: EvaluationConfig) -> World:
 
 
 def summary(worlds: list[World], policy: str) -> str:
-    """What the worlds say of one policy."""
+    """Summarise one policy over the worlds."""
     percent = np.array([world.percent[policy] for world in worlds])
     behind = sorted(worlds, key=lambda world: -world.behind(policy))
     over = sum(world.behind(policy) > _MARGIN_PERCENT for world in worlds)

@@ -1,4 +1,4 @@
-"""What must be the same wherever the work is done: the code, its libraries and what they compute.
+"""Fingerprint of code, libraries and results that must agree on all machines of a computation.
 
 Asked of every executor by `decima.rl.parallel.greeting`. The first process of a host that answers
 compiles the kernels that runs need; others of that host wait for it and load them.
@@ -35,7 +35,7 @@ different kinds differ, far below what another version of the code makes of it""
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Of our package and its source, of Python and of the libraries that compute."""
+    """Return the versions of this package, its source, Python and the numerical libraries."""
     found = {_OURS: _version(_OURS), "sources of kernels": AGENT.fingerprint()}
     found["feature version"] = str(FEATURE_VERSION)
     found["Python"] = platform.python_version()

@@ -22,7 +22,7 @@ from spark_sim import Action, Observation
 
 
 def is_own(name: str) -> bool:
-    """Whether `name` is that of a class in a user's own code."""
+    """Return whether `name` is that of a class in a user's own code."""
     return ":" in name and not is_learned(name)
 
 
@@ -94,7 +94,7 @@ def _add_to_path(folder: Path) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """What went wrong, and in which line of the code."""
+    """Describe an error, with its line of the user's code."""
     words = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if one.filename != __file__ and "importlib" not in one.filename]

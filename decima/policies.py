@@ -1,4 +1,4 @@
-"""From the name of any policy to the policy."""
+"""Construction of any policy from its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every policy is: something that decides, for one run at a time."""
+"""Interface of a policy: it decides, for one run at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_sim import Action, Observation, Simulator
 
 
 class Policy(Protocol):
-    """Chooses stages and limits. Any object with these two works wherever policies are taken."""
+    """Protocol of a policy: any object with these two members."""
 
     @property
     def name(self) -> str:

@@ -25,18 +25,18 @@ _SHIPPED_FOLDER = Path(__file__).parent / "agent" / "data"
 
 
 def is_learned(name: str) -> bool:
-    """Tell whether `name` is that of a learned policy, whatever its file holds."""
+    """Return whether `name` is that of a learned policy, whatever its file holds."""
     plain = _without_suffix(name)
     return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
 
 
 def looks_ahead(name: str) -> bool:
-    """Tell whether the learned policy called `name` plays copies of the simulation."""
+    """Return whether the learned policy called `name` plays copies of the simulation."""
     return is_learned(name) and name.endswith(SEARCH_SUFFIX)
 
 
 def decides_alone(name: str) -> bool:
-    """Tell whether `name` is a learned policy that needs no more than observations.
+    """Return whether `name` is a learned policy that needs only observations.
 
     Such a policy can play several runs in lockstep, be explained and decide on a live cluster.
     """

@@ -49,7 +49,7 @@ def prepare_once() -> None:
 
 
 def is_prepared() -> bool:
-    """Whether all has been compiled once, and was kept."""
+    """Return whether everything has been compiled and cached."""
     return read_private(_mark()) is not None
 
 
@@ -62,7 +62,7 @@ def _mark() -> Path:
 
 
 def decima_steps() -> Iterator[Step]:
-    """What `prepare` does, with a few words for each."""
+    """Yield the steps of `prepare`, with a short label each."""
     yield "a few jobs under the fitted rules and the learned policy", lambda: list(played())
     yield "comparisons", _evaluate
     yield "decisions of a live session", _decide
@@ -72,7 +72,7 @@ def decima_steps() -> Iterator[Step]:
 
 
 def all_steps() -> Iterator[Step]:
-    """What `decima_steps` yields, and a step for each older system."""
+    """Yield the steps of `decima_steps`, and one for each older system."""
     yield from decima_steps()
     for package in _OLDER:
         yield package, import_module(f"{package}.prepare").prepare

@@ -141,7 +141,7 @@ _MOST_LISTED = 8
 
 
 def _listed(names: Iterable[str]) -> str:
-    """For messages: all names of a few, the first of many."""
+    """Join names for a message: all if they are few, else the first of them."""
     every = list(names)
     if len(every) > _MOST_LISTED:
         return f"{len(every)}, from {every[0]!r} to {every[-1]!r}"

@@ -1,4 +1,4 @@
-"""What a network can see instead of pixels: shares by job and resource.
+"""Compact observation instead of pixels: shares by job and resource.
 
 Everything is a share (of the horizon, of a resource, of what the backlog counts), so the same
 numbers stand for a small cluster and a large one.

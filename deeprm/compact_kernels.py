@@ -15,7 +15,7 @@ THERE, DURATION, WAIT, DEMAND = range(4)
 
 
 class Weights(NamedTuple):
-    """Those of `deeprm.compact_policy.CompactPolicy`; H hidden units."""
+    """Weights of `deeprm.compact_policy.CompactPolicy`; H hidden units."""
 
     job: Float32
     """(d + 3, H) of the numbers of a slot"""

@@ -51,7 +51,9 @@ class CompactPolicy(nn.Module):
         self.score_void = linear(HIDDEN, 1, generator)
 
     def fits(self, config: Config) -> bool:
-        """Whether it can choose in such a cluster: any with its horizon and resources."""
+        """Return whether the policy can choose in such a cluster: any with its horizon and
+        resources.
+        """
         other = CompactLayout(config)
         return (other.of_slot, other.of_cluster) == (self.layout.of_slot, self.layout.of_cluster)
 

@@ -41,7 +41,7 @@ def _require(rule: bool, message: str) -> None:
 
 @dataclass(frozen=True)
 class Config:
-    """All that decides what happens in a cluster. The defaults are the paper's (section 4.1).
+    """Configuration of a cluster. The defaults are the paper's (section 4.1).
 
     The paper's demands lie between 0.05r and 0.5r and its images are 10 cells wide for each
     resource. Here a unit is 0.05r, so all those demands are whole. A job's image shows one unit a
@@ -164,7 +164,7 @@ class Config:
         return self.load / self.mean_work
 
     def at_load(self, load: float) -> Config:
-        """The same with jobs that come more or less often; 0.7 is 70 %."""
+        """Return the configuration with another arrival rate; 0.7 is 70 %."""
         return replace(self, load=load)
 
     def to_json(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def picture_of(episodes: Episodes) -> Figure:
 
 
 def _label_columns(axes: Axes, episodes: Episodes) -> None:
-    """Above the cluster, each slot with its job, and the count of those beyond."""
+    """Write each slot's job and the backlog count above the cluster."""
     config, corners = episodes.config, panel_corners(episodes)
     beyond = int(episodes.backlog(np.zeros(1, np.int32))[0])
     slots = [
@@ -49,7 +49,7 @@ def _label_columns(axes: Axes, episodes: Episodes) -> None:
 
 
 def _label_rows(axes: Axes, episodes: Episodes) -> None:
-    """Left of the cluster the steps ahead, and which resource a row shows."""
+    """Write the time steps and the resource of each row to the left of the cluster."""
     config = episodes.config
     height = config.horizon * CELL + 2 + 2 * GAP
     for resource in range(config.resources):
@@ -62,7 +62,7 @@ def _label_rows(axes: Axes, episodes: Episodes) -> None:
 
 
 def _name_running(figure: Figure, episodes: Episodes) -> None:
-    """Below, the colours of the jobs in the cluster."""
+    """Write the colours of the running jobs below the cluster."""
     jobs = np.unique(cluster_cells(episodes, 0, 0))
     handles = [
         Patch(color=job_colour(job), label=f"job {job}") for job in jobs.tolist() if job != NONE

@@ -14,7 +14,7 @@ from deeprm.tables import COSTS, NONE, VOID, Bool, Int32, Int64, Jobs, Rules, St
 
 
 class Steps(NamedTuple):
-    """What one action of each of n episodes led to."""
+    """Results of one action of each of n episodes."""
 
     cost: Int64
     """(n, COSTS) of the time that passed; 0 if none did"""
@@ -81,7 +81,7 @@ class Episodes:
         return found
 
     def delays(self, rows: Int32) -> Int32:
-        """How soon the job in each slot could start.
+        """Return how soon the job in each slot could start.
 
         Returns:
             (n, M) steps; NONE for an empty slot and a job that cannot end within the horizon.

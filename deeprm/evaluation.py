@@ -1,4 +1,4 @@
-"""What a scheduler reaches on job sets, by every measure of the paper.
+"""Evaluation of schedulers on job sets, by every measure of the paper.
 
 Letters: S job sets, J the most jobs of one.
 """

@@ -62,7 +62,7 @@ class _Search:
         self._extend([], list(range(count)), [])
 
     def _one_by_one(self, count: int) -> list[int]:
-        """Ends of a schedule that there always is: each job after the one before."""
+        """Return the ends of a schedule that runs one job after the other, which always exists."""
         ends: list[int] = []
         for job in range(count):
             start = max([self._arrival[job], *ends[-1:]])

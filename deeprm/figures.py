@@ -1,4 +1,4 @@
-"""What the figures of the paper show, measured: numbers with intervals, no drawing.
+"""Measurements of the paper's figures: numbers with intervals, no drawing.
 
 Every figure is measured on the same 100 job sets, of the purpose `TEST`, which no training and no
 tuning has seen. Source: DeepRM (HotNets 2016), section 4.
@@ -37,22 +37,22 @@ SIZES = {1: 10, 2: 15, 4: 20}
 
 
 class Bench(NamedTuple):
-    """What schedulers are compared on."""
+    """Clusters and job sets that schedulers are compared on."""
 
     models: Models
     sets: int
     """job sets"""
 
     def cluster(self, load: int) -> Config:
-        """at a load in percent."""
+        """Return the cluster at a load in percent."""
         return PAPER.at_load(load / 100)
 
     def jobs(self, load: int) -> Jobs:
-        """the unseen job sets."""
+        """Return the unseen job sets."""
         return draw_jobs(self.cluster(load), self.sets, SEED, Purpose.TEST)
 
     def heuristics(self, load: int, objective: Objective) -> dict[str, Outcome]:
-        """by name; Tetris* is tuned on other job sets."""
+        """Return the heuristics' outcomes by name; Tetris* is tuned on other job sets."""
         config = self.cluster(load)
         tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
         found = baselines(config, tuning, objective)
@@ -60,7 +60,7 @@ class Bench(NamedTuple):
         return {name: evaluate(one, config, jobs, SEED) for name, one in found.items()}
 
     def learned(self, kind: Kind, load: int) -> list[Plays]:
-        """one for each training there is."""
+        """Return the plays of each training of that kind."""
         config, jobs = self.cluster(load), self.jobs(load)
         return [_played(model, config, jobs) for model in self.models.of(kind, load)]
 
@@ -154,7 +154,7 @@ def figure_6(bench: Bench) -> dict[str, Any]:
 
 
 def figure_7(bench: Bench) -> dict[str, Any]:
-    """What is withheld at 110 %, and what that does to small and to large jobs."""
+    """Measure what is withheld at 110 %, and its effect on small and large jobs."""
     tetris = bench.heuristics(HELD_AT, Objective.SLOWDOWN)["tetris"]
     learned = bench.learned("slowdown", HELD_AT)
     if not learned:

@@ -1,4 +1,4 @@
-"""What the paper's network sees, as pixels and as the rectangles that they form.
+"""Image that the paper's network sees, as pixels and as the rectangles that they form.
 
 Every part of the image is a rectangle from a corner of its own: the units in use in one step of one
 resource, the units and steps of a waiting job, the cells of the backlog. So an image is a short
@@ -44,7 +44,7 @@ class ImageLayout:
 
     @property
     def shape(self) -> Shape:
-        """Of what the image is made."""
+        """Shape of the image."""
         config = self.config
         return Shape(
             horizon=config.horizon,

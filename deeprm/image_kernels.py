@@ -13,7 +13,7 @@ ARRIVAL_LEVELS = LONGEST_GAP + 1
 
 
 class Shape(NamedTuple):
-    """What an image is made of, from left to right; a table of rectangles has the same order."""
+    """Parts of an image, from left to right; a table of rectangles has the same order."""
 
     horizon: int
     """T rows of the image, one for each step"""

@@ -61,7 +61,7 @@ class ImagePolicy(nn.Module):
         self.score = linear(HIDDEN, config.actions, generator)
 
     def fits(self, config: Config) -> bool:
-        """Whether it can choose in such a cluster: one with the same image."""
+        """Return whether the policy can choose in such a cluster: one with the same image."""
         return ImageLayout(config).shape == self.layout.shape
 
     def forward(self, seen: Tensor) -> Tensor:

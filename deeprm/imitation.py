@@ -1,4 +1,4 @@
-"""What a teacher does, to begin with: the supervised warm start.
+"""Supervised warm start: imitation of a teacher.
 
 Source: the released code's `pg_su.py` imitates shortest job first.
 """
@@ -15,7 +15,7 @@ from deeprm.tables import Int32, Jobs
 
 
 class _Student:
-    """Lets the teacher choose, and notes what the network would have been told."""
+    """Scheduler that follows the teacher and records the network's observations."""
 
     def __init__(self, frozen: Frozen) -> None:
         self._frozen = frozen

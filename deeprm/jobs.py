@@ -16,7 +16,7 @@ from deeprm.tables import Int32, Jobs
 
 
 class Purpose(IntEnum):
-    """What random numbers are for; no two purposes share any."""
+    """Purpose of random numbers; no two purposes share any."""
 
     TRAINING = 0
     VALIDATION = 1

@@ -141,7 +141,7 @@ class DeepRmLearner:
 
 
 def _figures(played: Rollouts) -> dict[str, float]:
-    """What figure 6 of the paper shows: rewards of the job sets, by their mean and their best."""
+    """Return the curves of the paper's figure 6: mean and best reward of the job sets."""
     return {
         "mean_reward": float(played.reward.mean()),
         "max_reward": float(played.reward.max(axis=1).mean()),

@@ -46,7 +46,7 @@ def check_size(config: TrainConfig) -> None:
 
 
 class Model(NamedTuple):
-    """What a file of weights holds."""
+    """Content of a file of weights."""
 
     network: AnyNetwork
     config: TrainConfig
@@ -68,7 +68,7 @@ def save_model(
 
 
 def load_model(path: Path) -> Model:
-    """What `save_model` wrote.
+    """Load a file of `save_model`.
 
     Raises:
         DeepRmError: the file is no model of deeprm, belongs to another format, or its weights are

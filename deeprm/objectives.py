@@ -1,4 +1,4 @@
-"""What a scheduler is rewarded for; rewards of an episode sum to its objective exactly.
+"""Rewards of a scheduler; those of an episode sum to its objective exactly.
 
 * slowdown: minus the sum of 1 / duration over the jobs in the system; in all, minus the sum of
   slowdowns.
@@ -31,7 +31,7 @@ def common_multiple(config: Config) -> int:
 
 
 class Objective(Enum):
-    """What is to be small: a cost, by column of `State.cost`."""
+    """Cost to minimise, by column of `State.cost`."""
 
     SLOWDOWN = "slowdown"
     COMPLETION = "completion"
@@ -40,12 +40,12 @@ class Objective(Enum):
 
     @property
     def is_gain(self) -> bool:
-        """Whether more is better."""
+        """True if more is better."""
         return self is Objective.UTILISATION
 
     @property
     def column(self) -> int:
-        """of `State.cost`"""
+        """Column of `State.cost`."""
         return {
             Objective.SLOWDOWN: SLOWDOWN,
             Objective.COMPLETION: COMPLETION,
@@ -54,7 +54,7 @@ class Objective(Enum):
         }[self]
 
     def unit(self, config: Config) -> int:
-        """How many of the kernels' units make one."""
+        """Return how many kernel units make one unit of the objective."""
         if self is Objective.SLOWDOWN:
             return common_multiple(config)
         return config.capacity if self is Objective.UTILISATION else 1

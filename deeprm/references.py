@@ -1,4 +1,4 @@
-"""What the validations of a training are compared with."""
+"""Reference scores of the validations of a training."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def rgb(episodes: Episodes, e: int = 0) -> UInt8:
 
 
 def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
-    """Left and right pixel of the cluster, of each slot, and of the count of those beyond."""
+    """Return the left and right pixels of the cluster, each slot and the backlog count."""
     config = episodes.config
     beyond = -(-config.backlog // config.horizon)
     widths = [config.capacity, *[config.max_demand] * config.slots, beyond]

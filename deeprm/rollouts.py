@@ -18,7 +18,7 @@ from deeprm.tables import Float64, Int32
 
 
 class Grouping(NamedTuple):
-    """Which episodes are compared with each other, and when."""
+    """Groups of episodes that are compared with each other, and at which steps."""
 
     size: int
     """N: so many episodes in a row are of one job set"""

@@ -1,4 +1,4 @@
-"""How the heuristics choose."""
+"""Choices of the heuristics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chooses: the interface, the heuristics, and one loop that lets either play.
+"""Schedulers: the interface, the heuristics, and one loop that plays any of them.
 
 Source of the heuristics: DeepRM (HotNets 2016), section 4.1, paragraph "Comparables"; Packer and
 Tetris* after Tetris (SIGCOMM 2014). Like DeepRM they see the jobs in the slots and no others, and
@@ -35,7 +35,7 @@ class Draws(RunDraws):
 
 
 class Scheduler(Protocol):
-    """Something that chooses what to place next."""
+    """Protocol of a scheduler: it chooses which job to place next."""
 
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions for the episodes `rows`, 0 for void and m for the job in slot m.
@@ -77,7 +77,7 @@ PACKER = Scored(0.0)
 
 
 class RandomChoice:
-    """Void or any job that fits, all alike."""
+    """Uniform choice among void and the jobs that fit."""
 
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions."""

@@ -1,4 +1,4 @@
-"""What happens in a cluster: jobs arrive, are placed, run and end.
+"""Simulation kernels: jobs arrive, are placed, run and end.
 
 Functions that take `e` see or change that row of the state; the others do so for many rows. Costs
 are whole numbers, in the units of `deeprm.objectives`.
@@ -83,7 +83,7 @@ def _place(rules: Rules, jobs: Jobs, state: State, e: int, m: int, wait: int) ->
 
 @inlined_kernel
 def _charge(rules: Rules, state: State, e: int) -> None:
-    """What the present step costs: of all jobs in the system, seen or not."""
+    """Charge the present step's cost of all jobs in the system, visible or not."""
     state.cost[e, SLOWDOWN] += state.weight[e]
     state.cost[e, COMPLETION] += state.arrived[e] - state.finished[e]
     state.cost[e, MAKESPAN] += 1
@@ -114,7 +114,7 @@ def _pass(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
 
 @inlined_kernel
 def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
-    """Whether all jobs of the set are complete, or the episode is cut."""
+    """Return whether all jobs of the set are complete, or the episode is cut."""
     return bool(
         state.finished[e] == jobs.number[state.jobs_of[e]] or state.time[e] >= rules.max_steps
     )
@@ -122,7 +122,7 @@ def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
 
 @inlined_kernel
 def _has_waiting(state: State, e: int) -> bool:
-    """Whether there is a job in any slot; if not, none waits beyond them either."""
+    """Return whether there is a job in any slot; if not, none waits beyond them either."""
     count = 0
     for m in range(state.slot.shape[1]):
         if state.slot[e, m] != NONE:

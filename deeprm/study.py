@@ -41,7 +41,7 @@ Kind = ObjectiveName | Literal["paper", "compact"]
 
 
 class Training(NamedTuple):
-    """One of the study."""
+    """Training of the study."""
 
     kind: Kind
     """the objective; or, for slowdown, "paper" (its recipe) and "compact" (a network on numbers)"""
@@ -51,7 +51,7 @@ class Training(NamedTuple):
 
     @property
     def name(self) -> str:
-        """of its run folder and its model."""
+        """Name of the run folder and the model."""
         return f"{self.kind}-{self.load}-{self.seed}"
 
     @property
@@ -62,7 +62,7 @@ class Training(NamedTuple):
         return Training("paper", FIRST_AT, self.seed)
 
     def config(self) -> TrainConfig:
-        """Its settings; the defaults are the paper's."""
+        """Return the training's settings; the defaults are the paper's."""
         cluster = PAPER.at_load(self.load / 100)
         if self.kind == "paper":
             return TrainConfig(cluster=cluster, seed=self.seed)
@@ -85,7 +85,7 @@ class Training(NamedTuple):
         )
 
     def open(self, runs: Path) -> RunFolder:
-        """Its run folder, made if it is not there.
+        """Open the run folder, and create it if it is missing.
 
         Raises:
             DeepRmError: the training that it begins with has left no model yet.
@@ -131,13 +131,13 @@ class Models:
         self._folder = shipped_models("deeprm", DeepRmError) if folder is None else folder
 
     def of(self, kind: Kind, load: int) -> list[Model]:
-        """Those of all seeds that are there."""
+        """Return the available models of all seeds."""
         wanted = (Training(kind, load, seed) for seed in SEEDS)
         paths = (self._folder / f"{one.name}.safetensors" for one in wanted)
         return [load_model(path) for path in paths if path.is_file()]
 
     def curves(self) -> dict[str, list[dict[str, float]]]:
-        """What trainings measured on their way, by name: a row for each iteration.
+        """Return the metrics of each training by name: a row for each iteration.
 
         Raises:
             DeepRmError: the file is there and holds something else.

@@ -45,7 +45,7 @@ class Jobs(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What kernels need of the configuration."""
+    """Parts of the configuration that kernels need."""
 
     capacity: int
     """units of each resource"""

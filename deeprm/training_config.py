@@ -15,7 +15,7 @@ ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides what a training gives. The defaults are the paper's (section 4.1)."""
+    """Configuration of a training. The defaults are the paper's (section 4.1)."""
 
     cluster: Config = PAPER
     objective: ObjectiveName = "slowdown"

@@ -93,7 +93,7 @@ def rows_of(report: Report) -> list[Row]:
 
 
 def verdict(ci95: tuple[float, float] | None) -> str:
-    """Whether the interval excludes no difference."""
+    """Verdict from the 95 % interval: certain if it excludes 0."""
     if ci95 is None:
         return "no interval"
     low, high = ci95

@@ -90,7 +90,7 @@ class Transform(nn.Sequential):
 
 
 class TwoLevelSum(MessagePassing):
-    r"""One of the three sums: receiver v gets :math:`g(\sum_{u \to v} f(h_u))`, or of the mean."""
+    r"""Sum over senders: receiver v gets :math:`g(\sum_{u \to v} f(h_u))`, or of the mean."""
 
     def __init__(
         self, inputs: int, config: EncoderConfig, summands: int, aggr: str = "sum"

@@ -201,7 +201,7 @@ def _cluster(servers: str, arrivals: Any, trace: Path | None) -> Config:
 
 
 def _warned(config: Config) -> Config:
-    """The same, after a line on stderr if its trace is doubtful."""
+    """Return the configuration after warning on stderr if its trace is doubtful."""
     if (line := equal_arrivals(config)) is not None:
         click.echo(f"warning: {line}", err=True)
     return config

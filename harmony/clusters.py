@@ -21,7 +21,7 @@ Predictor = Callable[["Clusters", Int32], Float64]
 
 
 class Steps(NamedTuple):
-    """What one action of each of n episodes led to."""
+    """Results of one action of each of n episodes."""
 
     reward: Float64
     """(n,) sum over jobs of the shares of their epochs trained in the intervals that passed,
@@ -177,7 +177,7 @@ class Clusters:
 
 @cache
 def types_of(config: Config) -> Types:
-    """What is true of the types of job in such a cluster."""
+    """Return the properties of the types of jobs in such a cluster."""
     return types(config.max_workers, config.max_workers, config.most_servers)
 
 

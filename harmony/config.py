@@ -35,7 +35,7 @@ def _require(rule: bool, message: str) -> None:
 
 @dataclass(frozen=True)
 class Config:
-    """All that decides what happens in a cluster."""
+    """Configuration of a cluster."""
 
     servers: int = 6
     """M"""
@@ -125,12 +125,12 @@ class Config:
 
     @property
     def mean_tasks(self) -> float:
-        """of a job"""
+        """Mean number of tasks of a job."""
         return (1.0 + self.max_workers) / 2.0 * (2.0 - self.all_reduce_share)
 
     @property
     def most_servers(self) -> int:
-        """that a job can be on"""
+        """Largest number of servers that a job can be on."""
         return min(self.servers, 2 * self.max_workers)
 
     @property
@@ -140,7 +140,7 @@ class Config:
 
     @property
     def speed_code(self) -> int:
-        """What kernels call the way speeds come about."""
+        """Code of the speed model in kernels."""
         if self.speed == "analytic":
             return ANALYTIC
         return MEASURED_WORST if self.several == "worst" else MEASURED_PRODUCT
@@ -151,7 +151,7 @@ class Config:
         return self.jobs_per_20_min / _RATE_MIN
 
     def arriving(self, arrivals: Arrivals) -> Config:
-        """The same with jobs that come in another way, at the rate that goes with it."""
+        """Return the configuration with other arrivals, at the rate that belongs to them."""
         rate = self.jobs_per_20_min * RATES[arrivals] / RATES[self.arrivals]
         file = self.arrivals_file if arrivals == "trace" else ""
         return replace(self, arrivals=arrivals, jobs_per_20_min=rate, arrivals_file=file)

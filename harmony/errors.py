@@ -1,4 +1,4 @@
-"""What a user of the package may do wrong. Every message is one line: the value, and the rule."""
+"""Errors of a user of the package. Each message is one line: the value, and the rule."""
 
 from __future__ import annotations
 

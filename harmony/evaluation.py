@@ -1,4 +1,4 @@
-"""What schedulers reach on job sequences: mean completion times, in intervals."""
+"""Evaluation of schedulers on job sequences: mean completion times, in intervals."""
 
 from __future__ import annotations
 

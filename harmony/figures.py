@@ -1,4 +1,4 @@
-"""What the figures and the table of the paper show, measured: numbers with intervals, no drawing.
+"""Measurements of the paper's figures and table: numbers with intervals, no drawing.
 
 All on sequences of the purpose `TEST`, which no training and no fitting has seen; every scheduler
 plays the same ones. Source: Harmony, section VI.
@@ -40,7 +40,7 @@ INTERVALS_MIN = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
 
 
 class Bench(NamedTuple):
-    """What schedulers are compared on."""
+    """Clusters and sequences that schedulers are compared on."""
 
     models: Models
     sequences: int
@@ -94,7 +94,7 @@ def figure_10(bench: Bench) -> dict[str, Any]:
 
 
 def figure_14(bench: Bench) -> dict[str, Any]:
-    """The same on 30 servers, by both models of speed; the policy for 6 servers as it is, too."""
+    """Measure figure 14 on 30 servers, by both models of speed, with the policy for 6 too."""
     policies = {
         "harmony": bench.models.policies("policy", "30"),
         "harmony for 6 servers": bench.models.policies("policy", "6"),
@@ -144,7 +144,7 @@ def figure_13(bench: Bench) -> dict[str, Any]:
 
 
 class _Errors(NamedTuple):
-    """Of one way to predict."""
+    """Errors of one way to predict."""
 
     groups: list[Float64]
     """of all jobs of each group of sequences"""

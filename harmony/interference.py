@@ -54,7 +54,7 @@ def terms_of(others: Float64) -> Float64:
 
 
 def fit_pairs(config: Config, samples: Samples) -> Types:
-    r"""What a table of pairs believes of speeds, for `Lookahead`.
+    r"""Fit a table of pairs that predicts speeds for `Lookahead`.
 
     .. math:: \log (v / v_{alone}) \approx \sum_j \log q_{x, x_j}
 

@@ -27,7 +27,7 @@ _MOST_EPOCHS = 1e9
 
 
 class Purpose(IntEnum):
-    """What random numbers are for; no two purposes share any."""
+    """Purpose of random numbers; no two purposes share any."""
 
     TRAINING = 0
     VALIDATION = 1

@@ -50,7 +50,7 @@ _KEPT = 0.9
 
 
 class _Lesson(NamedTuple):
-    """What an iteration learns from."""
+    """Examples that an iteration learns from."""
 
     played: Played
     returns: Float64
@@ -155,14 +155,14 @@ class HarmonyLearner:
 
     @cached_property
     def _teacher(self) -> Teacher:
-        """Who is imitated: the lookahead, by a table fitted to samples, or its branches."""
+        """Teacher to imitate: the lookahead, by a table fitted to samples, or its branches."""
         config = self._config
         samples = draw_samples(config.cluster, config.samples, config.seed)
         lookahead = Lookahead(fit_pairs(config.cluster, samples))
         return Sure(lookahead) if config.tau == 0.0 else Branches(lookahead, config.tau)
 
     def _play(self, iteration: int, manner: Manner) -> tuple[Played, float]:
-        """About `replay` choices, and the mean completion time in intervals."""
+        """Play about `replay` choices; also return the mean completion time in intervals."""
         config = self._config
         kinds = len(config.patterns)
         wanted = config.replay / (config.cluster.jobs * config.cluster.mean_tasks)

@@ -1,4 +1,4 @@
-"""What was measured, from the file in the package, and what is filled in between.
+"""Measured interference, from the file in the package, and the interpolation between measurements.
 
 DeepShare measured each model as jobs of 2, 4 and 8 GPUs at 1, 2 and 4 GPUs a server. A job is
 placed on that grid by its number of workers and by its tasks per server; between the points the
@@ -53,7 +53,7 @@ class Measured(NamedTuple):
 
 @cache
 def measured() -> Measured:
-    """What the package knows.
+    """Load the measurements of the package.
 
     Raises:
         HarmonyError: the file is damaged.
@@ -84,7 +84,7 @@ def measured() -> Measured:
 
 
 def _gain_of_one_server(gavel: Any, like: str | None) -> float | None:
-    """How much faster 2 GPUs of one server are than of two, by Gavel; None: nothing alike."""
+    """Return the speed of 2 GPUs in one server over that of two, by Gavel; None without data."""
     if like is None:
         return None
     together, apart = gavel["steps_per_s_of_2_gpus"][like]
@@ -112,7 +112,7 @@ def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) ->
 
 
 def types(workers: int, ps: int, servers: int) -> Types:
-    """What kernels look up, for jobs of up to so many workers, parameter servers and servers."""
+    """Build the lookup tables of kernels, up to so many workers, parameter servers and servers."""
     found = measured()
     shape = (len(found.models), workers + 1, ps + 1, servers + 1)
     alone, measured_as = np.zeros(shape), np.zeros(shape, np.int32)
@@ -136,7 +136,7 @@ def types(workers: int, ps: int, servers: int) -> Types:
 
 
 def _between(alone: Float64, gpus: int, density: float) -> float:
-    """Of (G, D) speeds that of any size and density, linear in logarithms."""
+    """Interpolate (G, D) speeds to any size and density, linear in logarithms."""
     size, ratio = np.log2(gpus), np.log2(np.clip(density, DENSITIES[0], DENSITIES[-1]))
     by_size = []
     for column in np.log(alone).T:

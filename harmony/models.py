@@ -45,7 +45,7 @@ def check_size(config: TrainConfig | RewardConfig) -> None:
 
 
 class Model(NamedTuple):
-    """What a file of weights of a policy holds."""
+    """Content of a file of policy weights."""
 
     network: ActorCritic
     config: TrainConfig
@@ -55,7 +55,7 @@ class Model(NamedTuple):
 
 
 class LearnedSpeeds(NamedTuple):
-    """What a file of weights of a reward model holds."""
+    """Content of a file of reward-model weights."""
 
     network: RewardModel
     """in evaluation mode"""
@@ -79,7 +79,7 @@ def save_model(
 
 
 def described(config: TrainConfig | RewardConfig) -> dict[str, Any]:
-    """What is trained, and how, as plain JSON."""
+    """Return the training's settings as plain JSON."""
     kind = "policy" if isinstance(config, TrainConfig) else "reward model"
     return {"kind": kind, "config": config.to_json()}
 

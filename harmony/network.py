@@ -29,7 +29,7 @@ MAX_PARAMETERS = 2**24
 
 @dataclass(frozen=True)
 class Size:
-    """Of the Transformers. The defaults are the paper's."""
+    """Size of the Transformers. The defaults are the paper's."""
 
     width: int = 128
     """D, also of the hidden layer after each attention"""
@@ -119,7 +119,7 @@ class PolicyNetwork(nn.Module):
 
 
 class ValueNetwork(nn.Module):
-    """What the discounted rewards to come are expected to be, over a constant."""
+    """Network that estimates the discounted rewards to come, over a constant."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()

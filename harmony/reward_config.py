@@ -14,7 +14,7 @@ from traces.files.numbers import check_numbers
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Everything that decides what a training gives. The defaults are the paper's, where known."""
+    """Configuration of a training. The defaults are the paper's, where known."""
 
     cluster: Config = PAPER
     size: Size = field(default_factory=Size)

@@ -43,7 +43,7 @@ class Played(NamedTuple):
 
 
 class Manner(NamedTuple):
-    """How choices are made while learning."""
+    """Manner of choosing while learning."""
 
     explorer: Scheduler
     """takes over by the chance `exploration`: the paper's bin packing or load balancing"""

@@ -1,4 +1,4 @@
-"""What the heuristics choose. `e` is a row of the state, whose present job is to be placed.
+"""Choices of the heuristics. `e` is a row of the state, whose present job is to be placed.
 
 All place workers first, then parameter servers, and take the first of equally good servers.
 """
@@ -31,7 +31,7 @@ _BY_CPU, _BY_NETWORK, _CPU_CPU, _CPU_NETWORK, _NETWORK_NETWORK = range(1, 6)
 
 @inlined_kernel
 def _load(rules: Rules, state: State, e: int, m: int) -> float:
-    """Used shares of cores and GPUs of a server, added."""
+    """Sum of the used shares of cores and GPUs of a server."""
     cores = 1.0 - state.free[e, m, CPU] / rules.capacity[CPU]
     return float(cores + 1.0 - state.free[e, m, GPU] / rules.capacity[GPU])
 
@@ -104,7 +104,7 @@ def asked(
 def _lost(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, m: int, weights: Float64
 ) -> float:
-    """What all tasks on server m lose to each other, predicted; the present job's too."""
+    """Predict what all tasks on server m lose to each other; the present job's too."""
     total = 0.0
     for i in range(state.running_count[e] + 1):
         job = state.current[e] if i == state.running_count[e] else state.running[e, i]
@@ -196,7 +196,7 @@ def _cost(
     together: Bool,
     empty_worth: float,
 ) -> float:
-    """How bad it is to put the next task on server m, which must be allowed."""
+    """Return the cost of the next task on server m, which must be allowed."""
     job = state.current[e]
     if rule == BALANCE:
         return _load(rules, state, e, m)

@@ -34,13 +34,13 @@ class Samples(NamedTuple):
     """(n, N, 2) largest shares of cores and of network that others ask for on a server of it"""
 
     def rows(self, chosen: Int32) -> Samples:
-        """Some of the states."""
+        """Return the samples of some states."""
         rest = (column[chosen] for column in self[1:])
         return Samples(self.running.rows(chosen), *rest)
 
 
 def draw_samples(config: Config, count: int, seed: int) -> Samples:
-    """So many states, each with a job at least, met while jobs are placed in all kinds of ways.
+    """Draw states with at least one job each, met while jobs are placed by various rules.
 
     Each choice is that of a baseline, picked at random: least loaded, best fit, consolidating, or
     any server.

@@ -1,4 +1,4 @@
-"""What chooses: the interface, the heuristics, and one loop that lets either play.
+"""Schedulers: the interface, the heuristics, and one loop that plays any of them.
 
 Source of the heuristics: Harmony, section VI-B, and for Tiresias its own paper (NSDI 2019). All
 place a job's workers before its parameter servers, task by task, and see what was asked for, never
@@ -47,7 +47,7 @@ class Draws(RunDraws):
 
 
 class Scheduler(Protocol):
-    """Something that places jobs task by task."""
+    """Protocol of a scheduler: it places jobs task by task."""
 
     def priority(self, jobs: Jobs) -> Float64 | None:
         """(S, J) jobs with lower numbers are tried first; None: in the order of arrival."""
@@ -108,7 +108,7 @@ class Tetris(_Rule):
 
 
 class RandomChoice(_Rule):
-    """Any server with room, all alike."""
+    """Uniform choice among the servers with room."""
 
     number = RANDOM
 
@@ -178,7 +178,7 @@ class LeastInterference(_Rule):
 
 
 class Lookahead(_Rule):
-    """Ours: the server after which all jobs together run fastest, by a table of pairs.
+    """Choice of the server after which all jobs together run fastest, by a table of pairs.
 
     Each choice is tried with the rest of the job placed as close together as it can be.
 
@@ -197,7 +197,7 @@ class Lookahead(_Rule):
 
 @dataclass(frozen=True)
 class Mixed:
-    """One of several schedulers for each choice, all alike: what explores, and what is sampled."""
+    """Uniform mixture of schedulers, redrawn at each choice: for exploration and sampling."""
 
     schedulers: tuple[Scheduler, ...]
 

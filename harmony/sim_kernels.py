@@ -1,4 +1,4 @@
-"""What happens in a cluster: jobs arrive, wait, are placed task by task, run and end.
+"""Simulation kernels: jobs arrive, wait, are placed task by task, run and end.
 
 Functions that take `e` see or change that row of the state; the others do so for many rows.
 """
@@ -24,7 +24,7 @@ def _room(types: Types, state: State, e: int, m: int, model: int, kind: int, tak
 
 @inlined_kernel
 def fits(types: Types, jobs: Jobs, state: State, e: int, job: int) -> bool:
-    """Whether the tasks of the job that are left find room, filled in server by server.
+    """Return whether the remaining tasks of the job find room, filled in server by server.
 
     Workers first, then parameter servers. If they do, then the first task of this filling leaves a
     state of which the same is true: whoever places only where it stays true never gets stuck.
@@ -64,7 +64,7 @@ def take_back(types: Types, jobs: Jobs, state: State, e: int, job: int, kind: in
 
 @kernel
 def is_allowed(types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int) -> bool:
-    """Whether the present job has such a task left, room for it there, and for the rest after."""
+    """Return whether server m has room for the task, and the rest of the job fits after."""
     job = state.current[e]
     model = jobs.model[state.jobs_of[e], job]
     allowed = False
@@ -88,7 +88,7 @@ def _arrive(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
 
 @inlined_kernel
 def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
-    """Whether all jobs are complete, or the episode is cut."""
+    """Return whether all jobs are complete, or the episode is cut."""
     done = state.finished[e] == jobs.number[state.jobs_of[e]]
     return bool(done or state.interval[e] >= rules.max_intervals)
 
@@ -154,7 +154,7 @@ def _run(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> float:
 
 @inlined_kernel
 def _next_waiting(state: State, e: int) -> int:
-    """Of the waiting jobs not refused in this interval the first in order, or NONE."""
+    """Return the first waiting job not refused in this interval, or NONE."""
     found = NONE
     for i in range(state.waiting_count[e]):
         job = state.waiting[e, i]
@@ -288,7 +288,7 @@ def act_all(
 def pass_interval(
     rules: Rules, types: Types, jobs: Jobs, state: State, rows: Int32, reward: Float64
 ) -> None:
-    """With given speeds: one interval of (n,) episodes, then on to the next choice.
+    """Advance (n,) episodes by one interval at given speeds, then to the next choice.
 
     Writes (n,) rewards of the interval.
     """

@@ -1,4 +1,4 @@
-"""How fast the jobs of a cluster are, given who shares servers with whom.
+"""Speeds of the jobs of a cluster, given which jobs share servers.
 
 Two models, both hidden from schedulers. `measured`: a job's speed alone, at its number of workers
 and servers, times what was measured beside its neighbours; a neighbour is a job with a task on one
@@ -35,7 +35,7 @@ def _bits(key: np.uint64, counter: int) -> np.uint64:
 
 @inlined_kernel
 def uniform(key: np.uint64, counter: int) -> float:
-    """In [0, 1), by the first 53 bits."""
+    """Return a uniform number in [0, 1), by the first 53 bits."""
     return float(np.float64(_bits(key, counter) >> np.uint64(11)) * 2.0**-53)
 
 
@@ -65,7 +65,7 @@ def _measured_as(types: Types, jobs: Jobs, state: State, e: int, job: int) -> in
 
 @inlined_kernel
 def shares_server(state: State, e: int, job: int, other: int) -> bool:
-    """Whether both have a task on some server."""
+    """Return whether both have a task on some server."""
     found = False
     for m in range(state.placed.shape[2]):
         own = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
@@ -77,7 +77,7 @@ def shares_server(state: State, e: int, job: int, other: int) -> bool:
 
 @inlined_kernel
 def _beside(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
-    """What the job keeps of its speed alone, as measured beside its neighbours."""
+    """Return the share of its speed alone that the job keeps, as measured beside its neighbours."""
     kept = 1.0
     row = _measured_as(types, jobs, state, e, job)
     for i in range(state.running_count[e]):
@@ -106,7 +106,7 @@ def _wanted(types: Types, jobs: Jobs, state: State, e: int, m: int, resource: in
 
 @inlined_kernel
 def _contended(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
-    r"""What the job keeps of its speed on one server, by the analytic model.
+    r"""Return the share of its speed that the job keeps on one server, by the analytic model.
 
     .. math:: 1 / \left( (1 - f) / c + f \cdot b \right), \qquad
         b = 1 \text{ on one server, else } 2 / \min_m \min(1, B / B_m)

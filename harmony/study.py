@@ -61,7 +61,7 @@ SIZES: dict[str, Size] = {
 
 
 class Training(NamedTuple):
-    """One of the study."""
+    """Training of the study."""
 
     kind: str
     servers: str
@@ -70,7 +70,7 @@ class Training(NamedTuple):
 
     @property
     def name(self) -> str:
-        """of its run folder and its model."""
+        """Name of the run folder and the model."""
         return f"{self.kind}-{self.servers}-{self.seed}"
 
     @property
@@ -86,7 +86,7 @@ class Training(NamedTuple):
         return Training("reward", self.servers, self.seed) if self.kind == "model" else None
 
     def config(self) -> AnyConfig:
-        """Its settings."""
+        """Return the training's settings."""
         cluster = CONFIGS[self.servers]
         if self.kind == "reward":
             return RewardConfig(cluster=cluster, seed=self.seed)
@@ -117,7 +117,7 @@ class Training(NamedTuple):
         return TrainConfig(cluster=cluster, seed=self.seed)
 
     def open(self, runs: Path) -> RunFolder:
-        """Its run folder, made if it is not there.
+        """Open the run folder, and create it if it is missing.
 
         Raises:
             HarmonyError: the training that it stands on has left no model yet.
@@ -163,11 +163,11 @@ class Models:
         self._folder = shipped_models("harmony", HarmonyError) if folder is None else folder
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
-        """Those of all seeds that are there."""
+        """Return the available policies of all seeds."""
         return [load_model(path).network for path in self._paths(kind, servers)]
 
     def rewards(self, servers: str) -> list[tuple[RewardModel, RewardConfig]]:
-        """Those of all seeds that are there, with their configurations."""
+        """Return the available reward models of all seeds, with their configurations."""
         found = [load_reward_model(path) for path in self._paths("reward", servers)]
         return [(one.network, one.config) for one in found]
 

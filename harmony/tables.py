@@ -53,7 +53,7 @@ class Jobs(NamedTuple):
 
 
 class Types(NamedTuple):
-    """What is true of a type of job; all but `demand` is hidden from schedulers."""
+    """Properties of a type of job; all but `demand` is hidden from schedulers."""
 
     demand: Int32
     """(L, 2, K) of one worker and of one parameter server"""
@@ -72,7 +72,7 @@ class Types(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What kernels need of the configuration."""
+    """Parts of the configuration that kernels need."""
 
     interval_min: float
     max_intervals: int

@@ -1,4 +1,4 @@
-"""Who is imitated: for each choice a distribution over the actions."""
+"""Teachers: a target distribution over the actions for each choice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harmony.tables import Float64, Int32
 
 
 class Teacher(Protocol):
-    """Something that answers choices."""
+    """Protocol of a teacher."""
 
     def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
         """(n, 2 M) probabilities of the actions of the episodes `rows`."""
@@ -26,14 +26,14 @@ class Sure:
         self._scheduler = scheduler
 
     def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
-        """As of `Teacher`."""
+        """Return the targets; see `Teacher`."""
         found = np.zeros((len(rows), clusters.config.actions))
         found[np.arange(len(rows)), self._scheduler.choose(clusters, rows, draws)] = 1.0
         return found
 
 
 class Branches:
-    r"""What ends best if a scheduler goes on behind each action, to the end of the sequence.
+    r"""Teacher that plays a scheduler to the end of the sequence behind each action.
 
     .. math:: p(a) \propto \exp\left(-\frac{C(a) - \min_b C(b)}{\tau}\right)
 
@@ -52,7 +52,7 @@ class Branches:
         self._tau = tau
 
     def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
-        """As of `Teacher`."""
+        """Return the targets; see `Teacher`."""
         total = self.outcomes(clusters, rows)
         weight = np.exp(-(total - total.min(axis=1, keepdims=True)) / self._tau)
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""What networks are told of a cluster: a row for each job and each server, and who is where.
+"""Inputs of networks: a row for each job and each server, and the jobs on each server.
 
 Letters: n observations, N rows of jobs, M servers, L types of job.
 """

@@ -18,7 +18,7 @@ from harmony.token_kernels import JOB_COLUMNS, SERVER_COLUMNS, WAITING_ROWS
 
 
 class Scene(NamedTuple):
-    """What a policy sees; no speed and no number of epochs is among it."""
+    """Observation of a policy, without speeds and numbers of epochs."""
 
     job: Float32
     """(n, N, F) the present job, then those that run, then some that wait"""
@@ -34,7 +34,7 @@ class Scene(NamedTuple):
     """(n, 2 M) actions"""
 
     def rows(self, chosen: Int32) -> Scene:
-        """Some of the observations."""
+        """Return some of the observations."""
         return Scene(
             self.job[chosen],
             self.is_job[chosen],
@@ -45,7 +45,7 @@ class Scene(NamedTuple):
         )
 
     def trimmed(self) -> Scene:
-        """The same without rows that no observation has a job in."""
+        """Return the observations without rows that are empty in all of them."""
         most = int(self.is_job.sum(axis=1).max())
         return self._replace(
             job=self.job[:, :most],
@@ -68,7 +68,7 @@ class Running(NamedTuple):
     """(n, N, 4) type, workers, parameter servers, servers; 0 where there is no job"""
 
     def rows(self, chosen: Int32) -> Running:
-        """Some of the clusters."""
+        """Return some of the clusters."""
         return Running(
             self.job[chosen], self.is_job[chosen], self.beside[chosen], self.shape[chosen]
         )
@@ -80,7 +80,7 @@ def job_columns() -> int:
 
 
 def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
-    """What a policy sees of the episodes `rows`, each with a job to place.
+    """Return the observations of the episodes `rows`, each with a job to place.
 
     Args:
         clusters: the episodes.

@@ -14,7 +14,7 @@ from traces.files.numbers import check_numbers
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides what a training gives; `recipe()` has the paper's own."""
+    """Configuration of a training; `recipe()` has the paper's own."""
 
     cluster: Config = PAPER
     patterns: tuple[Arrivals, ...] = ("uniform", "poisson", "trace")

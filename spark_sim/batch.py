@@ -133,7 +133,7 @@ class BatchBuilder:
 
 
 def batch_of(states: Sequence[State]) -> ObservationBatch:
-    """What `states` show, as one batch in arrays of its own.
+    """Build one batch of the observations of `states`, in arrays of its own.
 
     Who steps many simulations again and again uses `spark_sim.vector.VectorSimulator`, or keeps a
     `BatchBuilder`.
@@ -142,7 +142,7 @@ def batch_of(states: Sequence[State]) -> ObservationBatch:
 
 
 def _room(shape: tuple[int, int], jobs: int, stages: int) -> ObservationBatch:
-    """Room for (simulations, classes), with so many rows in all."""
+    """Allocate a batch for (simulations, classes), with that many rows in all."""
     size, _ = shape
     return ObservationBatch(
         classes=np.zeros(shape, CLASS),

@@ -19,7 +19,9 @@ MAX_EXECUTORS = 100_000
 
 
 class Protocol(IntEnum):
-    """How executors are offered to the policy; `docs/simulator.md` compares the three."""
+    """Protocol by which executors are offered to the policy; `docs/simulator.md` compares the
+    three.
+    """
 
     EXECUTORS = 0
     """the default: executors move between jobs, every idle one is offered at every event"""
@@ -91,7 +93,7 @@ MB_PER_GB = 1024.0
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a simulation runs on. Delays are decima-sim's by default (its appendix and code)."""
+    """Cluster of a simulation. Delays are decima-sim's by default (its appendix and code)."""
 
     num_executors: int = 50
     """executors, each runs one task at a time"""

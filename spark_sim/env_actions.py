@@ -22,7 +22,7 @@ _ILLEGAL = ("warn", "pass", "raise")
 
 
 class ActionForm:
-    """Reads arrays of two or three numbers as actions on what a simulation has in sight."""
+    """Parser of arrays of two or three numbers as actions on the visible jobs and stages."""
 
     def __init__(self, cluster: Cluster, max_stages: int, limits: Limits, illegal: Illegal) -> None:
         """Refuse settings that are none.

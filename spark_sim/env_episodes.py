@@ -1,4 +1,4 @@
-"""What the Gymnasium environments of `spark_sim` play: arrivals, seeds, interface, summaries."""
+"""Episodes of the Gymnasium environments: arrivals, seeds, interface, summaries."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EnvSettings:
 
 
 class Episodes:
-    """Draws episodes, shows them and reads actions, as `settings` have it."""
+    """Generator of episodes, with their observations and actions as `settings` define them."""
 
     def __init__(self, settings: EnvSettings) -> None:
         """Check the settings.
@@ -100,7 +100,7 @@ class Episodes:
         return Run(drawn.arrival_ms, drawn.job, streams.duration_key())
 
     def sight(self, state: State, is_due: bool) -> Sight:
-        """What a simulation has in sight."""
+        """Return the jobs and stages that a simulation shows."""
         return self._view.sight(state, is_due)
 
     def show(self, sights: list[Sight]) -> Padded:
@@ -119,7 +119,7 @@ def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -
 
 
 def summary(state: State, illegal_actions: int) -> dict[str, Any]:
-    """What the info of an episode's last step holds besides."""
+    """Return the additional info of an episode's last step."""
     found = measure(state)
     return {
         "avg_jct_s": found.avg_jct_s,

@@ -27,7 +27,7 @@ _SLOTS = {"source_job": "jobs", "stage_job": "jobs", "edges": "stages"}
 
 
 class Scale:
-    """Divides the entries of an observation by what they may be at most, as float32.
+    """Scaling of an observation's entries by their upper bounds, as float32.
 
     | entries | scaled |
     |---|---|

@@ -27,7 +27,7 @@ _STAGE_COUNTS = ("launched", "finished")
 
 
 class Sight(NamedTuple):
-    """What one simulation has in sight: J jobs with V stages."""
+    """Jobs and stages of one simulation that an observation shows: J jobs with V stages."""
 
     state: State
     is_due: bool  # a decision is
@@ -52,7 +52,7 @@ class Sight(NamedTuple):
 
 
 class View:
-    """Shows simulations in M + S slots each."""
+    """Observations of simulations in M + S slots each."""
 
     def __init__(self, trace: Trace, cluster: Cluster, max_jobs: int, max_stages: int) -> None:
         self._num_executors = cluster.num_executors
@@ -95,7 +95,7 @@ class View:
         )
 
     def _class_spaces(self) -> dict[str, spaces.Space[Any]]:
-        """What is shown besides where executors are of several classes."""
+        """Spaces that are added where executors are of several classes."""
         classes, stages = self._num_classes, self._max_stages
         return {
             "class_memory_mb": _seconds(classes),
@@ -106,7 +106,7 @@ class View:
         }
 
     def sight(self, state: State, is_due: bool) -> Sight:
-        """What gets a slot, of a simulation at a decision or at its end."""
+        """Choose the jobs and stages that get a slot, at a decision or at the end."""
         shown = self._choose(state)
         jobs = state.jobs.take(shown)
         sizes = jobs["num_stages"]
@@ -207,7 +207,7 @@ class View:
 
 
 class _Slots(NamedTuple):
-    """Where the rows of B simulations go, one after the other, in arrays of (B, size)."""
+    """Destinations of the rows of B simulations in arrays of (B, size)."""
 
     shape: tuple[int, int]
     lane: Int64  # (rows,) simulation
@@ -215,7 +215,7 @@ class _Slots(NamedTuple):
 
     @classmethod
     def of(cls, counts: Sequence[int], size: int) -> _Slots:
-        """For so many rows of each simulation."""
+        """Return the slots of `counts` rows of each simulation."""
         if len(counts) == 1:
             return cls((1, size), np.zeros(counts[0], np.int64), np.arange(counts[0]))
         lane = np.repeat(np.arange(len(counts)), counts)

@@ -1,4 +1,4 @@
-"""What can go wrong between the simulator and its callers."""
+"""Errors between the simulator and its callers."""
 
 
 class SimulationError(ValueError):

@@ -18,7 +18,7 @@ from traces.numbers import MS_PER_S, Float64
 
 @dataclass(frozen=True)
 class ClassUse:
-    """What the executors of one class did."""
+    """Use of the executors of one class."""
 
     memory_mb: float
     """of each"""
@@ -32,7 +32,7 @@ class ClassUse:
 
 @dataclass(frozen=True, eq=False)
 class RunMetrics:
-    """What one run gave on N executors. A jobs arrived, which are the first A of all K."""
+    """Metrics of one run on N executors. A jobs arrived, which are the first A of all K."""
 
     jct_s: Float64
     """(A,) job completion time; for a job that was not complete, its age when the run ended"""

@@ -1,4 +1,4 @@
-"""What a policy sees and what it answers: the same in the simulator, in batches and live."""
+"""Observations and actions of a policy: the same in the simulator, in batches and live."""
 
 from __future__ import annotations
 

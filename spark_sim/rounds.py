@@ -61,7 +61,7 @@ class Round:
         self._chosen: list[int] = []
 
     def observation(self) -> Observation:
-        """What the policy may see of the decision that is due."""
+        """Return the observation of the due decision."""
         return observe(self._state)
 
     def assign(self, action: Action) -> None:

@@ -18,7 +18,7 @@ from traces.numbers import Float64, Int32
 
 
 class Status(IntEnum):
-    """Where a run stands."""
+    """State of a run."""
 
     DECIDE = tables.DECIDE
     """a decision is due: `Simulator.observation` shows it, `Simulator.step` takes it"""
@@ -80,7 +80,7 @@ class Simulator:
         return float(self._state.clock[0]["time_ms"])
 
     def observation(self) -> Observation:
-        """What the policy may see of the decision that is due; it changes with the next step."""
+        """Return the observation of the due decision; it changes with the next step."""
         return observe(self._state)
 
     def step(self, action: Action) -> Status:
@@ -139,7 +139,7 @@ class Simulator:
 
 
 def explain_illegal(observation: Observation, action: Action) -> str:
-    """Which rule `action` breaks, with the values."""
+    """Explain which rule `action` breaks, with the values."""
     stage, limit, kind = action
     if not 0 <= stage < len(observation.stages):
         return f"stage {stage} is not one of 0..{len(observation.stages) - 1}"

@@ -27,7 +27,7 @@ from traces.numbers import Float64, Int32, Int64
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What one simulation of a `VectorSimulator` plays."""
+    """Inputs of one simulation of a `VectorSimulator`."""
 
     arrival_ms: Float64
     """(K,) when each job is submitted, not decreasing"""
@@ -44,7 +44,7 @@ class Run:
 
 
 class StepResult(NamedTuple):
-    """What a step of B simulations brought. An ended one keeps its flag until it is reset."""
+    """Results of a step of B simulations. An ended one keeps its flag until it is reset."""
 
     reward_s: NDArray[np.float64]  # (B,) minus the job-seconds spent in the system since the last
     done: NDArray[np.bool_]  # (B,) every job is complete
@@ -232,7 +232,7 @@ class VectorSimulator:
         self._seen = None
 
     def _explain(self, index: int, actions: Actions) -> str:
-        """Which rule the action of simulation `index` breaks, with the values."""
+        """Explain which rule the action of simulation `index` breaks, with the values."""
         seen = self.observation()
         row, limit, kind = (int(part[index]) for part in actions)
         where = f"simulation {index}, batch row {row}, limit {limit}"

@@ -13,7 +13,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def read_only(seen: Observation) -> Observation:
-    """The same view, but that its arrays refuse to be written to."""
+    """Return the view with read-only arrays."""
     return seen._replace(
         active=_locked(seen.active),
         classes=_locked(seen.classes),

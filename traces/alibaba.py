@@ -289,7 +289,7 @@ def _task(row: Sequence[str]) -> _Task:
 
 
 def _parents(names: Sequence[str]) -> list[tuple[int, ...]]:
-    """For each task the positions of its parents, read from the task names."""
+    """Parse the positions of each task's parents from the task names."""
     matches = [_NAME.fullmatch(name) for name in names]
     index_of = {int(match[1]): index for index, match in enumerate(matches) if match}
     numbered = sum(match is not None for match in matches)
@@ -310,7 +310,7 @@ def _parents(names: Sequence[str]) -> list[tuple[int, ...]]:
 def _durations_ms(
     tasks: Sequence[_Task], parents: Sequence[tuple[int, ...]], registered_starts: bool
 ) -> tuple[list[float], Counter[str]]:
-    """How long each task took, and how many of them were adjusted for which reason."""
+    """Return each task's duration, and the number of adjusted ones by reason."""
     changes = Counter[str]()
     durations: list[float] = []
     for task, above in zip(tasks, parents, strict=True):
@@ -330,7 +330,7 @@ def _durations_ms(
 def _measured_ms(
     job: str, tasks: Sequence[_Task], measured_s: Mapping[TaskKey, float], estimate_ms: list[float]
 ) -> tuple[list[float], Counter[str]]:
-    """What instances took on average, the estimate where nothing is known."""
+    """Return the mean duration of instances, or the estimate where none is known."""
     changes = Counter[str]()
     durations: list[float] = []
     for task, estimated_ms in zip(tasks, estimate_ms, strict=True):

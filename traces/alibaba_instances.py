@@ -1,4 +1,4 @@
-"""How long the instances of Alibaba's tasks took: ``batch_instance.csv``, or means made from it.
+"""Durations of the instances of Alibaba's tasks: ``batch_instance.csv``, or means made from it.
 
 Of the trace's own table the columns 2, 3, 5, 6 and 7 are read: task_name, job_name, status,
 start_time, end_time (seconds; without a header, 14 columns). A file of means has the columns

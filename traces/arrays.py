@@ -85,7 +85,7 @@ def _offsets(lengths: list[int]) -> Int32:
 
 
 def _sources(level: LevelDurations) -> tuple[int, int, int]:
-    """For each wave the wave whose samples stand in for it."""
+    """Return, for each wave, the wave whose samples replace it if it is empty."""
     measured = [len(values) > 0 for values in level.waves]
     fallback = ((FRESH, FIRST, REST), (FIRST, FRESH, REST), (REST, FIRST, FRESH))
     fresh, first, rest = (next(w for w in order if measured[w]) for order in fallback)

@@ -1,4 +1,4 @@
-"""Which job arrives when: generators, replay of a recording, and files.
+"""Arrivals of jobs: generators, replay of a recording, and files.
 
 Every generator takes a `numpy.random.Generator` and is a pure function of it. The clock starts at 0
 and the first gap is counted from there, so only a batch has arrivals at exactly 0. Each arrival is

@@ -1,4 +1,4 @@
-"""How much one file may hold: a small file can unfold to more than any machine has."""
+"""Size bounds of a file: a small file can unfold to more than any machine holds."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def list_builtin() -> dict[str, str]:
 
 
 def is_builtin(name: str) -> bool:
-    """Whether a trace of this name comes with the project."""
+    """Return whether a trace of this name comes with the project."""
     return name in list_builtin() or _ANY.fullmatch(name) is not None
 
 

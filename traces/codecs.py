@@ -57,7 +57,7 @@ def open_codec(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def most_unfolded(packed_bytes: int) -> int:
-    """How many bytes so many compressed ones may unfold to."""
+    """Upper bound of the bytes that a compressed file of this size may unfold to."""
     return FREE_BYTES + MAX_RATIO * packed_bytes
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a log, when something is."""
+"""Damage of a log, as one line each."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ PART_VALUES = 2_000_000
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether a folder is a trace."""
+    """Return whether a folder is a stored trace."""
     return (folder / MANIFEST).is_file()
 
 

@@ -62,7 +62,7 @@ _BROKEN_HEADER = (
 
 
 class _PickledDtype:
-    """Stands in for `numpy.dtype`; its state is of no interest."""
+    """Replacement for `numpy.dtype`; its state is not used."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ class _PickledDtype:
 
 
 class _PickledArray:
-    """Stands in for `numpy.ndarray` and keeps the state that the file gives it."""
+    """Replacement for `numpy.ndarray` that stores the state from the file."""
 
     __slots__ = ("state",)
 

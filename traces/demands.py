@@ -1,4 +1,4 @@
-"""What tasks need of an executor, where a trace does not say."""
+"""Memory demands of tasks, for traces without them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEMANDS = ("trace", "drawn")
 
 
 def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:
-    """The same jobs, each stage's tasks with a memory demand uniform in (0, `largest_mb`].
+    """Return the jobs with a memory demand for each stage's tasks, uniform in (0, `largest_mb`].
 
     As for the TPC-H jobs of Decima, section 7.3. What the trace says of memory is replaced.
     """

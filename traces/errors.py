@@ -1,4 +1,4 @@
-"""The one error that every fault of a trace raises."""
+"""Error of a damaged or invalid trace."""
 
 
 class TraceError(ValueError):

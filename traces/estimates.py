@@ -1,4 +1,4 @@
-"""What a scheduler is told of task durations, where that is not the truth.
+"""Estimates of task durations, for schedulers that do not know the true ones.
 
 Schedulers know durations from earlier runs of the same query, if at all. The simulator draws task
 durations from the measured samples whatever a policy is told; here the *told* means are changed.

@@ -36,7 +36,7 @@ def to_networkx(job: Job) -> nx.DiGraph:
 
 
 def layers(job: Job) -> tuple[int, ...]:
-    """For each stage the number of stages on the longest chain above it; a root has 0."""
+    """Return, for each stage, the length of the longest chain above it; a root has 0."""
     found = [0] * len(job.stages)
     for index in job.topological_order:
         above = (found[parent] + 1 for parent in job.stages[index].parents)

@@ -202,7 +202,7 @@ def with_model(trace: Trace) -> Trace:
 def _factors(
     work_ms: NDArray[np.float64], tasks: NDArray[np.int64], start_ms: float
 ) -> dict[int, float]:
-    """For each public level the factor on durations that gives the public total work.
+    """Return, for each public level, the factor on durations that gives the public total work.
 
     Total work of a job at n executors: its warm work times the factor, and one start for each
     executor that finds a task. It grows with the factor, so bisection finds the median's.
@@ -223,10 +223,10 @@ def _factors(
 
 
 def _warm(level: LevelDurations) -> FloatArray:
-    """What tasks of warm executors took: the rest wave, else the first, else all there is."""
+    """Durations of tasks on warm executors: the rest wave, else the first, else all."""
     return next(values for values in reversed(level.waves) if len(values) > 0)
 
 
 def _rounded(value: float) -> float:
-    """To three significant digits: a model claims no more."""
+    """Round to three significant digits, as the model is no more precise."""
     return float(f"{value:.3g}")

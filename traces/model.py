@@ -1,4 +1,4 @@
-"""What a trace is: jobs made of stages, stages made of tasks.
+"""Records of a trace: jobs of stages, stages of tasks.
 
 A *job* is a directed acyclic graph (DAG) of *stages*; a stage is a set of tasks of equal code,
 which may run once all parents are complete. How long a task takes depends on its *wave*:
@@ -204,7 +204,7 @@ class Job:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each stage the stages that name it as parent, by index."""
+        """Children of each stage, by index."""
         found: list[list[int]] = [[] for _ in self.stages]
         for index, stage in enumerate(self.stages):
             for parent in stage.parents:
@@ -236,7 +236,9 @@ class Job:
 
     @cached_property
     def critical_path_ms(self) -> tuple[float, ...]:
-        """For each stage: longest chain of mean task durations from its start to the job's end."""
+        """Critical path of each stage: longest chain of mean task durations from its start to the
+        job's end.
+        """
         return tuple(longest_paths(self.children, [stage.mean_ms for stage in self.stages]))
 
     @property

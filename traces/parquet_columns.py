@@ -1,4 +1,4 @@
-"""From the columns of a trace file to jobs, without a Python object for each duration."""
+"""Decoding of a trace file's columns to jobs, without a Python object for each duration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Lists:
         self.values: pa.Array = column.values
 
     def rows(self, index: int) -> range:
-        """Where the values of row `index` are."""
+        """Return the positions of the values of row `index`."""
         return range(self.start[index], self.start[index + 1])
 
 

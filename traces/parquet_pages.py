@@ -1,4 +1,4 @@
-"""What a Parquet file unfolds to, told by its pages before any of them is decoded.
+"""Unfolded size of a Parquet file, from its page headers, before any page is decoded.
 
 The footer says so too, but decoders go by the pages, and nothing makes the two agree. A page begins
 with a header in Thrift's compact protocol (parquet.thrift of the format's specification), and so is
@@ -29,7 +29,7 @@ _MAX_VARINT_BYTES = 10
 
 
 class Unfolded(NamedTuple):
-    """What decoding a file takes."""
+    """Memory that decoding a file takes."""
 
     values: int
     """in all columns, nulls and empty lists included"""
@@ -38,7 +38,7 @@ class Unfolded(NamedTuple):
 
 
 def unfolded(data: bytes) -> Unfolded:
-    """What the pages of a file hold, by their own headers.
+    """Return the content size of a file's pages, by their own headers.
 
     Raises:
         ValueError: the footer, a page or its header is damaged.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 def longest_paths(children: Sequence[Sequence[int]], weight: Sequence[float]) -> list[float]:
-    """For each node the largest sum of weights on a path that begins there, its own included.
+    """Return, for each node, the largest sum of weights on a path that begins there, its own
+    included.
 
     .. math:: c_v = w_v + \\max_{u \\in children(v)} c_u
 

@@ -147,7 +147,7 @@ def _heavy_scale(rng: np.random.Generator, sigma: float) -> float:
 
 
 def _scaled(shape: LayeredShape, tasks: float, task_ms: float) -> LayeredShape:
-    """The same with so many times the tasks, so many times as long; not beyond `_MOST_TASKS`."""
+    """Scale the shape's tasks and durations, up to `_MOST_TASKS` tasks."""
     low, high = (min(max(1, round(tasks * end)), _MOST_TASKS) for end in shape.tasks)
     shortest_ms, longest_ms = (task_ms * end for end in shape.task_ms)
     return replace(shape, tasks=(low, high), task_ms=(shortest_ms, longest_ms))

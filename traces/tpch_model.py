@@ -46,7 +46,7 @@ _SAMPLES = {"fresh": 4, "first": 4, "rest": 24}
 
 @dataclass(frozen=True)
 class _StagePlan:
-    """What a stage of a query has in common over all data sizes."""
+    """Properties that a stage of a query has at all data sizes."""
 
     parents: tuple[int, ...]
     tasks_per_gb: float | None

@@ -145,7 +145,7 @@ def _task(
 
 
 def _program(task: dict[str, Any], run: dict[str, Any]) -> str:
-    """What the task runs: its command, else its name without a trailing number."""
+    """Program of the task: its command, else its name without a trailing number."""
     command = run.get("command")
     program = command.get("program") if isinstance(command, dict) else None
     name = program if isinstance(program, str) else str(task.get("name", task["id"]))

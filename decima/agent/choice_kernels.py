@@ -17,7 +17,7 @@ from traces.numbers import Float32, Float64, Int64
 
 
 class Logits(NamedTuple):
-    """Of B decisions with O stages, J jobs, M limits and K classes for stages."""
+    """Logits of B decisions with O stages, J jobs, M limits and K classes for stages."""
 
     stage: Float32  # (O,)
     end: Float32  # (B,)

@@ -334,7 +334,7 @@ def _mean(table: Float32, column: int, first: int, last: int) -> float:
 
 @inlined_kernel
 def _deviation(table: Float32, column: int, first: int, last: int) -> float:
-    """Of the differences from the mean: those of squares would leave noise where all are equal."""
+    """Return the standard deviation around the mean, exactly 0 for equal values."""
     mean = _mean(table, column, first, last)
     squares = 0.0
     for index in range(first, last):

@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for intermediate rows. W is the widest layer, H the heads' first hidden layer."""
+    """Buffers of intermediate rows. W is the widest layer, H the heads' first hidden layer."""
 
     one: Float32  # (W,)
     other: Float32  # (W,)

@@ -62,7 +62,7 @@ class Graph(NamedTuple):
 
 
 class Legal(NamedTuple):
-    """Which stages and limits the rows of a graph stand for. Arrays as in `feature_kernels`."""
+    """Stages and limits that the rows of a graph stand for. Arrays as in `feature_kernels`."""
 
     open_stage: Int64  # (O,) row of `Scene.stages`
     open_ptr: Int64  # (B + 1,)
@@ -170,7 +170,7 @@ def graph_of(tables: Tables, nodes: Nodes) -> Graph:
 
 
 def joined_graphs(parts: Sequence[Graph]) -> Graph:
-    """Several batches of decisions as one, each behind the other."""
+    """Join several batches of decisions into one, in their order."""
     if len(parts) == 1:
         return parts[0]
     levels, order = joined_levels([part.nodes.levels for part in parts])
@@ -210,7 +210,7 @@ def _numbered(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
 
 
 class GraphSorter:
-    """Brings the nodes of any of a trace's graphs into the order in which messages flow."""
+    """Sorter of graph nodes into the order in which messages flow."""
 
     def __init__(self, trace: TraceArrays) -> None:
         self.graphs = Graphs(
@@ -283,7 +283,7 @@ class GraphSorter:
 
 
 def as_levels(arrays: LevelArrays) -> Levels:
-    """The same as the encoder's type, sharing the memory."""
+    """Return the arrays as the encoder's type; memory is shared."""
     return Levels(
         tuple(arrays.node_ptr.tolist()),
         torch.from_numpy(arrays.child),

@@ -131,7 +131,7 @@ def _place_edges(graphs: Graphs, template: Int64, out: LevelArrays) -> None:
 
 @inlined_kernel
 def _shift(ends: Int64) -> None:
-    """Starts from ends: filling moved each level's start to the next one's."""
+    """Turn ends into starts: filling moved each level's start to the next one's."""
     for level in range(len(ends) - 1, 0, -1):
         ends[level] = ends[level - 1]
     ends[0] = 0

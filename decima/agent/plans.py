@@ -50,7 +50,7 @@ class Plans(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Of Q plans, with gradients."""
+    """Log-probabilities and entropies of Q plans, with gradients."""
 
     log_prob: Tensor  # (Q,)
     entropy: Tensor  # (Q,) of the first stage, a limit and a class, over the greatest: 0 to 1
@@ -98,7 +98,7 @@ def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uin
 
 
 def preferences(plans: Plans, legal: Legal) -> Preferences:
-    """What the simulator is told; stages as rows of the scene."""
+    """Return the plans as the simulator takes them; stages are rows of the scene."""
     chosen = Chosen(
         plans.decision,
         plans.ptr,
@@ -121,7 +121,7 @@ def preferences(plans: Plans, legal: Legal) -> Preferences:
 
 
 def picked(every: Plans, rows: Int64) -> Plans:
-    """Some of the plans."""
+    """Return the plans of `rows`."""
     return Plans(
         every.decision[rows],
         pointers(np.diff(every.ptr)[rows]),
@@ -134,7 +134,7 @@ def picked(every: Plans, rows: Int64) -> Plans:
 
 
 def copied_plans(plans: Plans) -> Plans:
-    """The same, whose choices may be written over."""
+    """Return a copy of the plans whose choices may be overwritten."""
     return plans._replace(
         order=plans.order.copy(),
         used=plans.used.copy(),

@@ -98,14 +98,16 @@ class LearnedPolicy:
         return self._scorer.look(scene_of(observation))
 
     def _knows(self, jobs: Table) -> bool:
-        """Whether the table is the one looked at before, or another view of it."""
+        """Return whether the table is the last one, or another view of it."""
         known = self._jobs
         if known is jobs:
             return True
         return known is not None and len(known) == len(jobs) and _address(known) == _address(jobs)
 
     def _next_choice(self, observation: Observation) -> Action | None:
-        """As `spark_sim.kernels.choices.follow`; None: the next one's class is not on offer."""
+        """Return the plan's next action, or None if its class has no free executor (as
+        `choices.follow`).
+        """
         while self._next < len(self._plan.stage):
             stage, limit, kind = (int(part[self._next]) for part in self._plan[1:])
             if stage == NONE:
@@ -119,8 +121,8 @@ class LearnedPolicy:
         return PASS
 
     def _is_outdated(self, observation: Observation) -> bool:
-        """Whether there is a stage that the plan does not know, or the last choice's class has run
-        out before its stage has enough.
+        """Return whether the plan is outdated: a stage is missing from it, or the last choice's
+        class ran out.
         """
         is_open = observation.stages["open"]
         if self._last != NONE and is_open[self._last] == 1:

@@ -19,7 +19,7 @@ from traces.numbers import Float32, Float64, Int64
 
 
 class Decisions(NamedTuple):
-    """Per decision. A step of many simulations is one such record, with a row for each."""
+    """Arrays with one row for each decision. A step of many simulations is one such record."""
 
     lane: Int64  # (K,) the rollout
     time_s: Float64  # (K,)
@@ -32,9 +32,7 @@ class Decisions(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Per job, open stage, limit and class for a stage of the decisions, in their order. Jobs and
-    stages count from the first of the decision.
-    """
+    """Arrays with one row for each job, open stage, limit and class of the decisions, in order."""
 
     job_x: Float32  # (jobs, len(JOB))
     snapshot: Int64  # (jobs,)
@@ -56,7 +54,7 @@ class Snapshots(NamedTuple):
 
 
 class Recording:
-    """All that an update needs of a batch of rollouts."""
+    """Inputs that an update needs from a batch of rollouts."""
 
     def __init__(
         self,
@@ -126,7 +124,7 @@ class Recording:
 
 
 class Recorder:
-    """Collects the steps of simulations in lockstep."""
+    """Recorder of simulations that advance in lockstep."""
 
     def __init__(self, memory_jobs: int) -> None:
         """Args:
@@ -210,7 +208,7 @@ class Recorder:
         self._num_decisions += len(lane)
 
     def finish(self) -> Recording | None:
-        """Everything, step by step; None if there was no decision."""
+        """Return all recorded steps, or None if there was no decision."""
         if not self._plans:
             return None
         sizes = np.concatenate(self._sizes)

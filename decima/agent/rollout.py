@@ -22,7 +22,7 @@ from traces.arrays import TraceArrays
 
 
 class Lanes(NamedTuple):
-    """What is played side by side."""
+    """Simulations that are played side by side."""
 
     trace: TraceArrays
     cluster: Cluster
@@ -48,7 +48,7 @@ class Played(NamedTuple):
 
 
 class Lockstep:
-    """Iterates over what the network sees and would do at each step, until all runs are over.
+    """Iterator over observations and plans, step by step, until all runs end.
 
     Whoever iterates takes the step, by `simulators.follow`.
     """

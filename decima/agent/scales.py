@@ -12,7 +12,7 @@ from traces.arrays import TraceArrays
 
 @dataclass(frozen=True)
 class Scales:
-    """What is typical of the workload; durations and work are seen relative to it.
+    """Typical values of the workload; features of durations and work are divided by them.
 
     Numbers of executors are seen relative to the cluster's, which every observation tells.
     """

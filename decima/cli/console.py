@@ -26,7 +26,7 @@ from traces.files.names import one_line, printable
 
 
 class CleanConsole(Console):
-    """Shows what is not printable as its escape: names come from files, and terminals obey.
+    """Console that prints unprintable characters as escapes, as names from files may hold them.
 
     Tables that are too wide for a terminal come in parts, one below the other (`decima.rl.tables`).
     """
@@ -49,7 +49,7 @@ def say(text: str) -> None:
 
 
 def stdout(*, markup: bool = True) -> Console:
-    """Where results go; `markup` in brackets is obeyed, or shown as it is."""
+    """Return the console for results; `markup` turns style tags in brackets on."""
     console = CleanConsole(highlight=False, markup=markup)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
@@ -57,7 +57,7 @@ def stdout(*, markup: bool = True) -> Console:
 
 
 def announce_compilation() -> None:
-    """From here on, say what is compiled and how far that is: it takes minutes at first."""
+    """Log the compilation of packages from now on: it takes minutes at first."""
     announce()
 
 

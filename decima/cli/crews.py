@@ -1,4 +1,4 @@
-"""Where a command computes: options that several subcommands share, and the crew they ask for."""
+"""Options that choose where a command computes, and the pool of workers that they ask for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from decima.rl.parallel.local import HERE, LocalCrew
 
 
 class Where(NamedTuple):
-    """What the options of `crew_options` say."""
+    """Values of the options of `crew_options`."""
 
     workers: int
     """processes on this machine"""
@@ -63,7 +63,7 @@ def crew_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., 
 
 @contextmanager
 def open_crew(where: Where, name: str) -> Iterator[Crew]:
-    """Those who compute all of a command; they end with the block.
+    """Open the workers that compute all of a command; they end with the block.
 
     Raises:
         ValueError: (one line) options that contradict each other, or there is no such cluster.

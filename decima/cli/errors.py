@@ -19,7 +19,7 @@ OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
 
 
 class OneLineError(click.ClickException):
-    """What click shows instead of a traceback or of its usage text: `error: MESSAGE`."""
+    """Error that click prints as one line, `error: MESSAGE`, without traceback or usage."""
 
     exit_code = 2
 
@@ -67,7 +67,7 @@ def _one_line() -> Iterator[None]:
 
 
 def _breaks_a_rule(error: ValueError) -> bool:
-    """Whether it is of ours, also where a task raised it in another process."""
+    """Return whether this package raised the error, also in a task of another process."""
     if isinstance(error, TaskRefusedError):
         return _is_ours(error.origin)
     return _is_ours(type(error).__module__) or _is_ours(_raised_in(error.__traceback__))

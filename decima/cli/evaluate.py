@@ -162,7 +162,7 @@ def _print(report: Report) -> None:
 
 
 def _intervals(report: Report) -> str:
-    """How the intervals are made, or why there are none."""
+    """Describe how the intervals are computed, or why there are none."""
     count = report.config.sequences
     if report.has_repeats:
         return (
@@ -173,7 +173,7 @@ def _intervals(report: Report) -> str:
 
 
 def _reached(report: Report) -> Iterator[str]:
-    """What each learned policy reached against the reference, in a sentence."""
+    """Describe each learned policy's result against the reference, one sentence each."""
     reference = report.config.policies[0]
     for name, own in report.policies.items():
         if name != reference and is_learned(name):

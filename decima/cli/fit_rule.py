@@ -156,7 +156,7 @@ def fit_rule(
 
 
 def _say(fitted: FittedRule, state: Path) -> None:
-    """What was found, and whether it was kept."""
+    """Print the fitted weights and whether they replace the shipped ones."""
     config = fitted.config
     stdout().print(
         f"{config.policy}: {_OBJECTIVE[config.objective]} {fitted.score:.3f} of {REFERENCE}'s in "
@@ -174,7 +174,7 @@ def _say(fitted: FittedRule, state: Path) -> None:
 
 
 def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:
-    """Those of a file, or one for each mean gap."""
+    """Return the settings of a file, or one for each mean gap."""
     if path is not None:
         return read_settings(path)
     gaps = options["interarrival_s"]
@@ -191,7 +191,7 @@ def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationCon
 
 
 def _state_path(output: Path, resume: Path | None) -> Path:
-    """Where the state goes; a fit of another command is never overwritten."""
+    """Return the path of the state file; raise if it belongs to another fit."""
     check_outputs(output)
     if resume is not None:
         return resume

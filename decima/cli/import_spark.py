@@ -90,7 +90,7 @@ def import_spark(
 
 
 def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
-    """Those of this machine; only a cluster reads others.
+    """Return the paths that exist on this machine; only a cluster reads others.
 
     Raises:
         click.BadParameter: one is not there.

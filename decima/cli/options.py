@@ -144,7 +144,7 @@ def workload_options(command: F) -> F:
 
 
 def training_options(command: F) -> F:
-    """As `workload_options`, with several mean gaps and sequences for each generation."""
+    """Add `workload_options`, with several mean gaps and sequences for each generation."""
     gaps = click.option(
         "--interarrival",
         "interarrival_s",
@@ -166,7 +166,7 @@ def added(command: F, *options: Callable[[F], F]) -> F:
 
 
 def _is_given(name: str) -> bool:
-    """Whether a parameter of the current command was said."""
+    """Return whether the user set a parameter of the current command."""
     source = click.get_current_context().get_parameter_source(name)
     return source not in (None, ParameterSource.DEFAULT)
 
@@ -177,7 +177,7 @@ def notes_of(config: EvaluationConfig, trace: Trace) -> list[str]:
 
 
 def _of_moving(config: EvaluationConfig, trace: Trace) -> str | None:
-    """Where executors take long to move beside what a task takes."""
+    """Warn if executors take long to move compared with a task."""
     tasks = sum(stage.num_tasks for job in trace.jobs for stage in job.stages)
     task_s = mean_work_s(trace) * len(trace.jobs) / tasks
     if config.protocol != "executors" or config.moving_delay_s < _LONG_MOVE * task_s:
@@ -190,7 +190,7 @@ def _of_moving(config: EvaluationConfig, trace: Trace) -> str | None:
 
 
 def _of_load(config: EvaluationConfig, trace: Trace) -> str | None:
-    """Where jobs that arrive one by one hardly meet."""
+    """Warn if jobs that arrive one by one hardly overlap."""
     if config.arrivals not in ARRIVALS or config.arrivals == "batch":
         return None
     load = mean_work_s(trace) / (config.interarrival_s * config.executors)
@@ -275,7 +275,7 @@ def write_report(path: Path, sections: Sequence[Section], title: str | None = No
 
 
 def command_line() -> str:
-    """What was typed."""
+    """Return the command line as typed."""
     return shlex.join(["decima", *sys.argv[1:]])
 
 

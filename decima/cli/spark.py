@@ -175,7 +175,7 @@ def review(
     picture: Path | None,
     page: Path | None,
 ) -> None:
-    """What other policies would have done with the jobs of a decision log.
+    """Simulate what other policies would have done with the jobs of a decision log.
 
     LOG is what `attach(..., decision_log=LOG)` wrote, in any mode. The simulator plays its jobs,
     with the durations that were measured, under each policy. What Spark took of each job's time

@@ -136,7 +136,7 @@ def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
 
 
 def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:
-    """What a new run is to do; its first model is there."""
+    """Return the configuration of a new run; raise if its first model is missing."""
     from decima.training.config import read_config
     from decima.training.learner import first_network
 
@@ -146,7 +146,7 @@ def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any
 
 
 def _notes(config: TrainConfig) -> list[str]:
-    """Where settings hardly fit their traces, which are there."""
+    """Return warnings about settings that hardly fit their traces."""
     settings = config.workload.evaluations()
     traces = {name: load_trace(name) for name in {one.trace for one in settings}}
     notes = [note for one in settings for note in notes_of(one, traces[one.trace])]
@@ -167,7 +167,7 @@ def _open_crews(where: Where, run: str) -> Iterator[Crews]:
 
 
 class _Preparation:
-    """Says what the time before the first iteration goes into; `--minutes` do not count it."""
+    """Progress lines before the first iteration; this time does not count for `--minutes`."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
@@ -175,12 +175,12 @@ class _Preparation:
         announce_compilation()
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
-        """Everything is compiled and every process is there."""
+        """Note that everything is compiled and all processes have started."""
         took_s = time.monotonic() - self._began_s
         click.echo(f"ready after {took_s:.0f} s, at iteration {state.next_iteration}", err=True)
 
     def iterated(self, report: IterationReport) -> None:
-        """Nothing to say."""
+        """Do nothing."""
 
     def stopped(self) -> None:
-        """Nothing to say."""
+        """Do nothing."""

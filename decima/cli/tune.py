@@ -66,7 +66,7 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
 
 
 def _verdict(tuned: Tuned) -> str:
-    """What the sequences held back say, and which parameters are kept."""
+    """Describe the result on held-out sequences, and which parameters are written."""
     if tuned.found == tuned.shipped:
         return "Kept: the shipped parameters, which are the best found."
     kept = (
@@ -81,5 +81,5 @@ def _verdict(tuned: Tuned) -> str:
 
 
 def _words(policy: str, parameters: Mapping[str, float]) -> str:
-    """Those that are searched: a rule's weights, which stay as they are, would fill pages."""
+    """Describe the parameters that the search varies; a rule's fixed weights would fill pages."""
     return ", ".join(f"{label} {parameters[label]:g}" for label in HEURISTICS[policy].search)

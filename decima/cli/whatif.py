@@ -98,7 +98,7 @@ def whatif(
     json_path: Path | None,
     page: Path | None,
 ) -> None:
-    """What other schedulers, or more executors, would do to the jobs of Spark event LOGS.
+    """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
     LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
     policies and on half and twice the executors, and says what would change most.

@@ -1,4 +1,4 @@
-"""What is compared on what: the settings of one evaluation."""
+"""Settings of one evaluation: the policies and the workload that they are compared on."""
 
 from __future__ import annotations
 
@@ -127,9 +127,7 @@ class EvaluationConfig:
         )
 
     def workload_key(self) -> tuple[str | int | None, ...]:
-        """By what its jobs, and what policies are told of them, are known: settings that agree in
-        it may share them.
-        """
+        """Key of the workload and its observations; settings with equal keys may share them."""
         return self.trace, self.estimates, self.seed, self.classes, self.demands
 
     def to_json(self) -> dict[str, Any]:

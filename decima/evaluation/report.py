@@ -1,4 +1,4 @@
-"""What an evaluation found: figures for each policy, as objects, JSON and a table."""
+"""Results of an evaluation: figures for each policy, as objects, JSON and a table."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Report:
 
     @cached_property
     def has_repeats(self) -> bool:
-        """Whether all sequences went alike, so that they are evidence of one."""
+        """True if all sequences have equal results, so that they count as one."""
         return any(are_repeats(one.avg_jct_s) for one in self.policies.values())
 
     def difference(self, name: str) -> Estimate:
@@ -135,7 +135,7 @@ class Report:
         return {"format": "decima-timings", "version": 1, "cpu_s": cpu_s}
 
     def _sequence_json(self, run: PolicyRun) -> dict[str, Any]:
-        """Its jobs, the same for every policy."""
+        """Return the jobs of a sequence, which are the same for every policy."""
         arrivals = draw_sequence(self.config, self.trace, run.sequence)
         jobs = [self.trace.jobs[number] for number in arrivals.job]
         return {
@@ -189,7 +189,9 @@ class Report:
         return table
 
     def class_table(self) -> Table | None:
-        """For each policy how busy the executors of each class were, and the memory left idle."""
+        """Table of how busy each class of executors was under each policy, and how much memory
+        stayed idle.
+        """
         classes = self.reference.runs[0].metrics.classes
         if not classes:
             return None
@@ -237,7 +239,7 @@ def _figure_json(figure: str, values: Float64) -> dict[str, Any]:
 
 
 def _left(unfinished: int, not_arrived: int) -> str:
-    """What a time limit left, or nothing."""
+    """Describe what a time limit left unfinished, or return ""."""
     left = f"{unfinished} unfinished" if unfinished else ""
     absent = f"{not_arrived} not arrived" if not_arrived else ""
     words = ", ".join(word for word in (left, absent) if word)
@@ -245,7 +247,7 @@ def _left(unfinished: int, not_arrived: int) -> str:
 
 
 def _classes_json(report: PolicyReport) -> list[dict[str, float]]:
-    """Of each class of executors, over all sequences."""
+    """Return the figures of each class of executors over all sequences."""
     whole_s = sum(run.metrics.makespan_s for run in report.runs)
     found = []
     for own in zip(*(run.metrics.classes for run in report.runs), strict=True):

@@ -149,7 +149,7 @@ def evaluate(
 
 
 def _own_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
-    """Of the policies of one's own, which nobody else may have."""
+    """Return the names of the caller's policies; raise if one is taken."""
     names = []
     taken = set(config.policies)
     for make in own:
@@ -213,7 +213,7 @@ def prepare(
 
 
 def _arriving(workload: Workload, config: EvaluationConfig, number: int) -> Run:
-    """What arrives in sequence `number`, and what decides its durations."""
+    """Return the arrivals of sequence `number` and the seed of its task durations."""
     arrivals = draw_sequence(config, workload.trace, number)
     if config.time_limit_s is not None and arrivals.arrival_ms[0] >= config.time_limit_s * MS_PER_S:
         raise ConfigError(
@@ -264,7 +264,7 @@ def _policy(
 
 
 class _Shared(NamedTuple):
-    """What all tasks of an evaluation share."""
+    """Inputs that all tasks of an evaluation share."""
 
     workload: Kept[Workload]
     networks: Kept[Networks]

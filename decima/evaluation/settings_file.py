@@ -89,7 +89,7 @@ def gap_at(trace: str, executors: int, load: float) -> float:
 
 
 def mean_work_s(trace: Trace) -> float:
-    """Of a job: tasks x mean duration, in executor-seconds."""
+    """Mean work of a job: tasks x mean duration, in executor-seconds."""
     return sum(one.num_tasks * one.mean_ms for job in trace.jobs for one in job.stages) / (
         MS_PER_S * len(trace.jobs)
     )

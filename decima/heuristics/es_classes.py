@@ -75,7 +75,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
 
 @kernel
 def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
-    """What a task that fills a large executor adds to the score of its job."""
+    """Return what a task that fills a large executor adds to the score of its job."""
     largest_mb = classes[-1]["memory_mb"]
     need_mb, size_mb = stage["memory_mb"], classes[kind]["memory_mb"]
     return float(parameters[_PACKING] * need_mb * size_mb / largest_mb**2)
@@ -83,7 +83,7 @@ def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
 
 @kernel
 def is_large_first(parameters: Numbers, around: Surroundings) -> bool:
-    """Whether jobs get large executors first: where a giant needs those, it waits for each."""
+    """Return whether jobs get large executors first: a large job would wait for each of them."""
     return bool(around.mean_ms < parameters[_LARGE_FIRST] * around.typical_ms)
 
 
@@ -101,7 +101,7 @@ def class_of(classes: Table, stage: Row, is_large: bool) -> int:
 
 @kernel
 def urgency(classes: Table, stage: Row, parameters: Numbers, num_executors: int) -> float:
-    """By which the stages of a job are ordered: the greatest first."""
+    """Sort key of a job's stages, largest first."""
     value = parameters[_TROUBLE] * scarcity(classes, stage, num_executors)
     value += _RUNNABLE_FIRST * stage["runnable"]
     return float(value + math.log(max(1.0, stage["critical_path_ms"])))

@@ -35,7 +35,7 @@ HIDDEN = 14
 
 
 class Features(NamedTuple):
-    """Of giving one executor to a job: J jobs, N executors, N / J the fair share.
+    """Features of giving one executor to a job: J jobs, N executors, N / J the fair share.
 
     The names are part of the parameters' names: whoever changes what a feature means renames it,
     so that files fitted before are refused.
@@ -62,7 +62,7 @@ class Features(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What is the same for all jobs at one decision."""
+    """Features that are the same for all jobs at one decision."""
 
     mean_ms: float  # remaining work of a job, mean over jobs
     num_jobs: int  # J
@@ -151,7 +151,9 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
 
 @kernel
 def is_served(job: Row, around: Surroundings) -> bool:
-    """Whether the job holds executors besides those on offer: if not, it may always take one."""
+    """Return whether the job holds executors besides those on offer: if not, it may always take
+    one.
+    """
     return bool(job["held"] > (job["local"] if around.holds_offered else 0))
 
 
@@ -187,7 +189,7 @@ def judge(parameters: Numbers, features: Features) -> tuple[float, float]:
 
 @kernel
 def _total(parameters: Numbers, first: int, features: Features) -> float:
-    """What a hidden unit, whose weights begin at `first`, is told.
+    """Return the input of the hidden unit whose weights begin at `first`.
 
     In four sums that need not wait for each other: judging takes two fifths of the time of one.
     """
@@ -217,7 +219,7 @@ def _tanh(value: float) -> float:
 
 @kernel
 def describe(seen: Observation, stage: int, around: Surroundings, given: int) -> Features:
-    """What one more executor for `stage` would mean when its job has been `given` some just now."""
+    """Return the features of one more executor for `stage`, after its job got `given` just now."""
     row = seen.stages[stage]
     job = seen.jobs[row["job"]]
     return features_of(
@@ -240,7 +242,7 @@ def describe(seen: Observation, stage: int, around: Surroundings, given: int) ->
 
 @kernel
 def wait_ms(jobs: Table, stages: Table, stage: int) -> float:
-    """How long a stage waits for what runs before it in its job: a mean task; 0 if it can start.
+    """Return a stage's wait for its parents: one mean task, or 0 if it can start.
 
     Tasks under way may be nearly over, and of a chain of stages only the first has begun: an order
     of magnitude, which needs no look at the edges.
@@ -288,7 +290,7 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
 
 @kernel
 def _wait(wait_ms: float, around: Surroundings) -> float:
-    """What executors lose that are promised to a stage, beside what moving them in time saves.
+    """Return the cost of executors that wait for a stage, less what moving them in time saves.
 
     0 where they could not be had later: decima-sim does not offer idle ones when a stage ends.
     """
@@ -300,7 +302,7 @@ def _wait(wait_ms: float, around: Surroundings) -> float:
 
 @kernel
 def surroundings(seen: Observation) -> Surroundings:
-    """What the jobs share."""
+    """Return the features that all jobs share."""
     mean_ms = _mean_remaining_ms(seen)
     quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
     return Surroundings(

@@ -45,7 +45,7 @@ class JobGraph(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Of `makespan_ms`, for S stages and N executors."""
+    """Buffers of `makespan_ms`, for S stages and N executors."""
 
     left: Int64  # (S,) tasks not started
     running: Int64  # (S,)
@@ -117,7 +117,7 @@ def best_order(job: JobGraph) -> Int64:
 
 
 def _guesses(job: JobGraph) -> Iterator[tuple[Bool, ...]]:
-    """Orders of four sets of stages, for each guess at the troublesome ones."""
+    """Yield orders of four sets of stages, one for each guess at the troublesome stages."""
     above = _ancestors(job.parents)
     hosts = job.fits @ job.executors
     seen: set[bytes] = set()
@@ -148,7 +148,7 @@ def _ancestors(parents: Bool) -> Bool:
 
 @kernel
 def makespan_ms(job: JobGraph, order: Int64, at: Scratch) -> float:
-    """When the job alone is done; free executors take the first stage in order that fits."""
+    """Makespan of the job alone; free executors take the first stage in order that fits."""
     for stage in range(len(at.left)):
         at.left[stage] = job.num_tasks[stage]
         at.running[stage] = 0

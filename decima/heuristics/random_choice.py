@@ -1,4 +1,4 @@
-"""Any open stage and any legal limit, uniformly: the floor that every policy must beat."""
+"""Random policy: any open stage and any legal limit, uniformly."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def decide(
 
 @kernel
 def _decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
-    """Those that leave the class to the simulator: small executors that fit first."""
+    """Run a heuristic that leaves the class to the simulator: smallest executors that fit first."""
     if code == FIFO:
         return _fifo(seen, parameters, scratch)
     if code == SJF_CP:
@@ -91,7 +91,7 @@ def _decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch)
 def run(
     state: State, code: int, parameters: Numbers, scratch: Scratch, timed: bool
 ) -> tuple[int, int]:
-    """From a due decision to the end: how it ended, and the heuristic's share in microseconds.
+    """Run to the end. Returns how it ended and the heuristic's time in microseconds.
 
     With `timed` false the second number is 0 and no clock is read.
     """

@@ -60,7 +60,9 @@ def on_critical_path(seen: Observation, job: int) -> int:
 
 @kernel
 def is_more_critical(candidate: Row, leader: Row) -> bool:
-    """Whether a stage comes before another of its job: runnable ones first, longest path first."""
+    """Return whether a stage comes before another of its job: runnable ones first, longest path
+    first.
+    """
     if candidate["runnable"] != leader["runnable"]:
         return bool(candidate["runnable"] > leader["runnable"])
     return bool(candidate["critical_path_ms"] > leader["critical_path_ms"])

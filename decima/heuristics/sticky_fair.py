@@ -16,7 +16,7 @@ from spark_sim.tables import NONE
 
 @kernel
 def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
-    """What is on offer goes back to its own job first, then jobs are filled to their share."""
+    """Return free executors to their own job first, then fill jobs to their fair share."""
     cap = _share(seen)
     source = seen.source_job
     if source != NONE and seen.jobs[source]["active"] == 1:

@@ -50,7 +50,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
 
 @kernel
 def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
-    """Whether there is an executor of the class, which can hold a task of the row `stage`."""
+    """Return whether an executor of the class can hold a task of the row `stage`."""
     if len(classes) == 1:
         return True
     return bool(classes[kind]["on_offer"] > 0 and stage["fits"] & (1 << kind))

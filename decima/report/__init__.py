@@ -22,7 +22,7 @@ __all__ = [
 def comparison_sections(
     results: Sequence[Results], timelines: Timelines | None = None
 ) -> list[Section]:
-    """What a page shows of evaluations: over all of them, each, and tasks of the first.
+    """Sections of a page of evaluations: all of them together, each, and tasks of the first.
 
     Raises:
         FileError: the timeline does not belong to the first of the results.

@@ -1,4 +1,4 @@
-"""What the comparison page shows of one evaluation: the table, and the series of its charts."""
+"""Section of the comparison page for one evaluation: its table and the series of its charts."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def executor_time(results: Results) -> dict[str, dict[str, float]]:
 
 
 def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
-    """Over several settings with the same reference, of each policy that is in all of them.
+    """Summarise several settings with the same reference, for each policy that is in all of them.
 
     Returns:
         by policy: average JCT against the reference in percent (geometric mean of the ratios), in
@@ -189,7 +189,7 @@ def comparison_section(results: Results, number: int) -> Section:
 
 
 def _intervals(results: Results) -> str:
-    """How the intervals are made, or why there are none."""
+    """Describe how the intervals are computed, or why there are none."""
     count = len(results.sequences)
     if any(are_repeats(one.figures["avg_jct_s"]) for one in results.policies.values()):
         return f"The {count} sequences are identical repeats of one: there are no intervals."

@@ -68,7 +68,7 @@ def write_figures(folder: Path, sections: Sequence[Section], command: str) -> li
 
 
 def _figures(sections: Sequence[Section]) -> Iterator[tuple[str, Figure]]:
-    """Each with the name of its files, which another may have too."""
+    """Yield (file stem, figure); stems may repeat."""
     for section in sections:
         for chart in section.charts:
             figure = Figure(figsize=(4.6, 3.2), layout="constrained")
@@ -93,7 +93,7 @@ def _name(section: Section, title: str) -> str:
 
 
 def _saved(figure: Figure, form: str, command: str) -> bytes:
-    """The same bytes for the same figure: no date, and names in the SVG that do not change."""
+    """Return the figure's bytes, equal for equal figures: no date, fixed names in the SVG."""
     memory = io.BytesIO()
     metadata = {"Description": command}
     if form == "svg":
@@ -127,7 +127,7 @@ def _lines(axes: Axes, chart: Lines) -> None:
 
 
 def lonely(values: Sequence[float | None]) -> list[bool]:
-    """Which values have no neighbour, so that no line shows them."""
+    """Mask of the values without neighbours, which a line would not show."""
     there = [False, *(value is not None for value in values), False]
     return [
         here and not before and not after

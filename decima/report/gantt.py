@@ -22,7 +22,7 @@ _FINE_MS, _SHORT_MS, _MOST_UNITS = 0.01, 1e6, 2**32 - 1
 
 
 class Run(NamedTuple):
-    """Whose tasks."""
+    """Key of the tasks of one policy in one sequence."""
 
     policy: str
     sequence: int
@@ -63,7 +63,7 @@ def tasks_of(table: pa.Table, run: Run) -> pa.Table:
 def gantt(
     table: pa.Table, run: Run, trace: Trace | None, most_tasks: int = MOST_TASKS
 ) -> dict[str, Any]:
-    """What the page draws of one run.
+    """Data that the page needs to draw one run.
 
     Args:
         table: tasks of at least this run, as `decima.evaluation.timeline` makes and reads them.
@@ -197,7 +197,7 @@ def unpack(run: Mapping[str, Any]) -> Tasks:
 
 
 def _unit_ms(end_ms: float) -> float:
-    """What times are counted in: hundredths of milliseconds in a run of less than 1,000 s.
+    """Unit of times on the page: hundredths of milliseconds in a run of less than 1,000 s.
 
     Else milliseconds, or a power of ten of them where 32 bits hold no more (above 49.7 days).
     """

@@ -10,7 +10,7 @@ from traces.files.names import counted
 
 
 def headline(results: Results) -> str:
-    """Which policy has the lowest average JCT, by how much, and whether that is certain."""
+    """Sentence with the policy of lowest average JCT, its difference and its certainty."""
     order = sorted(results.policies, key=lambda name: _mean_s(results.policies[name]))
     best = order[0]
     average = f"{_mean_s(results.policies[best]):,.1f} s"
@@ -32,7 +32,7 @@ def headline(results: Results) -> str:
 
 
 def _below(results: Results, best: str) -> str:
-    """How far the best policy is below the baseline."""
+    """Clause with the best policy's distance below the baseline."""
     found = None if best == results.reference else _difference(results, best, results.reference)
     if found is None:
         return ""
@@ -40,7 +40,7 @@ def _below(results: Results, best: str) -> str:
 
 
 def _next(results: Results, order: list[str]) -> str:
-    """How far the second best policy is above the best, unless it is the baseline of `_below`."""
+    """Clause with the second best policy's distance, unless it is the baseline of `_below`."""
     best, other = order[:2]
     if other == results.reference:
         return ""

@@ -84,7 +84,7 @@ def live_page() -> tuple[str, str]:
 
 
 def content_policy(script: str, style: str) -> str:
-    """What a page with this script and style may do: run these, and nothing else."""
+    """Content security policy that allows this script and style only."""
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'"

@@ -36,7 +36,7 @@ _Text = Annotated[str, AfterValidator(printable)]
 
 
 class _Strict(BaseModel):
-    """Whatever else a file holds is for others."""
+    """Base model that ignores keys it does not declare."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 

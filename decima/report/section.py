@@ -1,4 +1,4 @@
-"""What a page is made of: sections of words and tables, and charts that its script draws."""
+"""Parts of a page: sections of text and tables, and charts that its script draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Lines(NamedTuple):
     stepped: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As `drawLines` of the page's script takes it."""
+        """Return the chart as `drawLines` of the page's script takes it."""
         return {"kind": "lines", **self._asdict(), "series": self.series._asdict()}
 
 
@@ -46,7 +46,7 @@ class Bars(NamedTuple):
     """by bar, by part"""
 
     def to_json(self) -> dict[str, Any]:
-        """As `drawParts` of the page's script takes it."""
+        """Return the chart as `drawParts` of the page's script takes it."""
         return {"kind": "parts", **self._asdict()}
 
 

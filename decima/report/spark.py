@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
 
 def review_section(found: Review, decisions: DecisionHistory) -> Section:
-    """What `decima spark review` found.
+    """Section with the results of `decima spark review`.
 
     Args:
         found: the jobs as they ran and as simulated.
@@ -58,7 +58,7 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
 
 
 def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
-    """What `decima spark replay` measured.
+    """Section with the results of `decima spark replay`.
 
     Args:
         outcomes: by policy.

@@ -55,7 +55,7 @@ def training_section(path: Path, number: int = 0) -> Section:
 
 
 def training_title(path: Path) -> str:
-    """What a run is called, by the name of its folder."""
+    """Title of a run: the name of its folder."""
     return f"Training run \u201c{path.resolve().name}\u201d"
 
 
@@ -70,7 +70,7 @@ def _check_differences(path: Path, run: RunRecord) -> None:
 
 
 def references(row: dict[str, float]) -> dict[str, float]:
-    """Where other policies stand on the validation sequences, percent of the first reference.
+    """Scores of other policies on the validation sequences, percent of the first reference.
 
     A row says how far the model is from strict fair (`score`) and from each other policy
     (`above_NAME`), both in percent; the quotient of the two is that policy's own.

@@ -19,7 +19,7 @@ from decima.whatif.study import WhatIf
 
 
 def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
-    """What `decima whatif` found.
+    """Section with the results of `decima whatif`.
 
     Args:
         found: the study.

@@ -1,4 +1,5 @@
-"""What to expect at a decision, so that the advantage shows the action and not the luck.
+"""Baselines: the expected return at a decision, so that the advantage measures the action, not
+luck.
 
 In a system driven by an outside input (jobs that arrive), most of the variance of a return comes
 from the input. A baseline may depend on the whole input sequence without bias, as the input does
@@ -19,7 +20,7 @@ from decima.rl.returns import Floats
 
 @dataclass(frozen=True)
 class TimedReturns:
-    """Returns of one rollout, and when its decisions were taken."""
+    """Returns of one rollout, and the times of its decisions."""
 
     time: Floats
     """(K,) wall time of each decision since the start of the episode, never falling"""

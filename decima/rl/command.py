@@ -1,4 +1,4 @@
-"""What commands that train have in common: errors in one line, settings, how a training ended."""
+"""Shared parts of training commands: errors in one line, settings, the closing line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """of its run folder and its model"""
+        """Name of the run folder and the model."""
         ...
 
 
@@ -142,7 +142,7 @@ def run_and_tell(
 
 
 def _ending(result: Any, model: Path, best: str) -> str:
-    """How a training ended, and what it leaves."""
+    """Sentence on how a training ended and which files it leaves."""
     from decima.rl.progress import duration_text
 
     state = result.state

@@ -1,4 +1,4 @@
-"""With what a run was made: commit and versions. Nothing about the machine or its user."""
+"""Commit and versions that a run was made with. Machine and user are not recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def git_state(source: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, without white space around it; None where there is no git, or it refuses."""
+    """Run git and return its stripped output, or None where git is missing or fails."""
     git = shutil.which("git")
     if git is None:
         return None

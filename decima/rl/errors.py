@@ -1,4 +1,4 @@
-"""What stops a training run. Every message is one line: where, the value found, the rule broken."""
+"""Errors that stop a training run. Each message is one line: the place, the value, the rule."""
 
 
 class RunError(ValueError):

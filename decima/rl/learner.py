@@ -1,4 +1,4 @@
-"""What the training loop asks of a learner, what it is told, and what it tells those who watch."""
+"""Interfaces between the training loop, its learner and its observers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traces.files.numbers import is_count, is_number
 
 
 class Learner(Protocol):
-    """Something that improves by iterations. Whatever it draws depends on (seed, iteration) alone.
+    """Protocol of an iterative learner. Its random draws depend on (seed, iteration) alone.
 
     Then its state after n iterations is the same however often the run was interrupted.
     """
@@ -34,7 +34,9 @@ class Learner(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that iterations change, all of it finite: parameters, optimiser, averages."""
+        """Return all state that iterations change: parameters, optimiser, averages. All values are
+        finite.
+        """
         ...
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -42,13 +44,13 @@ class Learner(Protocol):
         ...
 
     def model_state(self) -> dict[str, Tensor]:
-        """What is kept of the best model: enough to use it, not to go on training."""
+        """Return the state of the best model: enough to use it, not to continue training."""
         ...
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How long to train, and what to do on the way."""
+    """Limits and intervals of a training run."""
 
     iterations: int
     """train until this many are done"""
@@ -75,7 +77,7 @@ class LoopSettings:
 
 @dataclass(frozen=True)
 class LoopState:
-    """Where a run stands; saved with each checkpoint."""
+    """Progress of a run; saved with each checkpoint."""
 
     next_iteration: int = 0
     """number of iterations done"""
@@ -88,12 +90,12 @@ class LoopState:
     """wall time of training, all sessions together"""
 
     def to_json(self) -> dict[str, object]:
-        """As plain JSON."""
+        """Return the values as plain JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> LoopState:
-        """What `to_json` gave.
+        """Restore from the output of `to_json`.
 
         Raises:
             CheckpointError: a fact is missing or no such number.
@@ -113,7 +115,7 @@ class LoopState:
 
 @dataclass(frozen=True)
 class IterationReport:
-    """What observers learn after each iteration."""
+    """Results of an iteration, for observers."""
 
     iteration: int
     """its number, from 0"""
@@ -124,7 +126,7 @@ class IterationReport:
 
 
 class Observer(Protocol):
-    """Someone who watches a run; an error raised here ends it."""
+    """Protocol of an observer of a run; an error raised here ends the run."""
 
     def started(self, state: LoopState, settings: LoopSettings) -> None:
         """A session begins, at `state.next_iteration`."""

@@ -37,7 +37,7 @@ Clock = Callable[[], float]
 
 
 class StopReason(Enum):
-    """Why a session ended."""
+    """Reason why a session ended."""
 
     DONE = "all iterations done"
     PATIENCE = "no better validation score"
@@ -47,7 +47,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a session ended."""
+    """Result of a session."""
 
     reason: StopReason
     state: LoopState
@@ -129,7 +129,7 @@ class _Session:
         self._is_saved = folder.checkpoint_file.exists()
 
     def reason_to_stop(self) -> StopReason | None:
-        """Why not to do another iteration, if so."""
+        """Return the reason to stop before the next iteration, or None."""
         settings = self._settings
         if self.state.next_iteration >= settings.iterations:
             return StopReason.DONE

@@ -1,4 +1,4 @@
-"""Where a run stands, shown while it trains: in a terminal, or as plain lines in a log."""
+"""Progress of a training run: a display in a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFRESHES_PER_S = 2.0
 
 @dataclass(frozen=True)
 class Reference:
-    """What scores are compared with, and how they are called."""
+    """Reference of the scores and its name."""
 
     score_name: str
     """what a score measures, with its unit, e.g. "average JCT in s" """
@@ -108,7 +108,8 @@ class RichProgress:
 
 
 def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> float:
-    """How long the run goes on at the pace of this session, at most; infinity before any pace.
+    """Upper bound of the remaining time at this session's pace; infinity before the first
+    iteration.
 
     Args:
         begin: where the session began.

@@ -38,7 +38,7 @@ METRICS_BOUNDS = LineBounds(1 << 27)
 
 
 class RunRecord(NamedTuple):
-    """What a run has written down so far."""
+    """Files that a run has written so far."""
 
     config: dict[str, Any]
     metrics: list[dict[str, float]]
@@ -131,7 +131,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Come back to a run, to go on with it.
+        """Open an existing run to resume it.
 
         Raises:
             RunError: the folder is no run, is in use, or cannot be written.
@@ -194,7 +194,7 @@ class RunFolder:
         self.close()
 
     def _remove_partial_files(self) -> None:
-        """Of a process that was killed while it wrote: the lock says that none is at work now."""
+        """Remove files of a process killed while writing; the lock excludes a running one."""
         for partial in self.path.glob(f".*{PARTIAL_SUFFIX}"):
             with contextlib.suppress(OSError):
                 partial.unlink()

@@ -1,4 +1,4 @@
-"""From a learner and a run folder to a model file, whatever is learned."""
+"""Training session: from a learner and a run folder to a model file, for any learner."""
 
 from __future__ import annotations
 

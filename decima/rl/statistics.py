@@ -45,7 +45,7 @@ class Estimate:
         return Estimate(self.mean, (low, high))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Return the values as plain JSON."""
         return {"mean": self.mean, "ci95": None if self.ci95 is None else list(self.ci95)}
 
     def words(self, form: str, unit: str = "") -> str:
@@ -58,12 +58,12 @@ class Estimate:
 
 
 def method(inputs: int) -> str:
-    """How the interval over so many inputs is made, in words."""
+    """Describe how an interval over that many inputs is computed."""
     return "bootstrap" if inputs >= FEWEST else "Student's t" if inputs > 1 else "none"
 
 
 def are_repeats(*figures: Floats) -> bool:
-    """Whether each figure is the same for all of several inputs, which then are one, repeated.
+    """Return whether all inputs have equal figures, so that they count as one.
 
     Args:
         figures: (S,) or (P, S) each.
@@ -83,7 +83,7 @@ def mean_of(values: Floats) -> Estimate:
 
 
 def difference_percent(values: Floats, reference: Floats) -> Estimate:
-    """By how many percent the mean of `values` lies above that of `reference`, paired by input.
+    """Percent by which the mean of `values` exceeds that of `reference`, paired by input.
 
     Args:
         values: (S,) or (P, S).
@@ -128,7 +128,7 @@ def geometric_percent(logs: Floats) -> Estimate:
 
 
 def neighbours_difference_percent(values: Floats, reference: Floats) -> Estimate:
-    """The same of the entries of one input, which are not independent; over `stretches` of them.
+    """Percent by which values exceed `reference` within one input, resampled in `stretches`.
 
     Args:
         values: (K,) in order of time.

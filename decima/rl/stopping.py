@@ -19,7 +19,7 @@ class Interrupted(BaseException):
 
 
 class Stop:
-    """Whether a training was asked to stop, and when to give up its iteration."""
+    """State of a request to stop: whether it was made, and when to give up the iteration."""
 
     def __init__(self) -> None:
         self.asked = False

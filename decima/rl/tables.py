@@ -76,7 +76,7 @@ def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = False) -> Table:
-    """Some columns of a table, whose cells may be folded."""
+    """Copy some columns of a table, whose cells may be folded."""
     columns = [table.columns[number].copy() for number in numbers]
     for column in columns:
         column.no_wrap, column.overflow = False, "fold"

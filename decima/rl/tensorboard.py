@@ -63,7 +63,7 @@ class TensorBoardLog:
         self._write(Event(wall_time=time.time(), step=report.iteration, summary=summary))
 
     def stopped(self) -> None:
-        """Nothing: every record is written when it is made."""
+        """Do nothing: every record is written when it is made."""
 
     def _write(self, event: Event) -> None:
         append(self._file, framed(event.SerializeToString()), RunError)

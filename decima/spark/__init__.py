@@ -1,4 +1,4 @@
-"""Our policies on a live, unmodified PySpark: `attach`."""
+"""Policies on a live, unmodified PySpark: `attach`."""
 
 from decima.spark.attaching import attach
 from decima.spark.auto import AutoSettings

@@ -113,7 +113,7 @@ def _started(
 
 
 def _control(context: Any, mode: str, waits: Waits) -> tuple[Control, str]:
-    """What acts on this session, and the mode that "auto" comes to."""
+    """Choose the control of this session, and the mode that "auto" resolves to."""
     if mode == "soft":
         return SoftControl(context), mode
     try:
@@ -137,7 +137,7 @@ def _control(context: Any, mode: str, waits: Waits) -> tuple[Control, str]:
 
 
 def _ran(context: Any, mode: str, policy: str) -> str:
-    """What decides: the policy, or in shadow mode Spark, by the name that the simulator has."""
+    """Name of the policy or, in shadow mode, of Spark's order in the simulator."""
     return policy if mode != "shadow" else _order(context)
 
 
@@ -147,7 +147,7 @@ def _order(context: Any) -> str:
 
 
 def spark_order(*, is_fair: bool) -> str:
-    """What the simulator calls Spark's own order."""
+    """Name of Spark's own order in the simulator."""
     return "spark_fair" if is_fair else "fifo"
 
 
@@ -171,7 +171,7 @@ def auto_switch(
     planner: Planner,
     control: SparkOrder | None,
 ) -> Switch | None:
-    """What puts in force what policy "auto" chooses; None for other policies.
+    """Build the switch that applies the choices of policy "auto"; None for other policies.
 
     Args:
         policy: as for `attach`.
@@ -202,7 +202,7 @@ def auto_switch(
 def policy_for(
     policy: str | Policy, parameters: Parameters | None = None
 ) -> tuple[PolicyFor | PolicyProcess, str]:
-    """What decides for the jobs of the moment, and its name.
+    """Return the factory of the policy for the current jobs, and its name.
 
     Raises:
         AttachError, PolicyError: there is no such policy or parameter.

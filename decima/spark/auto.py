@@ -41,7 +41,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class AutoSettings:
-    """How `policy="auto"` chooses.
+    """Settings of `policy="auto"`.
 
     Raises:
         AttachError: a value makes no sense.
@@ -74,7 +74,7 @@ class AutoSettings:
 
 
 class Choice(NamedTuple):
-    """What is in force, and why."""
+    """Policy in force, and the reason."""
 
     policy: str
     """by name; Spark's order by that which the simulator has: fifo or spark_fair"""
@@ -84,7 +84,7 @@ class Choice(NamedTuple):
 
 
 class Auto:
-    """Watches a session's jobs, asks for verdicts, and says what is to be in force."""
+    """Chooser of the policy in force, from verdicts on the session's own jobs."""
 
     def __init__(
         self,
@@ -122,12 +122,12 @@ class Auto:
 
     @property
     def is_spark_order(self) -> bool:
-        """Whether Spark's own order is in force."""
+        """True if Spark's own order is in force."""
         return self.choice.is_shadow or self.choice.policy == self._order
 
     @property
     def _ran(self) -> str:
-        """What has really run since the last change, by name."""
+        """Name of the policy that ran since the last change."""
         return self._order if self._is_left or not self._acts else self.choice.policy
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Auto:
         return None
 
     def give_up(self, why: str, live: LiveJobs) -> None:
-        """What was chosen cannot decide: Spark's order until the next verdict.
+        """Return to Spark's order until the next verdict, as the chosen policy cannot decide.
 
         Args:
             why: it cannot.
@@ -163,7 +163,7 @@ class Auto:
         self._since_ms = live.time_ms
 
     def note_left(self, is_left: bool, live: LiveJobs) -> None:
-        """Whether Spark's order is in force: it also is until the policy chosen is ready.
+        """Note whether Spark's order is in force, as it also is until the chosen policy is ready.
 
         Args:
             is_left: from now on.
@@ -258,7 +258,9 @@ class Auto:
         return Choice(best, False, f"average JCT {found[best]} against {self._order} ({by})")
 
     def _drift(self, error: tuple[float, tuple[float, float] | None] | None) -> str | None:
-        """What is wrong with the prediction for what ran; None if nothing is known to be."""
+        """Describe how the prediction for the running policy is wrong, or None if it is not known
+        to be.
+        """
         if error is None or error[1] is None:
             return None
         low, high = error[1]

@@ -16,7 +16,7 @@ _CLAIMED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
 
 
 class Claim:
-    """What one scheduler has on a SparkContext, or has not."""
+    """Claim of one scheduler on a SparkContext."""
 
     def __init__(self, context: Any) -> None:
         self._context = context

@@ -35,7 +35,7 @@ LogProgress = Callable[[int, int], None]
 
 
 class _FileSystemError(TraceError):
-    """Of a file system as a whole, such as one that cannot be reached."""
+    """Error of a whole file system, such as one that cannot be reached."""
 
 
 class _Entry(NamedTuple):
@@ -54,7 +54,7 @@ def read_logs_on_cluster(
     name: str | None = None,
     progress: LogProgress | None = None,
 ) -> tuple[Trace, ImportSummary]:
-    """As `traces.spark_log.read_spark_logs`, with a task of Spark for each log.
+    """Read logs like `traces.spark_log.read_spark_logs`, with a Spark task for each log.
 
     Args:
         context: a SparkContext; its executors must be able to import this package.
@@ -139,7 +139,7 @@ def _names(entries: Sequence[_Entry]) -> Iterator[str]:
 
 
 def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
-    """What is at a path, and what lies in it if it is a folder, by name."""
+    """List a path and, if it is a folder, its entries by name."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -162,7 +162,7 @@ def _read_all(
     how: HowToRead,
     progress: LogProgress | None,
 ) -> list[Any]:
-    """What `read_partition` says of each log."""
+    """Collect the answers of `read_partition` for all logs."""
     from pyspark.rdd import RDD
     from pyspark.serializers import NoOpSerializer
 
@@ -188,7 +188,7 @@ def _read_all(
 
 @contextmanager
 def _watched(context: Any, group: str, total: int, progress: LogProgress | None) -> Iterator[None]:
-    """Tell how many tasks of the group have ended, from a thread: `collect` says nothing."""
+    """Report the number of ended tasks from a thread while `collect` blocks."""
     if progress is None:
         yield
         return

@@ -57,7 +57,7 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
 
 
 def java_text(source: str) -> str:
-    """What Janino compiles, which takes one text: a file, or those of a folder put together."""
+    """Merge Java sources into one text, as Janino requires: a file, or a folder's files."""
     where = files("decima.spark") / "java" / source
     if where.is_file():
         return where.read_text("utf-8")

@@ -77,7 +77,7 @@ def serve(
 
 
 def content(status: SchedulerStatus) -> dict[str, Any]:
-    """What `/status.json` holds: the status without what the page has no use for."""
+    """Content of `/status.json`: the status without the parts that the page does not show."""
     jobs = status.jobs[:SHOWN_JOBS]
     return {
         "format": "decima-status",
@@ -112,7 +112,7 @@ def content(status: SchedulerStatus) -> dict[str, Any]:
 
 
 def _policy(status: SchedulerStatus) -> str:
-    """What decides, for people."""
+    """Describe the policy that decides."""
     choice = status.choice
     if choice is None:
         return status.policy
@@ -132,7 +132,7 @@ def _job(job: JobStatus) -> dict[str, Any]:
 
 
 class _Statuses:
-    """Asks for a status, in one thread: each that talks to the JVM costs a connection there."""
+    """Cache of the status, filled by one thread, as each thread opens a connection to the JVM."""
 
     def __init__(self, status: Callable[[], SchedulerStatus]) -> None:
         self._status = status
@@ -201,7 +201,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Handler of one request."""
 
     server: _Server
     timeout = 10.0
@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """In place of the library's page, which repeats what was asked: one line."""
+        """Answer an error with one line; the library's page would repeat the request."""
         found = HTTPStatus(code)
         if found == HTTPStatus.NOT_IMPLEMENTED:  # a method that this class has not
             found = HTTPStatus.METHOD_NOT_ALLOWED
@@ -255,8 +255,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(found, f"{found.phrase.lower()}\n".encode())
 
     def version_string(self) -> str:
-        """Nobody need know which Python this is."""
+        """Hide the Python version."""
         return "decima"
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the library's name
-        """Say nothing: a page asks every second."""
+        """Suppress access logs: a page requests the status every second."""

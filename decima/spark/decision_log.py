@@ -40,7 +40,7 @@ _BOUNDS = LineBounds(MAX_BYTES, 1 << 24, "`DecisionLogFiles` keeps a log within 
 
 
 class DecisionHistory(NamedTuple):
-    """What a decision log holds."""
+    """Content of a decision log."""
 
     mode: str
     policy: str
@@ -56,7 +56,7 @@ class DecisionHistory(NamedTuple):
 
 
 class DecisionLog:
-    """Writes a decision log; every line is flushed, so that a crash loses none."""
+    """Writer of a decision log; it flushes each line, so that a crash loses none."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class DecisionLog:
             self._write(job_row(job))
 
     def close(self) -> None:
-        """Twice does no harm."""
+        """Close the log; further calls have no effect."""
         with suppress(OSError):  # what a full disk did not take
             self._lines.close()
 
@@ -179,7 +179,9 @@ def log_opener(
     parameters: Mapping[str, float] | None,
     ran: str,
 ) -> Callable[[], DecisionLog] | None:
-    """Opens the log of such a scheduler (arguments as of `DecisionLog`), if one is wanted."""
+    """Return a function that opens the log (arguments as of `DecisionLog`), or None if none is
+    wanted.
+    """
     if where is None:
         return None
     return partial(
@@ -193,7 +195,7 @@ def log_opener(
 
 
 def read_decision_log(path: Path) -> DecisionHistory:
-    """What `DecisionLog` wrote, with the older files that it has put aside.
+    """Read a log of `DecisionLog`, including its rotated files.
 
     Raises:
         AttachError: not such a file, another version, a damaged line, impossible values, or more
@@ -268,7 +270,7 @@ def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:
 
 
 def _rows(files: Sequence[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What follows the headers of all files, each line with its place."""
+    """Yield the lines after the headers of all files, each with its place."""
     left = MAX_BYTES
     for path in files:
         cut: AttachError | None = None

@@ -27,7 +27,7 @@ SCALE_FACTOR = 0.05
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """What runs: every second job is a query, the others are replayed."""
+    """Jobs of the demonstration: every second one is a query, the others are replayed."""
 
     policies: tuple[str, ...] = ("spark-fifo", "spark-fair", "strict_fair", "decima")
     jobs: int = 16

@@ -12,15 +12,15 @@ SETTLE_S = 0.05
 
 
 class Due:
-    """Looks at one report after the other."""
+    """Detector of reports that need a new plan."""
 
     def __init__(self) -> None:
         self._signature: object = None
         self._since_s = 0.0
 
     def is_due(self, report: SessionReport, plan: Plan | None, now_s: float) -> bool:
-        """Whether anything happened that a plan depends on, or a slot stands idle beside a task
-        that will not start by itself.
+        """Return whether a plan's inputs changed, or a slot idles beside a task that will not start
+        by itself.
 
         Args:
             report: what the JVM tells.
@@ -42,8 +42,8 @@ class Due:
 
 
 def starts_by_itself(report: SessionReport, plan: Plan | None) -> bool:
-    """Whether every waiting task has an idle slot, and the plan in force keeps none from it: such
-    jobs would be over before a plan could help.
+    """Return whether every waiting task has an idle slot that the plan allows: a plan would come
+    too late.
     """
     waiting = sum(one.waiting for one in report.sets)
     if waiting > report.slots - report.running:

@@ -1,10 +1,10 @@
-"""What can go wrong between us and Spark."""
+"""Errors between a scheduler and Spark."""
 
 from __future__ import annotations
 
 
 class AttachError(ValueError):
-    """This session, or this Spark, cannot be scheduled by us; one line that says what to do."""
+    """Error of a session or Spark version that cannot be scheduled; one line with the remedy."""
 
 
 def missing(package: str) -> AttachError:

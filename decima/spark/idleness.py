@@ -10,7 +10,7 @@ from spark_sim import Observation
 
 
 class IdleWatch:
-    """Tells when idle slots are a fault of the policy.
+    """Detector of idle slots that are the policy's fault.
 
     A slot may stand idle for a moment, and strict fair leaves some idle itself, where jobs are at
     their share: it is a fault if more stand idle than strict fair would leave, for `bound_s`.
@@ -21,7 +21,7 @@ class IdleWatch:
         self._due_ms: float | None = None
 
     def is_fault(self, now_ms: int, idle_ms: int, excess: Callable[[], int]) -> bool:
-        """Whether slots have stood idle too long; then not again for another `bound_s`.
+        """Return whether slots have been idle too long; then False for another `bound_s`.
 
         Args:
             now_ms: since the epoch.

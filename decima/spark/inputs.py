@@ -1,4 +1,4 @@
-"""What a caller of `attach` may hand over besides the policy: parameters, earlier runs, ports."""
+"""Inputs of `attach` besides the policy: parameters, earlier runs, ports."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def load_priors(priors: Trace | Path | str | None) -> Trace | None:
 
 
 def read_priors(trace: Trace | None) -> Priors | None:
-    """What the trace says of earlier runs; the log tells how much of it can be found again."""
+    """Read the trace of earlier runs; the log reports how much of it can be matched."""
     if trace is None:
         return None
     priors = Priors(trace)
@@ -87,7 +87,7 @@ def read_priors(trace: Trace | None) -> Priors | None:
 
 
 def given(value: Settings | None, kind: type[Settings], name: str) -> Settings:
-    """What a caller has set, or else its defaults.
+    """Return the caller's settings, or the defaults.
 
     Raises:
         AttachError: it is of another kind.
@@ -101,7 +101,7 @@ def given(value: Settings | None, kind: type[Settings], name: str) -> Settings:
 
 @dataclass(frozen=True)
 class Waits:
-    """How long is waited for what, in seconds (`attach`).
+    """Timeouts of `attach`, in seconds.
 
     Raises:
         AttachError: a time makes no sense.
@@ -121,7 +121,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a scheduler can be looked at; 0 is any port that is free, None no port.
+    """Ports of a scheduler's dashboard and metrics; 0 is any free port, None no port.
 
     Raises:
         AttachError: what is given is no port.

@@ -58,7 +58,7 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Whether a jar and its digest are there, of the user's own, and belong together."""
+    """Return whether a jar and its digest exist, belong to the user and match."""
     jar, digest = read_private(path), read_private(_digest_path(path))
     return jar is not None and digest == hashlib.sha256(jar).hexdigest().encode()
 
@@ -91,7 +91,7 @@ def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def jar_name() -> str:
-    """Of the jar that these sources make."""
+    """Return the jar's file name."""
     digest = hashlib.sha256()
     for name, content in sorted((_sources() | _resources()).items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -175,7 +175,7 @@ def spark_jars() -> Path:
 
 
 def _sources() -> dict[str, bytes]:
-    """By folder and name."""
+    """Return the Java sources by folder and name."""
     java = files("decima.spark") / "java"
     return {
         f"{folder}/{one.name}": one.read_bytes()
@@ -186,7 +186,7 @@ def _sources() -> dict[str, bytes]:
 
 
 def _resources() -> dict[str, bytes]:
-    """What the classes read."""
+    """Return the resource files that the classes read."""
     data = files("decima.heuristics") / "data"
     manifest = b"Manifest-Version: 1.0\r\n\r\n"
     weights = {f"decima/policy/{name}": (data / name).read_bytes() for name in _WEIGHTS}

@@ -148,7 +148,9 @@ class LiveJobs:
 
     @staticmethod
     def _is_over(job: LiveJob, event: JobStart) -> bool:
-        """Whether what begins now under its name is another job, not more of a SQL execution."""
+        """Return whether this event begins another job of the same name, not more of a SQL
+        execution.
+        """
         execution = execution_of(event.properties)
         goes_on = job.is_active or (execution is not None and execution == job.execution)
         return not goes_on and event.time_ms - job.seen_ms > NEXT_RUN_MS
@@ -175,7 +177,7 @@ class LiveJobs:
         self.version += 1
 
     def _take_names(self, job: LiveJob, event: JobStart) -> None:
-        """What the newest Spark job says, unless it knows less: a broadcast has no name."""
+        """Take the names of the newest Spark job, unless it has fewer: a broadcast has no name."""
         queries = queries_of(event.properties)
         if not queries or queries == job.queries or (job.queries and not queries[0].is_given):
             return
@@ -185,7 +187,7 @@ class LiveJobs:
         self._look_up(job, [job.stages[row] for row in job.open_rows])
 
     def _look_up(self, job: LiveJob, stages: Iterable[LiveStage]) -> None:
-        """What earlier runs of the job say of these stages."""
+        """Look up these stages in earlier runs of the job."""
         if self._priors is None:
             return
         for stage in stages:
@@ -207,9 +209,8 @@ class LiveJobs:
                 over_same.append(row)
 
     def _known_rows(self, job: LiveJob, infos: list[StageInfo]) -> dict[int, int]:
-        """By Spark's id, the rows of stages that are there already: seen before this event, or over
-        the RDDs of one that is. Two stages of one Spark job are never the same: the last of those
-        over the same RDDs is the last known.
+        """Return the rows of stages known already, by Spark's id, from this event's or the same
+        RDDs.
         """
         found: dict[int, int] = {}
         for info in infos:

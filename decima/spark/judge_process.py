@@ -28,7 +28,7 @@ _PARENT_LOOK_S = 5.0
 
 
 class Question(NamedTuple):
-    """What is to be judged (`decima.spark.judging`)."""
+    """Question for `decima.spark.judging`."""
 
     slots: int
     order: str
@@ -53,7 +53,7 @@ class JudgeError(ValueError):
 
 
 class JudgeProcess:
-    """Asks one question at a time, each of a process of its own."""
+    """Runner that answers one question at a time, each in a new process."""
 
     def __init__(self) -> None:
         self._worker = Worker("decima-judge")
@@ -61,7 +61,7 @@ class JudgeProcess:
         self._is_closed = False
 
     def ask(self, asked: Question) -> Future[dict[str, Any]]:
-        """What `Verdict.told` gives; the future raises `JudgeError` where there is no verdict."""
+        """Start answering; the future gives `Verdict.told` or raises `JudgeError`."""
         return self._worker.submit(lambda: self._answer(asked))
 
     def close(self) -> None:

@@ -1,5 +1,4 @@
-"""What the simulator says of a session's own jobs: which policy suits them, and whether it is to be
-believed.
+"""Simulated comparison of policies on a session's own jobs, and a check of its prediction.
 
 Jobs are played as a decision log holds them: one mean duration for each stage, and what Spark
 itself took of each job's time added. Policies are compared on sequences that are resampled from
@@ -38,7 +37,7 @@ SEQUENCES = 16
 
 
 class Verdict(NamedTuple):
-    """What came of it; percentages are of the average JCT."""
+    """Result of a comparison; percentages are of the average JCT."""
 
     best: str | None
     """the candidate with the lowest average JCT whose interval lies below Spark's order"""
@@ -121,7 +120,7 @@ class World:
         return np.array([jct_s.mean() for jct_s in self._jct_s(policy, runs)]) + own_s
 
     def _jct_s(self, policy: str, runs: Sequence[Run]) -> list[Float64]:
-        """For each sequence (K,) JCTs by arrival, without Spark's own time."""
+        """Return the JCTs (K,) of each sequence by arrival, without Spark's own time."""
         if is_learned(policy):
             from decima.learned import play_in_lockstep
 
@@ -151,7 +150,7 @@ class World:
         return followers_share(self._arrival_ms, end_ms, work_ms)
 
     def error(self) -> Estimate | None:
-        """By how many percent jobs took longer than is predicted for what ran.
+        """Percent by which jobs took longer than predicted for the policy that ran.
 
         The interval is over stretches of neighbouring jobs: where the real session queued longer
         than predicted, or a burst of slow jobs came, all of a stretch are off together.

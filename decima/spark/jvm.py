@@ -111,10 +111,10 @@ class Jvm:
         self._control.leaveToSpark(is_left)
 
     def counters(self) -> dict[str, Any]:
-        """What our classes have counted."""
+        """Return the counters of the JVM classes."""
         found: dict[str, Any] = json.loads(self._control.counters())
         return found
 
     def is_stopped(self) -> bool:
-        """Whether the SparkContext is gone."""
+        """Return whether the SparkContext has stopped."""
         return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())

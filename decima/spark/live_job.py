@@ -17,7 +17,7 @@ KEPT_FINISHED = 10_000
 
 @dataclass
 class LiveStage:
-    """What is known of one stage; counts are those of its newest attempt."""
+    """State of one stage; counts are those of its newest attempt."""
 
     num_tasks: int
     """of its newest attempt"""
@@ -103,7 +103,7 @@ class LiveJob:
         return row
 
     def set_done(self, row: int, is_done: bool) -> None:
-        """Whether the stage is complete, as far as anybody needs it."""
+        """Set whether the stage is complete: all the output that is needed exists."""
         self.stages[row].is_done = is_done
         (self.open_rows.discard if is_done else self.open_rows.add)(row)
 
@@ -132,9 +132,8 @@ class LiveJob:
         return new_of
 
     def own_ms(self) -> int | None:
-        """Of its time in the system what was neither work of its tasks nor waiting for slots that
-        others held: Spark's own, from planning to the first decision. None while it runs, and where
-        Spark did not tell when its tasks ran.
+        """Return Spark's own time for the job: neither running tasks nor waiting for other jobs'
+        slots.
         """
         is_told = all(one.last_finish_ms is not None for one in self.stages if one.measured)
         if self.is_active or self.done_ms is None or not is_told:
@@ -146,7 +145,7 @@ class LiveJob:
         return free_ms + max(0, self.done_ms - since_ms)
 
     def _busy_ms(self) -> list[tuple[int, int]]:
-        """When each stage worked, or was kept from it: (begin, end)."""
+        """Return the intervals (begin, end) in which stages ran or were kept from slots."""
         found = []
         for stage in self.stages:
             if stage.first_launch_ms is not None and stage.last_finish_ms is not None:

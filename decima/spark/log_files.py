@@ -17,7 +17,7 @@ LOG = logging.getLogger("decima.spark")
 
 @dataclass(frozen=True)
 class DecisionLogFiles:
-    """Where a decision log goes, and how much of it is kept.
+    """Path and size bounds of a decision log.
 
     The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
     the oldest goes. Each begins with the same header. What an earlier session has left is put aside
@@ -40,7 +40,7 @@ class DecisionLogFiles:
 
     @classmethod
     def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:
-        """Of a path, with the usual bounds."""
+        """Return the files of a path, with the default bounds."""
         return where if isinstance(where, DecisionLogFiles) else cls(Path(where))
 
 

@@ -90,7 +90,7 @@ def _task_set(stage: Any, attempt: Any, job: Any, *others: Any) -> TaskSet:
 
 
 def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
-    """What `job_row` told; None for a job of which nothing ran.
+    """Parse a row of `job_row`; None for a job of which nothing ran.
 
     A stage that never ran is left out: it was skipped.
 

@@ -1,4 +1,4 @@
-"""In a task: the files of an event log as Java hands them over, piece by piece.
+"""Files of an event log that Java passes to a task, piece by piece.
 
 `EventLogs.java` reads through Spark's own file systems and writes pieces of bounded size into the
 pipe to this process; no more than one of them is held here.
@@ -47,7 +47,7 @@ class RemoteLog(NamedTuple):
     """why it cannot be read, where the listing has shown so already"""
 
     def text(self) -> str:
-        """As `EventLogs.java` is asked for it, and gives it back."""
+        """Format the request as `EventLogs.java` takes and returns it."""
         return "".join(f"{part}\0" for part in (self.path.text, int(self.named), *self.files))
 
 
@@ -116,7 +116,7 @@ class _Stream(io.RawIOBase):
         self._count = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Exactly `size` bytes but at the end of the file."""
+        """Read exactly `size` bytes, fewer only at the end of the file."""
         found: list[bytes] = []
         left = size
         while left > 0:
@@ -132,7 +132,7 @@ class _Stream(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """To the beginning."""
+        """Seek to the beginning, the only supported position."""
         if offset != 0 or whence != 0 or self._count > 1:
             raise io.UnsupportedOperation("only to the beginning, before a second piece was read")
         self._at = 0
@@ -151,7 +151,7 @@ class _Stream(io.RawIOBase):
 def logs_in_order(
     logs: Sequence[RemoteLog], found: Iterable[tuple[str, ReadLog | str]], how: HowToRead
 ) -> Iterator[ReadLog]:
-    """What was read, in the order of the logs; what could not be listed has its fault.
+    """Yield the logs read, in order; a log that could not be listed carries its error.
 
     Raises:
         TraceError: a log that a person named cannot be read.

@@ -24,7 +24,7 @@ _JVM_COUNTERS = {
 
 
 class Collector:
-    """What `prometheus_client` asks at each scrape."""
+    """Collector that `prometheus_client` calls at each scrape."""
 
     def __init__(self, status: Callable[[], SchedulerStatus]) -> None:
         self._status = status

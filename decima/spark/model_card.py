@@ -1,4 +1,4 @@
-"""What a model file says of itself, read without torch and without its weights."""
+"""Metadata of a model file, read without torch and without its weights."""
 
 from __future__ import annotations
 

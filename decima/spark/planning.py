@@ -32,7 +32,7 @@ PolicyFor = Callable[[TraceArrays], Policy]
 
 
 class Plan(NamedTuple):
-    """What the JVM is told: order of stages, limits of jobs."""
+    """Plan for the JVM: order of stages, limits of jobs."""
 
     chosen: tuple[int, ...]
     """Spark's ids of the stages that may start tasks, first come first served"""
@@ -52,13 +52,13 @@ class Plan(NamedTuple):
         return {"number": number, "limits": self.limits, "chosen": self.chosen, "others": others}
 
     def text(self, number: int) -> str:
-        """The same as JSON, for `Control.apply`."""
+        """Format the plan as JSON for `Control.apply`."""
         return json.dumps(self.told(number))
 
 
 @dataclass(frozen=True)
 class Guard:
-    """How far a policy is trusted.
+    """Bounds on a policy's time and failures.
 
     Raises:
         AttachError: a bound is not above 0.
@@ -82,7 +82,7 @@ class Guard:
 
 
 class Planner:
-    """Makes plans; counts what went wrong."""
+    """Maker of plans; it counts failures."""
 
     def __init__(self, policy_for: PolicyFor | PolicyProcess, guard: Guard) -> None:
         """Args:
@@ -112,7 +112,7 @@ class Planner:
 
     @property
     def given_up(self) -> str | None:
-        """Why the policy is not to be asked again; None while it may be."""
+        """Reason why the policy is not called again, or None."""
         if self.process is not None and self.process.refused is not None:
             return self.process.refused
         if self.failures_in_a_row < self._guard.failures:
@@ -127,7 +127,8 @@ class Planner:
         LOG.warning("policy failed (%d in a row): %s", self.failures_in_a_row, fault)
 
     def plan(self, live: LiveJobs, *, idle_ms: int = 0, idle_slots: int = 0) -> Plan | None:
-        """What to do now; None if nothing waits. Never raises for a policy's sake.
+        """Return the plan for the current jobs, or None if nothing waits. Errors of a policy are
+        caught.
 
         Where every slot is busy with the last tasks of a stage, there is nothing to decide, but the
         plan still names the stages that wait: they wait for the next one.
@@ -226,9 +227,7 @@ class Planner:
         return None
 
     def _actions(self, round_: Round, given: list[Action], ends: float) -> Iterator[Action]:
-        """What the policy wants done, until nothing is left to give; each is done before the next
-        is taken.
-        """
+        """Yield the policy's actions until no executor is free; each is applied before the next."""
         if self.process is None:
             while round_.is_open:
                 action, self._decided_by = self._ask(round_.observation(), ends)
@@ -322,7 +321,7 @@ class _Made:
         self._policy: Policy | None = None
 
     def answer(self, trace: TraceArrays, seen: Observation) -> tuple[Action, str]:
-        """What the policy does, and its name."""
+        """Return the policy's action and name."""
         if self._policy is None or trace is not self._trace:
             self._policy, self._trace = self._policy_for(trace), trace
         return self._policy.decide(seen), self._policy.name

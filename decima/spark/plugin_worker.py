@@ -82,7 +82,7 @@ class RemoteControl:
         self._ask({"call": "leave_to_spark", "is_left": is_left})
 
     def counters(self) -> dict[str, Any]:
-        """What the JVM has counted."""
+        """Return the JVM's counters."""
         return self._ask({"call": "counters"})
 
     def refuse(self, reason: str) -> None:
@@ -90,7 +90,7 @@ class RemoteControl:
         self._ask({"call": "refused", "reason": reason})
 
     def is_stopped(self) -> bool:
-        """Whether the plugin is gone, and the driver with it."""
+        """Return whether the plugin and its driver have stopped."""
         return self.is_gone
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _END_S = 1.0
 
 
 class PolicyProcess:
-    """Starts the process, asks it, kills it when it is late, and starts another then."""
+    """Supervisor of the policy's process: it starts, queries, kills and restarts the process."""
 
     def __init__(self, name: str) -> None:
         """Args:
@@ -44,7 +44,7 @@ class PolicyProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now."""
+        """Process id, or None if not running."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class PolicyProcess:
         self._graphs = None
 
     def is_ready(self, wait_s: float = 0.0) -> bool:
-        """Whether it can be asked.
+        """Return whether the process can answer.
 
         Args:
             wait_s: wait for it at most so long.
@@ -155,7 +155,7 @@ class PolicyProcess:
         return reply
 
     def _ended(self) -> str:
-        """What is known of the end of the process."""
+        """Describe how the process ended."""
         assert self._process is not None  # noqa: S101 - `start` comes first
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_END_S)
@@ -177,5 +177,5 @@ class PolicyProcess:
 
 
 def import_path() -> str:
-    """Where this process finds its modules, so that the other finds the same."""
+    """Return the module path of this process, for the other process."""
     return os.pathsep.join(entry or os.getcwd() for entry in sys.path)

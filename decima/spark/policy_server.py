@@ -29,7 +29,7 @@ keep our connection open after the driver's end"""
 
 
 def learned(name: str) -> PolicyFor:
-    """How to make the learned policy `name` for the jobs of the moment.
+    """Return a factory of the learned policy `name` for the current jobs.
 
     Raises:
         ModelError: the file is no model that this version can use.

@@ -18,7 +18,7 @@ shortest"""
 
 
 class Match(Enum):
-    """How a stage was looked up."""
+    """Kind of match of a stage in earlier runs."""
 
     NAME = "name"
     """by its query, its number of tasks and its place among the query's stages with as many"""
@@ -34,7 +34,7 @@ class Match(Enum):
 
 
 class Prior(NamedTuple):
-    """What earlier runs say of a stage."""
+    """Durations of a stage in earlier runs."""
 
     match: Match
     mean_ms: float | None
@@ -68,11 +68,11 @@ class Priors:
 
     @property
     def queries(self) -> int:
-        """How many queries have a name."""
+        """Number of queries with a name."""
         return len(self._known)
 
     def find(self, queries: Sequence[Query], num_tasks: int, place: int) -> Prior:
-        """What is known of a stage.
+        """Look up a stage in earlier runs.
 
         A name that a person gave is believed: durations are the mean over its runs. A place in a
         program may stand for many queries, and a bare number of tasks for anything: these count

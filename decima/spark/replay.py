@@ -78,7 +78,7 @@ def with_overhead(job: Job, task_ms: float) -> Job:
 
 
 class Replayer:
-    """Submits jobs to one Spark session."""
+    """Submitter of jobs to one Spark session."""
 
     def __init__(self, spark: Any) -> None:
         """Raises:
@@ -96,7 +96,7 @@ class Replayer:
         self._build.invoke(None, arguments).count()
 
     def overhead_ms(self, slots: int) -> float:
-        """What this Spark adds to a task, measured: how much longer than it sleeps a wave takes.
+        """Measure what this Spark adds to a task: the extra time of a wave of sleeping tasks.
 
         From the difference between a long and a short stage, so that what a stage or a job costs
         once cancels out; the median of a few, since a busy moment tells nothing.

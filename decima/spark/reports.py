@@ -1,4 +1,4 @@
-"""What the driver's JVM tells: one report for each wait, parsed into plain types."""
+"""Reports of the driver's JVM, one for each wait, parsed into plain types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = {OWN_JOB: "job", ROOT_EXECUTION_ID: "sql", EXECUTION_ID: "sql", JOB_GRO
 
 
 class ReportError(ValueError):
-    """What the JVM told is no report; one line."""
+    """Error of a malformed report from the JVM; one line."""
 
 
 class TaskSet(NamedTuple):
@@ -106,7 +106,7 @@ def read_report(text: str) -> SessionReport:
 
 
 def parse_report(found: Any) -> SessionReport:
-    """The same, of what has been read already."""
+    """Parse a report that has been decoded."""
     try:
         return _report(found)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What other policies would have done with the jobs of a decision log, by the simulator.
+"""Simulation of other policies on the jobs of a decision log.
 
 This is what shadow mode is for: the jobs ran under Spark's own scheduler, and the figures say what
 the policy would have changed. The simulator's shared session knows the jobs only as they were
@@ -68,7 +68,7 @@ class Review:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the simulator comes near what really happened, as far as anybody knows."""
+        """True if the simulator's known error is small enough."""
         return self.error is None or abs(self.error) <= TRUSTED
 
 
@@ -101,7 +101,7 @@ def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
 
 
 def words(found: Review) -> Iterator[str]:
-    """How many jobs there were, and how far the simulated figures can be believed."""
+    """Describe how many jobs there were and how accurate the simulated figures are."""
     ended = int((~np.isnan(found.jct_s)).sum())
     yield f"{len(found.names)} jobs, {ended} of them ended; {found.slots} slots."
     yield from _left_out_words(found)
@@ -136,7 +136,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _auto_words(found: Review) -> Iterator[str]:
-    """What policy "auto" put in force; nothing of other policies."""
+    """Describe what policy "auto" put in force; yields nothing for other policies."""
     if not found.decided:
         return
     plans = ", ".join(f"{name} {count:,}" for name, count in found.decided.items())
@@ -161,12 +161,12 @@ def _why_unknown(found: Review, ended: int) -> str:
 
 
 def is_playable(policy: str) -> bool:
-    """Whether the simulator has the policy; not an object of the application's own."""
+    """Return whether the simulator has the policy, which excludes objects of the application."""
     return policy in HEURISTICS or decides_alone(policy)
 
 
 def reviewed_policies(decisions: DecisionHistory) -> tuple[str, ...]:
-    """What a log is compared with unless told otherwise: `REVIEWED`, then the policy of the log.
+    """Default policies of a review: `REVIEWED`, then the policy of the log.
 
     Of policy "auto" that is the one that decided most, in shadow or in force. An object of the
     application's own cannot be played again.
@@ -244,7 +244,7 @@ def _lost_slots(decisions: DecisionHistory) -> int:
 
 
 class _Check(NamedTuple):
-    """What the simulator is held against; fields as of `Review`."""
+    """Check of the simulator against the recording; fields as of `Review`."""
 
     ran: str
     decided: Mapping[str, int]

@@ -35,7 +35,7 @@ _FAR = 2.0
 
 
 class Control(Protocol):
-    """What acts on a session: `Jvm` or `SoftControl`."""
+    """Protocol of the control of a session: `Jvm` or `SoftControl`."""
 
     def attach(self) -> None:
         """Begin to act."""
@@ -54,11 +54,11 @@ class Control(Protocol):
         ...
 
     def counters(self) -> dict[str, Any]:
-        """What was counted."""
+        """Return the counters."""
         ...
 
     def is_stopped(self) -> bool:
-        """Whether the SparkContext is gone."""
+        """Return whether the SparkContext has stopped."""
         ...
 
 
@@ -120,7 +120,7 @@ class Scheduler:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process of a learned policy; None where there is none."""
+        """Id of a learned policy's process; None where there is none."""
         return None if self._planner.process is None else self._planner.process.pid
 
     def start(self) -> None:

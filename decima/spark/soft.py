@@ -63,7 +63,7 @@ class SoftControl:
         self._plans = 0
 
     def attach(self) -> None:
-        """Nothing is touched before the first plan.
+        """Do nothing: a session is changed only by its first plan.
 
         Raises:
             AttachError: somebody is attached already.
@@ -106,7 +106,7 @@ class SoftControl:
         return {"plans": self._plans, "held": {}}
 
     def is_stopped(self) -> bool:
-        """Whether the SparkContext is gone."""
+        """Return whether the SparkContext has stopped."""
         return self._context._jsc is None or bool(self._scala.isStopped())
 
     # --- looking ---------------------------------------------------------------------------------

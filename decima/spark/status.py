@@ -1,4 +1,4 @@
-"""What a scheduler tells of itself, and what it must remember for that."""
+"""Status of a scheduler, and the history that it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_ROUNDS = 10_000
 
 @dataclass(frozen=True)
 class JobStatus:
-    """Where a job of the session stands."""
+    """Status of a job of the session."""
 
     key: str
     """by which `SchedulerStatus.held` and `limits` know it"""
@@ -38,7 +38,7 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class SchedulerStatus:
-    """Where a scheduler stands; counts are since it attached."""
+    """Status of a scheduler; counts are since it attached."""
 
     mode: str
     policy: str
@@ -133,7 +133,7 @@ def jobs_of(
 
 
 class Unserved:
-    """Since when each job has held no slot though it has a task to start."""
+    """Start times of waits of jobs without a slot that have a task to start."""
 
     def __init__(self) -> None:
         self.since_ms: Mapping[str, int] = {}
@@ -150,7 +150,7 @@ class Unserved:
 
 
 class Rate:
-    """How many there were a second, over the last `RATE_S` seconds."""
+    """Events per second over the last `RATE_S` seconds."""
 
     def __init__(self) -> None:
         self._began_s: float | None = None

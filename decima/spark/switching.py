@@ -22,7 +22,7 @@ class SparkOrder(Protocol):
 
 
 class Switch:
-    """Between Spark's own order and the policies of a planner."""
+    """Switch between Spark's own order and the policies of a planner."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Switch:
 
     @property
     def choice(self) -> Choice:
-        """What is in force, and why."""
+        """Policy in force, and the reason."""
         return self._auto.choice
 
     @property
     def is_left(self) -> bool:
-        """Whether order is left to Spark, whatever is planned."""
+        """True if the order is left to Spark, whatever is planned."""
         return bool(self._is_left)
 
     def close(self) -> None:

@@ -152,7 +152,7 @@ class LiveTables:
         state.clock["inflation"] = usual_inflation(int(state.clock["num_executors"][0]))
 
     def limits(self) -> dict[str, int]:
-        """By job: the limit that the round has given it; what it holds for nothing counts too."""
+        """Limits of jobs in this round; slots that a job holds outside the round count too."""
         found = self.state.jobs["limit"]
         return {
             job.key: int(found[row]) + self._lost_slots.get(job.key, 0)

@@ -31,7 +31,7 @@ _SIMULATED_AS = {"spark-fifo": "fifo", "spark-fair": "spark_fair"}
 
 @dataclass(frozen=True)
 class TrialConfig:
-    """What is replayed where."""
+    """Settings of a trial: the jobs to replay, and where."""
 
     policies: tuple[str, ...]
     jobs: int = 20
@@ -89,7 +89,7 @@ class TrialOutcome:
 
 
 def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> str:
-    """What was replayed where, for people."""
+    """Describe what was replayed and where."""
     added_ms = float(np.median([one.overhead_ms for one in outcomes]))
     return (
         f"{config.jobs} jobs of {trace} on {config.slots} slots of a local Spark, mean gap "

@@ -1,4 +1,4 @@
-"""What goes between the driver and the process of a policy: one frame there, one back, a plan.
+"""Messages between the driver and a policy's process: a request frame, a response frame, a plan.
 
 A frame is its length (4 bytes, big endian) and so many bytes. A request is a safetensors file of
 the session's tables, row by row as they lie in memory, and of the jobs' graphs where these have
@@ -59,7 +59,7 @@ def request_bytes(state: State, given: Sequence[Action], *, with_graphs: bool) -
 
 
 def read_request(data: bytes) -> PlanRequest:
-    """The other end of `request_bytes`.
+    """Parse the output of `request_bytes`.
 
     Raises:
         WireError: a part is missing, of another type or of another shape.

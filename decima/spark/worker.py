@@ -14,7 +14,7 @@ _Call = tuple[Future[Any], Callable[[], Any]]
 
 
 class Worker:
-    """Makes calls one after the other in a daemon thread.
+    """Daemon thread that makes calls one after the other.
 
     Not a `ThreadPoolExecutor`: Python waits for the threads of those when it exits, so that one
     call that hangs would keep the driver alive for ever.

@@ -35,7 +35,8 @@ def _require(rule: bool, message: str) -> None:
 
 @dataclass(frozen=True)
 class WorkloadConfig:
-    """What arrives where. A *setting* is a cluster with jobs that arrive, or are all there at once.
+    """Workload of a training. A *setting* is a cluster with jobs that arrive, or are all there at
+    once.
 
     One trace on one cluster, with a list of gaps and batches; or `settings`, each with a trace and
     a cluster of its own.
@@ -93,9 +94,7 @@ class WorkloadConfig:
         return (*gaps, *batches)
 
     def with_gaps(self) -> WorkloadConfig:
-        """The same with gaps in place of loads: a run keeps what it was trained on, whatever
-        becomes of the trace.
-        """
+        """Return the workload with gaps in place of loads, so that a resumed run keeps its gaps."""
         if self.settings or self.interarrival_s is not None:
             return self
         return replace(self, load=None, interarrival_s=self._gaps_s())
@@ -114,7 +113,7 @@ class WorkloadConfig:
 
 @dataclass(frozen=True)
 class EpisodesConfig:
-    """What one iteration plays."""
+    """Episodes of one iteration."""
 
     settings: int = 4
     """that an iteration plays: they take turns"""
@@ -299,7 +298,7 @@ class SearchConfig(StepConfig):
 
 @dataclass(frozen=True)
 class CreditConfig:
-    """How much better than expected an action was, in the step `reinforce`.
+    """Settings of credit assignment in the step `reinforce`.
 
     Times are in units of the average JCT of strict fair in the same setting, so that one
     configuration serves jobs of seconds and of hours.
@@ -346,7 +345,7 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides what a training gives."""
+    """Configuration of a training: everything that decides its result."""
 
     seed: int = 0
     initial_model: Maybe[str] = None

@@ -1,4 +1,4 @@
-r"""What an objective costs per stretch of time: rewards computed from when jobs came and went.
+r"""Costs of an objective per stretch of time: rewards computed from arrivals and completions.
 
 With c_j the completion of job j, a_j its arrival, the cost up to time t is
 

@@ -1,4 +1,4 @@
-"""From finished rollouts to advantages: how much better than expected each plan turned out.
+"""Credit assignment: from finished rollouts to the advantage of each plan.
 
 Q plans of B rollouts (lanes), which belong to sequences.
 """
@@ -23,7 +23,7 @@ LEAST_JOBS = 0.5
 
 
 class Reference(NamedTuple):
-    """How long and how many jobs are in the system under strict fair, in one setting."""
+    """Mean time and number of jobs in the system under strict fair, in one setting."""
 
     jct_s: float
     """average JCT"""
@@ -47,7 +47,7 @@ class Finished(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """What an update needs to know of Q plans, beside their recording."""
+    """Credit of Q plans: the inputs of an update beside their recording."""
 
     advantage: Float64  # (Q,)
     target: Float64  # (Q,) of the critic

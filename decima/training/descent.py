@@ -49,7 +49,7 @@ def descend_together(
     searches: Mapping[K, Descent],
     scores: Callable[[Mapping[K, list[Parameters]]], Mapping[K, list[float]]],
 ) -> dict[K, Found]:
-    """Several searches side by side: what they ask for at a time is scored together.
+    """Run several searches side by side; their candidates are scored together.
 
     Args:
         searches: by key, not yet begun.

@@ -1,4 +1,4 @@
-"""Which sequences an iteration plays, and which are kept for validation."""
+"""Choice of the sequences for each iteration and for validation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """For metrics and tables."""
+        """Label of the setting in metrics and tables."""
         one = self.config
         arriving = f"batch_{one.jobs}" if self.is_batch else f"gap_{one.interarrival_s:.3g}s"
         place = "slots" if one.protocol == "session" else "executors"
@@ -54,11 +54,11 @@ class Setting:
 
     @property
     def is_batch(self) -> bool:
-        """Whether all jobs are there at once."""
+        """True if all jobs are there at once."""
         return self.config.arrivals == "batch"
 
     def workload(self) -> Workload:
-        """Its jobs."""
+        """Return the jobs of the setting."""
         return Workload.of(self.config)
 
 
@@ -80,7 +80,7 @@ class Episode:
 
 
 def curriculum_of(config: TrainConfig) -> Curriculum:
-    """How the mean number of arrivals in an episode grows."""
+    """Growth of the mean number of arrivals in an episode."""
     episodes = config.episodes
     return Curriculum(
         episodes.start_jobs, episodes.end_jobs, episodes.growth_iterations, "geometric"
@@ -129,9 +129,7 @@ class EpisodeSource:
         return self._workloads[setting.config.workload_key()]
 
     def groups_of_iteration(self, iteration: int) -> Groups:
-        """What an iteration plays, groups with the most jobs first: no process begins a long one
-        when the others have nothing left to do.
-        """
+        """Return the groups of an iteration, those with the most jobs first, to finish together."""
         played = self.of_iteration(iteration)
         found = self._groups([one.setting.number for one in played])
         jobs = [len(one.run.arrival_ms) for one in played]
@@ -150,7 +148,7 @@ class EpisodeSource:
         return found
 
     def groups_for_validation(self) -> Groups:
-        """What a validation plays."""
+        """Return the groups of a validation."""
         each = self._config.validation.sequences
         return self._groups([index // each for index in range(len(self.settings) * each)])
 

@@ -34,7 +34,7 @@ BLOCK = 64
 
 
 class Request(NamedTuple):
-    """Which gradient is wanted."""
+    """Request for a gradient."""
 
     step: int
     """which minibatch of which pass: pass x minibatches + minibatch"""
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
 
 class Differentiating(NamedTuple):
-    """What the shares of one gradient have in common."""
+    """Inputs that all shares of one gradient have in common."""
 
     ground: Kept[Ground]
     played: Kept[Sequence[Sequence[Rollouts]]]
@@ -88,7 +88,7 @@ def gradient(shared: Differentiating, shard: int) -> Part:
 
 
 class _Differ:
-    """Adds gradients on rollouts to those that the network holds."""
+    """Task that adds gradients on rollouts to those of the network."""
 
     def __init__(self, ground: Ground, network: PolicyNetwork, *, is_lesson: bool) -> None:
         self._ground = ground
@@ -192,7 +192,7 @@ def _tensor(parts: list[Float64]) -> Tensor:
 
 
 def _blocks(lane: Int64) -> list[Int64]:
-    """Runs of up to `BLOCK` decisions, each of one lane and in the order of time."""
+    """Return runs of up to `BLOCK` decisions, each of one lane and in order of time."""
     order = np.argsort(lane, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(lane[order])) + 1, len(order))
     found: list[Int64] = []

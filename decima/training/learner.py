@@ -41,7 +41,7 @@ from traces.numbers import Float64
 
 
 class Crews(NamedTuple):
-    """Who computes; results do not depend on it."""
+    """Pools of workers; results do not depend on them."""
 
     players: Crew = HERE
     """rollouts and validations"""
@@ -70,7 +70,7 @@ COLLAPSED_ENTROPY = 0.01
 
 
 class _Shard(NamedTuple):
-    """What a shard has played."""
+    """Rollouts of a shard."""
 
     rollouts: tuple[Rollouts, ...]
 
@@ -352,7 +352,7 @@ class DecimaLearner:
     # --- state -----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next iteration depends on."""
+        """Return all state that the next iteration depends on."""
         return {
             "weights": flat_parameters(self.network),
             "averaged": self._averaged.clone(),

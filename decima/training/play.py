@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 class Player:
-    """Plays episodes of one trace under a network."""
+    """Player of episodes of one trace under a network."""
 
     def __init__(self, config: TrainConfig, arrays: TraceArrays, sorter: GraphSorter) -> None:
         self._config = config
@@ -159,7 +159,7 @@ class Player:
         return found
 
     def _drawn(self, episodes: list[Episode], rollouts: int) -> Lanes:
-        """So many runs of each episode by drawn plans."""
+        """Play `rollouts` runs of each episode with drawn plans."""
         runs = [one.run for one in episodes for _ in range(rollouts)]
         keys = [
             int(Streams(self._config.seed, one.number, rollout).actions().integers(1, 2**63))

@@ -1,4 +1,4 @@
-"""Everything that a training does, once and tiny, so that its compiled code is there beforehand."""
+"""Tiny run of all steps of a training, so that its code is compiled beforehand."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def rehearse(config: TrainConfig) -> None:
 
 
 def rehearse_task(config: TrainConfig, _number: int) -> None:
-    """The same, as a task for each process."""
+    """Rehearse as a task of each process."""
     rehearse(config)
 
 
 def _tiny(config: TrainConfig) -> TrainConfig:
-    """As `config`, with one job where there would be many."""
+    """Return `config` with one job where there would be many."""
     return replace(
         config,
         initial_model=None,

@@ -42,7 +42,7 @@ AverageJct = dict[str, list[float]]
 
 
 class Ground:
-    """What all tasks of a training share, and no iteration changes."""
+    """Inputs that all tasks of a training share and no iteration changes."""
 
     def __init__(self, config: TrainConfig) -> None:
         """
@@ -84,7 +84,7 @@ class Ground:
         return self._teachers[setting.number]
 
     def network(self, weights: Tensor) -> PolicyNetwork:
-        """The one network of this process, with these (P,) weights and no gradient."""
+        """Return the network of this process with these (P,) weights and no gradient."""
         # More threads would change the order of additions, and are slower on matrices so small.
         torch.set_num_threads(1)
         set_flat_parameters(self._network, weights)
@@ -97,7 +97,7 @@ class Ground:
 
 
 class Rollouts(NamedTuple):
-    """What was recorded of the episodes of a group, M runs with Q plans, and what they earned."""
+    """Recording of a group's episodes, M runs with Q plans, and their rewards."""
 
     setting: Setting
     recording: Recording
@@ -113,7 +113,7 @@ class Rollouts(NamedTuple):
 
 
 class Playing(NamedTuple):
-    """What the rollouts of an iteration share."""
+    """Inputs that the rollouts of an iteration share."""
 
     ground: Kept[Ground]
     weights: Tensor  # (P,) of the network that plays
@@ -160,7 +160,7 @@ def compared_with(settings: Sequence[Setting]) -> tuple[str, ...]:
 
 
 class Validating(NamedTuple):
-    """What the runs of a validation share."""
+    """Inputs that the runs of a validation share."""
 
     ground: Kept[Ground]
     weights: Tensor | None  # (P,); None where heuristics alone play

@@ -112,7 +112,7 @@ def verdict(folder: RunFolder, best_iteration: int) -> str:
 
 
 def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
-    """What was measured after an iteration."""
+    """Return the validation metrics of an iteration."""
     return {
         name.removeprefix("validation/"): value
         for row in folder.metrics()
@@ -123,7 +123,7 @@ def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
 
 
 def _card(folder: RunFolder, config: TrainConfig, best: Mapping[str, Any]) -> dict[str, Any]:
-    """How the model was made, and what it reached on the sequences that chose it.
+    """Return the model's card: how it was made, and its result on the validation sequences.
 
     How long it took is in the folder's metrics: the same training gives the same bytes.
     """

@@ -51,7 +51,7 @@ _MAX_PARAMETER = 1e6
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What a search found, and whether it holds on sequences that the search did not see."""
+    """Result of a search, and its check on held-out sequences."""
 
     policy: str
     found: Parameters
@@ -69,12 +69,14 @@ class Tuned:
 
     @property
     def held_back(self) -> Estimate:
-        """Found against shipped on the sequences held back: geometric mean, percent, paired."""
+        """Change from the shipped to the found parameters on held-out sequences: geometric mean,
+        percent.
+        """
         return geometric_percent(np.log(self.found_s / self.shipped_s))
 
     @property
     def is_better(self) -> bool:
-        """Whether what was found is better on the sequences held back."""
+        """True if the found parameters beat the shipped ones on held-out sequences."""
         return self.held_back.mean < 0
 
     @property
@@ -84,7 +86,7 @@ class Tuned:
 
     @property
     def parameters(self) -> Parameters:
-        """Those to use: the shipped ones, unless what was found is better."""
+        """Parameters to use: the found ones if they are better, else the shipped ones."""
         return self.found if self.is_better else self.shipped
 
     @property
@@ -117,7 +119,7 @@ class Tuned:
 
 
 def parameters_json(policy: str, parameters: Parameters) -> dict[str, Any]:
-    """What `read_tuned` needs of a file; writers add how the parameters were found."""
+    """Return a file's content for `read_tuned`; writers add how the parameters were found."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -192,7 +194,7 @@ class _Sequences:
     def averages_s(
         self, numbers: range, policy: str, candidates: Sequence[Parameters]
     ) -> list[Float64]:
-        """Of each candidate (S,) average JCT on each sequence.
+        """Return each candidate's (S,) average JCT on each sequence.
 
         Unfinished jobs count with their age. All candidates meet the same arrivals and tasks.
         """
@@ -208,14 +210,14 @@ class _Sequences:
 
 
 class _Shared(NamedTuple):
-    """What all trials share."""
+    """Inputs that all trials share."""
 
     workload: Kept[Workload]
     config: EvaluationConfig
 
 
 class _Task(NamedTuple):
-    """Some sequences under one candidate."""
+    """Task of some sequences under one candidate."""
 
     policy: str
     parameters: Parameters
@@ -237,7 +239,7 @@ def _geometric_mean(ratios: Float64) -> float:
 
 
 class HasJson(Protocol):
-    """Something found that knows its file's content."""
+    """Protocol of a result that is written to a file."""
 
     def to_json(self) -> dict[str, Any]:
         """JSON-like values, `parameters_json` among them."""

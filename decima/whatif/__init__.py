@@ -1,4 +1,4 @@
-"""From event logs to advice: other policies, other numbers of executors. See `docs/whatif.md`."""
+"""Advice from event logs: other policies, other numbers of executors. See `docs/whatif.md`."""
 
 from decima.whatif.settings import WhatIfSettings
 from decima.whatif.study import PolicyResult, SizeResult, WhatIf, what_if

@@ -1,4 +1,4 @@
-"""What a what-if says, in plain sentences."""
+"""Sentences of a what-if."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HURT = 1.1
 
 
 def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
-    """What would change most, for which jobs, and what more or fewer executors would do.
+    """Describe the largest change, for which jobs, and the effect of more or fewer executors.
 
     Where the replay does not repeat the recording, nothing is recommended.
     """
@@ -49,7 +49,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
 
 
 def can_be_trusted(check: ReplayReport) -> bool:
-    """Whether the simulator repeats the recording well enough to recommend a policy by it."""
+    """Return whether the simulator repeats the recording well enough for advice."""
     fidelity = check.fidelity("all")
     return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
@@ -126,7 +126,7 @@ def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
 
 
 def _is_surely_lower(found: WhatIf, policy: str) -> bool:
-    """Whether both intervals lie below 0; one draw or one sequence has none, and says nothing.
+    """Return whether both intervals lie below 0; without intervals nothing is certain.
 
     Draws that are repeats of one have no interval either: what is certain then is certain by the
     resampled arrivals alone.
@@ -142,7 +142,7 @@ def _is_below_zero(difference: Estimate) -> bool:
 
 
 def _setting_words(found: WhatIf, best: str) -> Iterator[str]:
-    """What a setting of Spark gives by itself, where something else is better."""
+    """Describe the effect of a Spark setting alone, where something else is better."""
     if found.settings.protocol != Protocol.SESSION.label or best in ORDERS:
         return
     for name in ORDERS:
@@ -169,7 +169,7 @@ def _best_words(found: WhatIf, best: str) -> str:
 
 
 def _who_words(found: WhatIf, best: str) -> str:
-    """Who wins, who loses."""
+    """Describe which jobs gain and which lose."""
     before = found.main.policies[found.settings.reference].recorded_jct_s.mean(axis=0)
     after = found.main.policies[best].recorded_jct_s.mean(axis=0)
     changes = [
@@ -212,7 +212,7 @@ def _how_words(found: WhatIf, best: str) -> str:
 
 
 def attach_arguments(found: WhatIf, policy: str) -> str:
-    """How `decima.spark.attach` is called for a policy with the parameters that were fitted."""
+    """Format the call of `decima.spark.attach` for a policy with fitted parameters."""
     arguments = ["spark", f'policy="{policy}"']
     parameters = found.main.tuned.get(policy)
     if parameters:
@@ -222,7 +222,7 @@ def attach_arguments(found: WhatIf, policy: str) -> str:
 
 
 def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
-    """What other numbers of executors do, and what a policy is worth in executors."""
+    """Describe other numbers of executors, and a policy's worth in executors."""
     main, reference = found.main.executors, found.settings.reference
     here_s = found.shared_avg_s(main, reference)
     parts = []
@@ -265,7 +265,9 @@ def _part(values: Float64, whole: Float64) -> Estimate:
 
 
 def _piles_up(found: WhatIf, half: SizeResult) -> bool:
-    """Whether half the slots cannot keep up: more work than they can do, and it shows."""
+    """Return whether half the slots are overloaded: more work than they can do, and queues that
+    grow.
+    """
     reference = found.settings.reference
     here_s = float(found.shared_avg_s(found.main.executors, reference).mean())
     half_s = float(found.shared_avg_s(half.executors, reference).mean())
@@ -273,7 +275,7 @@ def _piles_up(found: WhatIf, half: SizeResult) -> bool:
 
 
 def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str:
-    """Which policy has the lowest average JCT, if it is worth a change and certainly lower.
+    """Return the policy of lowest average JCT if the change is large enough and certain.
 
     The one that is recommended is named wherever it is as good as the lowest.
     """

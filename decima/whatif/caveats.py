@@ -1,4 +1,4 @@
-"""Why the figures of a what-if may mislead."""
+"""Caveats of a what-if."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _P95_JOBS = 20
 
 
 def caveats(found: WhatIf, check: ReplayReport) -> Iterator[str]:
-    """What speaks against the findings on this recording."""
+    """Yield the reasons to doubt the findings on this recording."""
     yield from _of_the_replay(found, check)
     yield from _of_the_recording(found)
     if can_be_trusted(check):
@@ -78,7 +78,7 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
 
 
 def _of_the_logs(summary: ImportSummary) -> Iterator[str]:
-    """What the logs themselves lack."""
+    """Yield what the logs themselves lack."""
     if summary.parts_missing > 0:
         verb = "is" if summary.parts_missing == 1 else "are"
         yield (

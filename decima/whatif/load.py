@@ -28,7 +28,7 @@ def recorded_slots(recording: Recording) -> int:
 
 
 def are_pooled(recording: Recording) -> bool:
-    """Whether applications ran at the same time, each on slots that are one session's here."""
+    """Return whether applications overlapped, so that one session pools their slots."""
     spans = []
     for position in range(len(recording.slots)):
         rows = recording.application == position
@@ -46,7 +46,7 @@ def recorded_reference(recording: Recording) -> str:
 
 
 def span_s(recording: Recording) -> float:
-    """From the first submission to the last end."""
+    """Time from the first submission to the last end."""
     return float(recording.end_ms.max() - recording.arrival_ms.min()) / 1000.0
 
 

@@ -1,4 +1,4 @@
-"""The what-if as tables (at most 100 columns wide) and as JSON."""
+"""Tables (at most 100 columns wide) and JSON of a what-if."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from traces.arrivals import Arrivals
 
 
 def resampled(recorded: Arrivals, rng: np.random.Generator) -> Arrivals:
-    """As many arrivals as recorded, put together from stretches of the recording.
+    """Draw as many arrivals as recorded, joined from stretches of the recording.
 
     A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
     and jobs that come together so stay together, while the load and what meets what vary. The gap

@@ -1,4 +1,4 @@
-"""What `decima whatif` compares."""
+"""Settings of `decima whatif`."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class SizeResult:
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """What the policies give at the number of executors asked for, at half and at twice of it."""
+    """Results of all policies at the given number of executors, at half and at twice of it."""
 
     recording: Recording
     settings: WhatIfSettings
@@ -97,12 +97,12 @@ class WhatIf:
 
     @property
     def main(self) -> SizeResult:
-        """At the number of executors asked for."""
+        """Result at the given number of executors."""
         return self.sizes[self.settings.executors]
 
     @property
     def has_repeats(self) -> bool:
-        """Whether the draws of the recorded arrivals all went alike: they are evidence of one."""
+        """True if all draws have equal results, so that they count as one."""
         return any(are_repeats(one.avg_s) for one in self.main.policies.values())
 
     def shared_avg_s(self, executors: int, policy: str | None) -> Float64:
@@ -150,7 +150,7 @@ def what_if(
 
 
 def total_runs(settings: WhatIfSettings) -> int:
-    """How many runs `what_if` makes at most."""
+    """Upper bound of the number of runs of `what_if`."""
     tuning = sum(
         max_scores(name) * settings.training + 2 * settings.held_back for name in settings.tuned
     )
@@ -160,7 +160,7 @@ def total_runs(settings: WhatIfSettings) -> int:
 
 
 class _Arrivals(Enum):
-    """What arrives in a run."""
+    """Arrivals of a run."""
 
     RECORDED = "recorded"
     APART = "apart"
@@ -180,7 +180,7 @@ class _Run(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """What all runs share."""
+    """Inputs that all runs share."""
 
     workload: Kept[ReplayWorkload]
     networks: Kept[Networks]
@@ -203,7 +203,7 @@ class _Study:
         self._progress = progress
 
     def run(self) -> dict[int, SizeResult]:
-        """Everything, by number of executors."""
+        """Run everything and return the results by number of executors."""
         sizes = self._settings.sizes
         tuned = self._fitted()
         recorded = self._recorded(tuned)
@@ -236,7 +236,7 @@ class _Study:
     def _kept(
         self, found: Mapping[tuple[int, str], Parameters]
     ) -> dict[tuple[int, str], Parameters]:
-        """What was found, where it is better than what is shipped on sequences it has not seen.
+        """Return the tuned parameters that beat the shipped ones on held-out sequences.
 
         A few sequences may leave out the one job that matters.
         """
@@ -326,7 +326,7 @@ class _Study:
         return found
 
     def _map(self, runs: Mapping[K, _Run], label: str) -> dict[K, Float64]:
-        """What `_summary` says of each run."""
+        """Play all runs and return `_summary` of each."""
         parts = _parts(runs)
         played: dict[K, Float64] = {}
         for keys, answers in self._crew.map(_played, self._shared, parts, label=label):
@@ -341,7 +341,7 @@ def _words(policy: str, size: int) -> str:
 
 
 def _parts(runs: Mapping[K, _Run]) -> dict[tuple[K, ...], tuple[_Run, ...]]:
-    """Runs that one task plays: each by itself, but of a learned policy up to `_LANES` at once."""
+    """Split runs into tasks: one run each, but up to `_LANES` of a learned policy."""
     groups: dict[tuple[int, str], list[K]] = {}
     found: dict[tuple[K, ...], tuple[_Run, ...]] = {}
     for key, run in runs.items():
@@ -357,7 +357,7 @@ def _parts(runs: Mapping[K, _Run]) -> dict[tuple[K, ...], tuple[_Run, ...]]:
 
 
 def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
-    """What `_summary` says of each run of a part."""
+    """Play a task's runs and return `_summary` of each."""
     workload, networks = shared.workload.value, shared.networks.value
     asked = [_arriving(shared, run) for run in part]
     first = part[0]
@@ -389,7 +389,7 @@ def _arriving(shared: _Shared, run: _Run) -> tuple[Arrivals, int]:
 
 
 def _summary(run: _Run, arrivals: Arrivals, jct_s: Float64) -> Float64:
-    """Of resampled arrivals (2,) mean and 95th percentile; else (J,) of each job, as in the trace.
+    """Return mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,) of each job.
 
     Args:
         run: which it was.

@@ -147,7 +147,7 @@ def trusted_folder(path: Path) -> Path | None:
 
 @cache
 def warn_once(fault: str) -> None:
-    """Tell why nothing is kept: once, however many functions are compiled."""
+    """Warn why compiled code is not cached, once, however many functions are compiled."""
     LOG.warning("%s; compiled code is not kept there, so each run compiles anew", fault)
 
 

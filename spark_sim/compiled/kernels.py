@@ -66,7 +66,9 @@ class Kernels:
         return digest.hexdigest()[:16]
 
     def cache_folder(self) -> Path:
-        """Where machine code is kept: below NUMBA_CACHE_DIR, XDG_CACHE_HOME or ~/.cache."""
+        """Return the folder of cached machine code: below NUMBA_CACHE_DIR, XDG_CACHE_HOME or
+        ~/.cache.
+        """
         chosen = os.environ.get("NUMBA_CACHE_DIR")
         if chosen:
             return Path(chosen) / f"decima-{self.name}-{self.fingerprint()}"
@@ -83,7 +85,7 @@ class Kernels:
         return self._cached(_compiler(_nrt=False)(function))
 
     def inlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
-        """As `kernel`, for small functions on the path of every task event.
+        """Compile a small function like `kernel`, inlined on the path of every task event.
 
         Without this each call copies the whole `State`, some hundred words
         (`benchmarks/simulator_speed.py`).
@@ -101,7 +103,7 @@ class Kernels:
         return dispatcher
 
     def _place(self, function: Any) -> Place | None:
-        """Where the machine code of `function` is kept; None if its source is in no file."""
+        """Return the cache of `function`'s machine code; None if its source is in no file."""
         path = Path(inspect.getfile(function)).resolve()
         if not path.is_file():  # typed at a prompt
             return None

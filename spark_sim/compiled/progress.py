@@ -18,7 +18,7 @@ _register: Any = event.register
 
 
 class Announcer(_Listener):  # type: ignore[misc]
-    """Tells which package is being compiled, how far it is, and for how long: a line now and then.
+    """Progress lines of compilation: the package, its share, and the time so far.
 
     Numba reports when it begins and ends a function; what is loaded from the disk it does not
     report. A function that calls others ends after them.
@@ -45,7 +45,7 @@ class Announcer(_Listener):  # type: ignore[misc]
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
-        """It is compiled, or cannot be."""
+        """Note that a function is compiled, or failed to compile."""
         package = _package(event)
         if package is None:
             return
@@ -70,11 +70,11 @@ class Announcer(_Listener):  # type: ignore[misc]
 
 @cache
 def announce() -> None:
-    """From now on, tell on stderr what this process compiles."""
+    """Print on stderr, from now on, what this process compiles."""
     _register("numba:compile", Announcer())
 
 
 def _package(event: Any) -> str | None:
-    """Whose function it is; None for those of others."""
+    """Return the package of the function; None for other projects' functions."""
     kept = getattr(event.data["dispatcher"], "_cache", None)
     return kept.package if isinstance(kept, KernelCache) else None

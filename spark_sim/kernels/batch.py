@@ -1,4 +1,4 @@
-"""Many simulations in one call: stepping them in lockstep and listing what they show.
+"""Batched simulations: stepping in lockstep and listing observations, one call for all.
 
 The simulations of a `spark_sim.vector.VectorSimulator` are *stacked*: a `State` whose tables have
 one more axis in front, one row a simulation, padded to the largest. `member` cuts one out.
@@ -35,7 +35,7 @@ class Actions(NamedTuple):
 
 
 class LaneProgress(NamedTuple):
-    """Where B simulations stand."""
+    """Progress of B simulations."""
 
     status: NDArray[np.int64]  # (B,) a `Status`
     charged_ms: NDArray[np.float64]  # (B,) job-milliseconds in the rewards so far
@@ -111,7 +111,7 @@ def follow_all(stacked: State, wanted: Preferences, used: Int64, progress: LaneP
 
 @kernel
 def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int) -> bool:
-    """Whether the protocols will accept the action: the rules of their `assign`, all three."""
+    """Return whether the protocols accept the action: the rules of their `assign`, all three."""
     row = actions.stage[index]
     if row == NONE:
         return True
@@ -133,7 +133,7 @@ def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int
 
 @inlined_kernel
 def is_due(state: State) -> bool:
-    """Whether the simulation stands at a decision (decima-sim asks even if none can be chosen)."""
+    """Return whether a decision is due (decima-sim asks even if none can be chosen)."""
     clock = state.clock[0]
     return bool(
         clock["on_offer"] > 0 and (clock["open_stages"] > 0 or clock["protocol"] == _DECIMA_SIM)
@@ -209,5 +209,5 @@ def fill_all(stacked: State, out: ObservationBatch) -> bool:
 
 @kernel
 def has_room(out: ObservationBatch) -> bool:
-    """Whether the rows that `count` has placed all fit."""
+    """Return whether all rows that `count` has placed fit."""
     return bool(out.job_ptr[-1] <= len(out.jobs) and out.stage_ptr[-1] <= len(out.stages))

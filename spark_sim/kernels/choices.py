@@ -1,4 +1,4 @@
-"""Several choices of one round at once, decided beforehand and in an order of preference."""
+"""Sequences of choices within one round, decided beforehand in order of preference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traces.numbers import Int64
 
 
 class Preferences(NamedTuple):
-    """For each of B simulations, the stages that it would choose from, the preferred ones first.
+    """Preferred stages of each of B simulations, best first.
 
     K entries in all: every stage that may be chosen, and once `NONE`, which ends the round.
     """
@@ -60,7 +60,7 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
 
 @inlined_kernel
 def _count_open(state: State, stage: Int64, first: int, last: int) -> int:
-    """How many of the entries may be chosen."""
+    """Count the entries that may be chosen."""
     count = 0
     for entry in range(first, last):
         if stage[entry] != NONE and state.stages[stage[entry]]["open"] == 1:

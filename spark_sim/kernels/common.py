@@ -1,4 +1,4 @@
-"""What the three protocols share: the clock, the life of jobs and stages, the start of a task."""
+"""Shared parts of the three protocols: clock, life of jobs and stages, start of a task."""
 
 from __future__ import annotations
 

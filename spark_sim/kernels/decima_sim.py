@@ -270,7 +270,7 @@ def _fulfil(state: State, executor: int, stage: int) -> None:
 
 @kernel
 def _has_tasks(state: State, job: int) -> bool:
-    """Whether a stage of `job` has tasks that have not started."""
+    """Return whether a stage of `job` has tasks that have not started."""
     row = state.jobs[job]
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         if state.stages[stage]["launched"] < state.stages[stage]["num_tasks"]:

@@ -1,4 +1,4 @@
-"""What decima-sim shows its policy, computed from scratch for each decision."""
+"""Features that decima-sim shows its policy, recomputed for each decision."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def step(state: State, stage: int, limit: int, only: int) -> int:
 
 @kernel
 def step_commit(state: State, stage: int, count: int) -> int:
-    """As `step`, with decima-sim's own action (executors to add instead of a limit)."""
+    """Step with decima-sim's own action: executors to add instead of a limit."""
     status = _decima_sim_commit(state, stage, count)
     if status == DONE:
         return advance(state)

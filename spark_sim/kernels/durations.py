@@ -1,4 +1,4 @@
-"""How long a task takes: the level by the executors of its job, the wave by its executor's past."""
+"""Task durations: the level follows the job's executors, the wave follows the executor's past."""
 
 from __future__ import annotations
 

@@ -426,7 +426,7 @@ def _promise(state: State, stage: int, kind: int, count: int) -> int:
 
 @kernel
 def _force_progress(state: State) -> None:
-    """Nothing runs, moves or will arrive, and the policy left every executor idle.
+    """Move an executor when nothing runs, moves or will arrive and the policy left all idle.
 
     One executor goes to the first stage of the oldest job that may be chosen: without this rule
     the run would end here with jobs unfinished (decima-sim fails an assertion).

@@ -1,4 +1,4 @@
-"""Room under a parallelism limit, where executors are of several classes.
+"""Free executors under a parallelism limit, where executors are of several classes.
 
 An executor that ends its last task for a job counts against the job's limit until it leaves: one of
 another class cannot run in its place before that.

@@ -100,7 +100,9 @@ def add_promise(state: State, owner: Table, stage: int, kind: int, count: int) -
 
 @inlined_kernel
 def has_promise(state: State, owner: Table) -> bool:
-    """Whether `owner` has promises left; those to ended jobs (count 0) are dropped on the way."""
+    """Return whether `owner` has promises left; those to ended jobs (count 0) are dropped on the
+    way.
+    """
     while owner["commit_head"] != NONE:
         entry = owner["commit_head"]
         if state.commits[entry]["count"] > 0:
@@ -123,7 +125,9 @@ def take_promise(state: State, owner: Table) -> int:
 
 @inlined_kernel
 def has_promise_for(state: State, owner: Table, kind: int) -> bool:
-    """Whether an executor of this class is promised; if so, the first such promise goes first."""
+    """Return whether an executor of this class is promised; if so, the first such promise goes
+    first.
+    """
     before = NONE
     entry = int(owner["commit_head"])
     while entry != NONE:

@@ -1,4 +1,4 @@
-"""Which stages may be chosen, in the default protocol: while they want executors that are there."""
+"""Open stages of the default protocol: those that want executors which are available."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cover(state: State, stage: int) -> None:
 
 @kernel
 def set_misfits_aside(state: State) -> None:
-    """Until the round ends, stages that no executor left on offer can hold may not be chosen."""
+    """Exclude, until the round ends, the stages that fit no executor left on offer."""
     if len(state.classes) == 1:
         return
     offered = 0
@@ -60,7 +60,7 @@ def set_misfits_aside(state: State) -> None:
 
 @inlined_kernel
 def is_on_offer(state: State, stage: int, kind: int) -> bool:
-    """Whether there is an executor of the class, which can hold a task of `stage`."""
+    """Return whether an executor of the class can hold a task of `stage`."""
     if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
         return False
     return bool(state.stages[stage]["fits"] & (1 << kind))

@@ -1,4 +1,4 @@
-"""Where an executor is, in the default protocol: idle in a job, in no job, or on its way."""
+"""Places of executors in the default protocol: idle in a job, in no job, or moving."""
 
 from __future__ import annotations
 

@@ -68,5 +68,5 @@ def _replay(state: State, executor: int, time_ms: float) -> None:
 
 @inlined_kernel
 def _goes_first(state: State, one: int, other: int) -> bool:
-    """Whether `one` wins the tie; empty leaves tie at infinity and may go either way."""
+    """Return whether `one` wins the tie; empty leaves tie at infinity and may go either way."""
     return bool(state.executors[one]["rank"] < state.executors[other]["rank"])

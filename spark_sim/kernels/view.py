@@ -1,4 +1,4 @@
-"""What compiled policies see: `spark_sim.observation.observe` for kernels."""
+"""Observations for compiled policies: `spark_sim.observation.observe` for kernels."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ class FileError(ValueError):
 
 
 def reason(error: OSError) -> str:
-    """What the system says, without the number and the path."""
+    """Return the system's message without number and path."""
     return error.strerror or str(error)
 
 
 def place_and_reason(error: OSError) -> str:
-    """What the system says, behind the path where it names one."""
+    """Return the system's message, after the path if it has one."""
     where = "" if error.filename is None else f"{error.filename}: "
     return f"{where}{reason(error)}"

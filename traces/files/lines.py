@@ -1,4 +1,4 @@
-"""The one way to read a file of lines: in pieces, within named bounds."""
+"""Reader of line-based files: in pieces, within named bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECE_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class LineBounds:
-    """How much of a file of lines is read; a larger file is refused."""
+    """Bounds on a file of lines; a larger file is refused."""
 
     content_bytes: int
     """of all lines, decompressed"""

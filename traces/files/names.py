@@ -43,7 +43,7 @@ def suggestion(asked: object, known: Iterable[str]) -> str:
 
 
 def is_clean(text: str, longest: int) -> bool:
-    """Whether `text` is printable, on one line and not too long."""
+    """Return whether `text` is printable, on one line and not too long."""
     return len(text) <= longest and text.isprintable()
 
 

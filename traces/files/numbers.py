@@ -1,4 +1,4 @@
-"""Which values of a file, or of settings, are numbers to count and to calculate with."""
+"""Checks of numbers in files and settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TIME_MS = 2**53
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a finite number; one that no float can hold is none, nor is true or false."""
+    """Return whether the value is a finite number that a float can hold; booleans are refused."""
     # Compared, not converted: to convert a whole number of 400 digits is an error.
     return (
         isinstance(value, int | float)
@@ -25,7 +25,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_count(value: object, most: int = MAX_COUNT) -> TypeGuard[int]:
-    """Whether it is a whole number from 0 to `most`; 3.0 is none, nor is true."""
+    """Return whether the value is an integer from 0 to `most`; 3.0 and booleans are refused."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 

@@ -82,7 +82,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def fault_of(found: os.stat_result) -> str | None:
-    """Why others may have written what has these owners and permissions; None if they cannot."""
+    """Explain why these owners and permissions let others write; None if they do not."""
     if found.st_uid not in _trusted():
         return f"belongs to another user ({_user_name(found.st_uid)})"
     loose = found.st_mode & _WRITABLE_BY_OTHERS
@@ -107,7 +107,7 @@ def _trusted() -> set[int]:
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether it is the user's alone, as many systems give each user one and let it write."""
+    """Return whether the group is the user's private one, which may safely write."""
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
         found = grp.getgrgid(group)

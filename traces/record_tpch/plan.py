@@ -1,4 +1,4 @@
-"""What to record: sizes of data, queries, and the settings of Spark that give jobs their shape."""
+"""Plan of a recording: sizes of data, queries, and the Spark settings that shape jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEWEST_PARTITIONS, MOST_PARTITIONS = 20, 200
 
 
 class Variant(Enum):
-    """Which shape the jobs get."""
+    """Variant of the Spark settings that shape jobs."""
 
     CLUSTER = "cluster"
     """many tasks for each stage and every join by shuffle, as for data that need a cluster"""
@@ -36,7 +36,7 @@ class Variant(Enum):
 
 
 class Layout(NamedTuple):
-    """How the tables lie on disk."""
+    """Layout of the tables on disk."""
 
     file_bytes: int | None
     """a table has so many files that each is about so large; None: one file"""
@@ -88,7 +88,7 @@ class QueryRun(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordingPlan:
-    """What to run and how. The defaults are those of the trace that comes with the project."""
+    """Plan of a recording. The defaults are those of the trace that comes with the project."""
 
     scale_factors: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0)
     """TPC-H scale factors; 1 is about 0.4 GB of Parquet"""

@@ -1,4 +1,4 @@
-"""From a plan to a trace, and from the logs of an earlier recording to the same trace."""
+"""Recording of a trace from a plan, or from the logs of an earlier recording."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _shifted(times: Mapping[str, Any], origin_ms: float) -> dict[str, Any]:
 
 
 def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[str, str]:
-    """What it takes to record the trace again, for people; a line a fact."""
+    """Describe how to record the trace again; one line a fact."""
     layout = facts["layout"].items()
     parts = ", ".join(f"{key}={value}" for key, value in layout if value is not None)
     sizes = facts["size_settings"].items()

@@ -1,4 +1,4 @@
-"""From a plan to event logs: generates the tables, runs the queries, keeps what was logged."""
+"""Recording session: it generates the tables, runs the queries and stores the event logs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _tables(scratch: str | Path, scale_factor: float) -> Path:
 
 
 def _orders(plan: RecordingPlan, scratch: Path, command: list[str]) -> dict[str, Any]:
-    """What the worker is told to do."""
+    """Return the worker's instructions."""
     return {
         "command": command,
         "master": plan.master,

@@ -41,7 +41,7 @@ def find_generator() -> Path:
 
 
 def generator_version(program: Path) -> str:
-    """Such as ``4.0.0``."""
+    """Return the generator's version, such as ``4.0.0``."""
     done = subprocess.run(  # noqa: S603
         [str(program), "--version"], capture_output=True, text=True, check=False
     )

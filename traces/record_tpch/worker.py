@@ -65,7 +65,7 @@ def driver(command: Sequence[str]) -> Iterator[None]:
 
 
 def wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until `file` is there; the driver writes it whole."""
+    """Wait until `file` exists; the driver writes it whole."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not file.exists():
         if process.poll() is not None or time.monotonic() > deadline:

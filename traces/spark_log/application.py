@@ -92,7 +92,7 @@ class Executor:
 
 @dataclass
 class Application:
-    """Everything of use in one log."""
+    """Tables of one log."""
 
     path: Named
     spark_version: str | None = None

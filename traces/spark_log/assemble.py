@@ -1,4 +1,4 @@
-"""From the tables of an application to jobs of a trace."""
+"""Assembly of a trace's jobs from the tables of an application."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RecordedJob:
 
 
 class _Work:
-    """Which attempts at tasks count as work, and what they measured."""
+    """Task attempts that count as work, and their measurements."""
 
     def __init__(self, application: Application, placement: Placement) -> None:
         tasks = application.tasks
@@ -68,7 +68,7 @@ class _Work:
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def first_successes(self, attempts: Int64) -> Int64:
-        """Of `attempts` the first success of each partition."""
+        """Return the first success of each partition among `attempts`."""
         successes = attempts[self.outcome[attempts] == Outcome.SUCCESS]
         _, first = np.unique(self.partition[successes], return_index=True)
         counted: Int64 = successes[np.sort(first)]
@@ -82,7 +82,7 @@ class _Work:
         return LevelDurations.of(executors, fresh_ms=fresh, first_ms=first, rest_ms=rest)
 
     def unused(self) -> Iterable[tuple[str, int]]:
-        """How many attempts do not count as work, by the reason."""
+        """Yield the number of attempts that do not count as work, by reason."""
         left = self.in_trace & ~self.counted
         copied = self._has_copy(left)
         failed = left & (self.outcome == Outcome.FAILED)
@@ -95,7 +95,7 @@ class _Work:
         yield "done again after a loss", int((again & ~copied).sum())
 
     def _has_copy(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of `rows` (a mask) are of tasks that ran speculatively, too."""
+        """Mask of the `rows` (a mask) of tasks that also ran speculatively."""
         tasks = np.stack([self.stage, self.partition])
         copied = set(map(tuple, tasks[:, self.speculative].T.tolist()))
         found = np.zeros(len(rows), np.bool_)
@@ -105,7 +105,7 @@ class _Work:
 
 
 class JobAssembler:
-    """Makes the jobs of one application."""
+    """Assembler of the jobs of one application."""
 
     def __init__(
         self, application: Application, executors: int | None, summary: ImportSummary
@@ -207,7 +207,7 @@ class JobAssembler:
         return RecordedJob(job, start_ms, max(start_ms, end_ms), len(spark_jobs))
 
     def _label(self, key: JobKey, numbers: Sequence[int]) -> str:
-        """What a person called the job, else its number."""
+        """Return the name that a user gave the job, else its number."""
         properties = self._application.jobs[numbers[0]].start.properties
         description = properties.get(JOB_DESCRIPTION)
         if key.by is GroupBy.JOB_GROUP:
@@ -224,7 +224,7 @@ class _UnusableError(Exception):
 
 
 def _members(graph: StageGraph) -> dict[int, list[int]]:
-    """For each node of the graph the stages folded into it, itself included."""
+    """Return, for each node of the graph, the stages folded into it, itself included."""
     members: defaultdict[int, list[int]] = defaultdict(list)
     for stage, node in graph.node_of.items():
         if node in graph.parents:

@@ -1,4 +1,4 @@
-"""From Spark jobs to jobs: which of them belong together, and the one DAG of their stages.
+"""Grouping of Spark jobs into jobs of a trace, and the one DAG of their stages.
 
 A query runs as several Spark jobs: one for each broadcast, for the sampling before a sort, with
 adaptive execution one for each shuffle. A later Spark job lists the stages that earlier ones ran
@@ -27,7 +27,7 @@ from traces.spark_log.summary import ImportSummary
 
 
 class GroupBy(Enum):
-    """What makes one job of the trace."""
+    """Rule that groups Spark jobs into one job of the trace."""
 
     SQL = "sql"
     """what the application names by ``decima.job``, else a SQL execution with all its nested ones,
@@ -131,7 +131,7 @@ def _number(text: str | None) -> int | None:
 
 
 class GraphBuilder:
-    """Builds the graphs of one application's jobs."""
+    """Builder of the graphs of one application's jobs."""
 
     def __init__(
         self, application: Application, measured: Iterable[int], summary: ImportSummary
@@ -160,7 +160,7 @@ class GraphBuilder:
         return StageGraph({node: tuple(found) for node, found in parents.items()}, node_of)
 
     def _nodes(self, jobs: Sequence[int], listed_in: Mapping[int, int]) -> dict[int, int]:
-        """For each stage of the job the node that has its work; none where that is elsewhere."""
+        """Return, for each stage of the job, the node that has its work, if any."""
         ran = self._application.ran
         ranks = self._ranks(jobs)
         node_of: dict[int, int] = {}
@@ -206,7 +206,7 @@ class GraphBuilder:
         return earlier[max(-rank, -len(earlier))] if earlier and rdds else None
 
     def _is_partial(self, stage: int) -> bool:
-        """Whether a stage ran only the tasks whose output was lost after an earlier stage."""
+        """Return whether a stage reran only the tasks whose output was lost."""
         ran = self._application.ran[stage]
         is_retry = ran.first_attempt is not None and ran.first_attempt > 0
         return is_retry or 0 < ran.num_tasks < self._application.listed[stage].num_tasks
@@ -260,7 +260,9 @@ class GraphBuilder:
 def _ends(
     parents: Mapping[int, Sequence[int]], listed_in: Mapping[int, int]
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """For each Spark job its stages without a parent in it, and those without a child in it."""
+    """Return, for each Spark job, its stages without a parent in it, and those without a child in
+    it.
+    """
     inner = {
         parent
         for stage, found in parents.items()

@@ -1,4 +1,4 @@
-"""What a log says, as typed records: one for each type of event that is of use here.
+"""Events of a log as typed records: one for each type of event that is used here.
 
 Times are milliseconds since 1970 on the driver's clock. Names are short, printable and on one line.
 """
@@ -36,7 +36,7 @@ SETTINGS = (
 
 
 class Outcome(IntEnum):
-    """How an attempt at a task ended."""
+    """Outcome of an attempt at a task."""
 
     SUCCESS = 0
     FAILED = 1

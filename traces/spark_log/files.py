@@ -27,14 +27,14 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Its last part."""
+        """Last part of the path."""
 
 
 class LogFile(Named, Protocol):
     """A file, here or on another file system."""
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Its bytes from the beginning.
+        """Open the log's bytes from the beginning.
 
         Raises:
             OSError, TraceError: it cannot be read.
@@ -68,17 +68,17 @@ def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file of a folder of logs is none: checksums, markers."""
+    """Return whether to skip a file in a folder of logs: checksums, markers."""
     return name.startswith((".", "_"))
 
 
 def is_rolled_folder(name: str, inside: Iterable[str]) -> bool:
-    """Whether a folder is one log, by its name or by the names of what lies in it."""
+    """Return whether a folder is one rolled log, by its name or by its files' names."""
     return name.startswith(_ROLLED_FOLDER) or any(one.startswith("events_1_") for one in inside)
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Of the files of a rolled log those that count, in the order of writing.
+    """Return the files of a rolled log that count, in the order of writing.
 
     A compacted file stands for every file up to its own number.
     """
@@ -105,7 +105,7 @@ class MissingParts(NamedTuple):
 
 
 def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
-    """What a rolled log lacks whose files are those: Spark counts from 1 and leaves none out.
+    """Return the missing parts of a rolled log: Spark numbers its files from 1 without gaps.
 
     A compacted file stands for those before it, so a log may begin with one of any number.
     """

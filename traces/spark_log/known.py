@@ -42,5 +42,5 @@ _FAMILIES = (
 
 
 def is_known(name: str) -> bool:
-    """Whether events of this type are Spark's own."""
+    """Return whether events of this type are Spark's own."""
     return name.removeprefix(_PREFIX) in _KNOWN or name.startswith(_FAMILIES)

@@ -1,4 +1,4 @@
-"""By which names a query is known from one run to the next.
+"""Names by which a query is recognised from one run to the next.
 
 One rule for both sides: the importer, which names the jobs of a log, and a live scheduler, which
 looks for the earlier runs of what has just been submitted.
@@ -30,7 +30,7 @@ _BROADCAST = "broadcast exchange (runId "
 
 
 class Query(NamedTuple):
-    """What a job is an instance of."""
+    """Name of the query that a job is an instance of."""
 
     name: str
     is_given: bool
@@ -38,12 +38,12 @@ class Query(NamedTuple):
 
 
 def stand_in(kind: str, number: str) -> str:
-    """What a "job" or "query" of a log is called that nobody has named."""
+    """Return a name for an unnamed "job" or "query" of a log."""
     return f"unnamed {kind} {number}"
 
 
 def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """What a person has called it: by ``decima.job``, description, job group."""
+    """Return the user's names of a job: ``decima.job``, description, job group."""
     own = properties.get(OWN_JOB)
     told = properties.get(JOB_DESCRIPTION)
     if told is not None and told.startswith(_BROADCAST):
@@ -53,7 +53,7 @@ def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
-    """What a Spark job may be known as, best first; empty where nothing tells it from others."""
+    """Return the names that identify a Spark job, best first; empty if nothing distinguishes it."""
     names = (*given_names(properties), properties.get(CALL_SITE))
     found = (None if name is None else query_of(name) for name in names)
     return tuple(query for query in found if query is not None)

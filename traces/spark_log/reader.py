@@ -1,4 +1,4 @@
-"""From the paths that a person names to one trace."""
+"""Import of the logs at given paths as one trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from traces.thinning import thinned
 
 
 class HowToRead(NamedTuple):
-    """What `read_spark_logs` is told beside the paths."""
+    """Options of `read_spark_logs` beside the paths."""
 
     group_by: GroupBy = GroupBy.SQL
     executors: int | None = None
@@ -33,7 +33,7 @@ class HowToRead(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadLog:
-    """What the log of one application gives."""
+    """Jobs and summary of one application's log."""
 
     summary: ImportSummary
     """of this log alone; without the applications and jobs that a trace makes of it"""
@@ -86,7 +86,7 @@ def trace_of_logs(
     group_by: GroupBy,
     name: str | None = None,
 ) -> tuple[Trace, ImportSummary]:
-    """What was read of each log, in the order of the logs, as one trace.
+    """Join the results of reading each log, in order, into one trace.
 
     Args:
         logs: taken one at a time.
@@ -137,7 +137,7 @@ def trace_of_logs(
 
 
 def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, Any]:
-    """When a job ran, as `metadata["recorded"]` keeps it."""
+    """Return a job's times as `metadata["recorded"]` stores them."""
     return {
         "application": application,
         "start_ms": job.start_ms - origin_ms,

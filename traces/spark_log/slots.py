@@ -1,4 +1,4 @@
-"""Which slot ran which task, and so the wave of each task and the time it held its slot.
+"""Assignment of tasks to slots, which gives each task's wave and the time it held its slot.
 
 An executor with c cores and k cores a task runs c / k tasks at once: it has that many *slots*. The
 log names a task's executor, not its slot, and it need not: slots of one executor are alike. Tasks
@@ -37,7 +37,7 @@ more slots than its cores tell (stage-level scheduling, a lost event)"""
 
 
 class Placement(NamedTuple):
-    """Per task attempt, in the rows of `Application.tasks`."""
+    """Arrays with one entry for each task attempt, in the rows of `Application.tasks`."""
 
     wave: NDArray[np.int8]
     """(T,) column of `traces.arrays`: FRESH, FIRST or REST"""

@@ -1,4 +1,4 @@
-"""What an import found, and what it left out and why."""
+"""Summary of an import: its contents, and what was left out and why."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class ImportSummary:
         yield from (f"  {fault}" for fault in self.faults)
 
     def left_out(self) -> Iterator[str]:
-        """What of the logs is missing from the trace, one fact a line, with the first faults."""
+        """Yield what the trace lacks of the logs, one line each, with the first faults."""
         yield from (f"Incomplete: {fault}." for fault in self.incomplete[:_FEW_FAULTS])
         for reason, count in self.unused_jobs.items():
             yield f"Left out, {reason}: {count:,} job{'s' if count > 1 else ''}."

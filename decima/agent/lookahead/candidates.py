@@ -87,5 +87,5 @@ def _runners_up(logits: Float32, taken: int, most: int, least: float) -> list[in
 
 
 def _led_by(order: Int64, entry: int) -> Int64:
-    """The same order with `entry` in front."""
+    """Return the order with `entry` moved to the front."""
     return np.concatenate([[entry], order[order != entry]])

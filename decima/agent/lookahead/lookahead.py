@@ -77,7 +77,7 @@ class Verdict(NamedTuple):
 
 
 class Lookahead:
-    """Compares plans of one decision, each followed until all present jobs are complete.
+    """Comparison of plans at one decision, each simulated until all present jobs are complete.
 
     Known is what a scheduler sees, with the recorded distribution of every stage's durations;
     unknown are the durations themselves, and what arrives. All plans meet the same draws (common

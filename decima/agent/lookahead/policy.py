@@ -17,7 +17,7 @@ from traces.arrays import TraceArrays
 
 
 class SearchPolicy:
-    """Plays a simulation through; a live cluster cannot be copied, so `decide` refuses."""
+    """Policy that plays a whole simulation. `decide` raises: a live cluster cannot be copied."""
 
     def __init__(
         self,

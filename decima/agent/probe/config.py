@@ -11,7 +11,7 @@ CLOSE = 0.01
 
 @dataclass(frozen=True)
 class ProbeConfig:
-    """How the readout is trained."""
+    """Settings of the readout's training."""
 
     steps: int = 12_000
     """gradient steps"""

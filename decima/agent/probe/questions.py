@@ -1,4 +1,4 @@
-"""Which runnable stage starts the longest chain of work? DAGs, possibly half done, and the answers.
+"""Test of graph embeddings: the runnable stage that starts the longest chain of work.
 
 The *critical path* of a stage is the largest sum of stage work on a chain that starts at it. The
 labels are computed with networkx, independently of everything that is learned.
@@ -28,7 +28,7 @@ STATES_PER_JOB = 2
 
 
 class Question(NamedTuple):
-    """What is left of one job: V stages, at least two of them runnable, E edges."""
+    """Remaining part of one job: V stages, at least two of them runnable, E edges."""
 
     work_ms: NDArray[np.float64]  # (V,) > 0
     edges: NDArray[np.int64]  # (2, E) row 0 parent, row 1 child
@@ -56,7 +56,7 @@ def question(job: Job, rng: np.random.Generator) -> Question | None:
 
 
 def critical_paths_ms(graph: nx.DiGraph) -> dict[int, float]:
-    """For each stage of a graph of `traces.graph.to_networkx` its critical path."""
+    """Return the critical path of each stage of a graph of `traces.graph.to_networkx`."""
     import networkx as nx
 
     longest: dict[int, float] = {}

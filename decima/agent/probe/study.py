@@ -47,7 +47,7 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Study:
-    """Grades by network, for each test set in turn."""
+    """Accuracy of each network on each test set."""
 
     tests: tuple[TestSet, ...]
     grades: Mapping[str, tuple[Grade, ...]]

@@ -1,1 +1,1 @@
-"""Many pure tasks at once: in this process, in others, or on a Spark cluster. Knows no jobs."""
+"""Parallel pure tasks: in this process, in others, or on a Spark cluster. Knows no jobs."""

@@ -36,11 +36,11 @@ class Kept(Generic[T]):
 
 
 class Crew(Protocol):
-    """Whoever maps tasks. A context: on leaving, its processes end."""
+    """Pool that maps tasks. As a context manager it ends its processes on exit."""
 
     @property
     def slots(self) -> int:
-        """How many tasks run at a time."""
+        """Number of tasks that run at the same time."""
         ...
 
     def map(
@@ -92,7 +92,7 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """What there is to say of it."""
+        """Describe an error as data that can be sent to another process."""
         return cls(
             str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}",
             "".join(traceback.format_exception(error)),
@@ -101,7 +101,7 @@ class Failure(NamedTuple):
         )
 
     def error(self, label: str, key: Hashable) -> TaskError | TaskRefusedError:
-        """To be raised where the answer was wanted."""
+        """Return the error to raise where the answer was requested."""
         message = f"{self.words} ({label}, task {_plain(key)})"
         if self.is_refusal:
             return TaskRefusedError(message, self.origin)
@@ -132,7 +132,7 @@ def answer(outcome: R | Failure, label: str, key: Hashable) -> R:
 
 
 def without_kept(shared: Any) -> tuple[Any, dict[int, Kept[Any]]]:
-    """What of `shared` goes out with every map, and what is kept, by its place."""
+    """Split `shared` into the part sent with every map and the retained objects, by position."""
     if isinstance(shared, Kept):
         return None, {0: shared}
     if not isinstance(shared, tuple):

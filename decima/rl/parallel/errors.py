@@ -1,4 +1,4 @@
-"""What goes wrong with tasks and clusters."""
+"""Errors of tasks and clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before the work: every executor must answer as this process does.
+"""Check before the work starts that every executor computes as this process does.
 
 The same question (a pure function) is put to the driver and to as many executors as will take it.
 Spark has no call that runs once on each executor but barrier stages, which one lost executor
@@ -38,7 +38,7 @@ _LAST_LINE = re.compile(r"^\w*(?:\w+\.)*\w*(?:Error|Exception): .*", re.MULTILIN
 
 
 class Greeted(NamedTuple):
-    """What one executor said."""
+    """Answer of one executor to the greeting."""
 
     host: str
     executor: int
@@ -102,7 +102,7 @@ def _ask(context: Any, answer: Answer, linger_s: float, patience_s: float) -> li
 
 
 def _greeted(answer: Answer, linger_s: float, _tasks: Iterable[int]) -> Iterator[Greeted]:
-    """Runs on the executor. Its worker processes are children of one that is its own."""
+    """Run the greeting on the executor, in worker processes below a process of their own."""
     found = dict(answer())
     time.sleep(linger_s)
     yield Greeted(socket.gethostname(), os.getppid(), found)
@@ -128,7 +128,7 @@ def _give_up_without_executors(
 
 
 def _fault(error: Exception, patience_s: float) -> str:
-    """Why no answer came, from a Java stack with a Python one inside."""
+    """Explain a missing answer from a Java stack trace with a Python one inside."""
     text = str(error)
     if (module := _NO_MODULE.search(text)) is not None:
         return (

@@ -52,7 +52,7 @@ class LocalCrew(Crew):
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
     ) -> Iterator[tuple[K, R]]:
-        """As `Crew.map`."""
+        """Map tasks; see `Crew.map`."""
         if self._workers == 1:
             return _here(function, shared, tasks, label)
         return self._spread(function, shared, tasks, label)
@@ -99,7 +99,7 @@ class LocalCrew(Crew):
                 process.give(*waiting.popleft(), work)
 
     def _answers(self, label: str, keys: list[Any]) -> dict[int, Any]:
-        """What at least one process has found."""
+        """Return the answers that at least one process has found."""
         busy = {one.pipe: one for one in self._processes if one.task is not None}
         found = {}
         for pipe in wait(list(busy)):
@@ -142,7 +142,7 @@ class _Work(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """What a process is told before the first task of a map."""
+    """Message that a process gets before the first task of a map."""
 
     function: Callable[..., Any]
     rest: Any
@@ -192,7 +192,7 @@ class _Process:
         return _Order(work.function, work.rest, places, new, gone)
 
     def terminate(self) -> None:
-        """Tell it to end."""
+        """Ask the process to end."""
         self.pipe.close()
         self._process.terminate()
 

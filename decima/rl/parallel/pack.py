@@ -50,7 +50,7 @@ _UNUSED = (
 
 @dataclass(frozen=True)
 class Packed:
-    """What is in an archive."""
+    """Contents of an archive."""
 
     path: Path
     num_bytes: int
@@ -112,7 +112,7 @@ def pack(
 
 
 def _runtime(name: str) -> Iterator[Distribution]:
-    """What the distribution called `name` requires to run, itself left out, each once."""
+    """Yield each distribution that `name` requires at run time, without itself."""
     seen = {canonicalize_name(name)}
     waiting = [*_required(_distribution(name, "this program"), ())]
     while waiting:
@@ -166,14 +166,14 @@ def _own_files() -> Iterator[_File]:
 
 
 def _base_python() -> Path:
-    """That of which this Python's environment was made."""
+    """Path of the Python that this environment was created from."""
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     executable = Path(sys.base_prefix) / "bin" / name
     return executable if executable.exists() else Path(sys.executable).resolve()
 
 
 def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
-    """What makes a folder a virtual environment."""
+    """Add the files that make a folder a virtual environment."""
     settings = {
         "home": python.parent,
         "include-system-site-packages": "false",
@@ -204,7 +204,7 @@ def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Nobody's name goes along."""
+    """Remove user and group names from an archive entry."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

@@ -144,7 +144,7 @@ def _check_there(master: str) -> None:
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """What the URL names; a standalone master may have stand-ins."""
+    """Yield the addresses in the URL; a standalone master may have standbys."""
     if _STANDALONE.fullmatch(master):
         for address in master.removeprefix("spark://").split(","):
             host, _, port = address.rpartition(":")
@@ -160,7 +160,7 @@ def _port(master: str, digits: str) -> int:
 
 
 def _python(archive: Path | None) -> str:
-    """What executors run; a path in the archive is one in the folder that they work in."""
+    """Path of the executors' Python; in an archive it is relative to their working folder."""
     if archive is not None:
         return f"./{ENVIRONMENT}/bin/python"
     return os.environ.get("PYSPARK_PYTHON") or sys.executable
@@ -181,7 +181,7 @@ def _stderr_to(file: IO[str]) -> Iterator[None]:
 
 
 def _reason(error: Exception, said: IO[str]) -> str:
-    """Why the driver did not start, in Spark's words: the last of its log, else the error's."""
+    """Explain why the driver did not start: the last line of its log, else the error's text."""
     cause = getattr(error, "java_exception", None)
     if cause is not None:
         return one_line(str(cause.toString()), 500)

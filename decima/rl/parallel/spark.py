@@ -60,7 +60,7 @@ class SparkCrew(Crew):
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
     ) -> Iterator[tuple[K, R]]:
-        """As `Crew.map`.
+        """Map tasks; see `Crew.map`.
 
         Raises:
             ClusterError: the executors lack a module.
@@ -94,7 +94,7 @@ class SparkCrew(Crew):
         self._sent = {}
 
     def _broadcast(self, kept: Kept[Any]) -> Broadcast[Any]:
-        """What is sent once; those whose owner is gone are taken back."""
+        """Broadcast a value once; broadcasts whose owner is gone are destroyed."""
         for name in self._sent.keys() - self._alive.keys():
             self._sent.pop(name).destroy()
         if kept.name not in self._sent:
@@ -166,7 +166,7 @@ def settle() -> None:
 
 
 def _gave_up(words: str, label: str) -> ClusterError | TaskError:
-    """Why Spark has given up a job, from what Java says at length."""
+    """Return the error for a job that Spark gave up, from Java's long message."""
     missing = re.search(r"ModuleNotFoundError: (No module named '[\w.]+')", words)
     if missing is not None:
         return ClusterError(

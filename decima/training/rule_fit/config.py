@@ -38,7 +38,7 @@ _FIRST_HELD_BACK = 1_000_000_000
 
 @dataclass(frozen=True)
 class RuleFitConfig:
-    """What the rule is fitted to, and how."""
+    """Settings of fitting the rule."""
 
     settings: tuple[EvaluationConfig, ...]
     """traces, clusters and arrivals, all of them in every generation"""
@@ -88,11 +88,11 @@ class RuleFitConfig:
 
     @property
     def policy(self) -> str:
-        """What is fitted."""
+        """Name of the policy that is fitted."""
         return WITH_CLASSES if self.settings[0].classes else ALONE
 
     def parameters(self, weights: Float64) -> Parameters:
-        """Those of `policy`; what is not the rule's, of `es_classes`, is as it ships."""
+        """Return the parameters of `policy`; `es_classes` keeps its others as shipped."""
         own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
         return {**HEURISTICS[self.policy].defaults, **own}
 

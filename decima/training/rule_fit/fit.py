@@ -31,7 +31,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class Budget:
-    """When to stop: at whichever comes first."""
+    """Limits of a fit; the first one reached ends it."""
 
     generations: int | None = None
     minutes: float | None = None
@@ -46,7 +46,7 @@ class Budget:
             raise ConfigError(f"minutes must be positive, got {self.minutes}")
 
     def is_spent(self, generations: int, session_s: float) -> bool:
-        """Whether to stop after so many generations in all, and so long in this session."""
+        """Return whether a limit on generations or on this session's time is reached."""
         if self.generations is not None and generations >= self.generations:
             return True
         return self.minutes is not None and session_s >= S_PER_MINUTE * self.minutes
@@ -84,17 +84,19 @@ class FittedRule:
 
     @property
     def is_better(self) -> bool:
-        """Whether what was found beats the shipped weights on the sequences held back."""
+        """True if the fitted weights beat the shipped ones on held-out sequences."""
         return self.held_back.mean < 0
 
     @property
     def held_back(self) -> Estimate:
-        """Found against shipped on the sequences held back: geometric mean, percent, paired."""
+        """Change from the shipped to the fitted weights on held-out sequences: geometric mean,
+        percent.
+        """
         return geometric_percent(self.found_logs - self.shipped_logs)
 
     @property
     def held_back_score(self) -> float:
-        """What was found against strict fair there, as `score`."""
+        """Held-out score of the fitted weights against strict fair, as `score`."""
         return float(np.exp(self.found_logs.mean()))
 
     @property
@@ -104,7 +106,7 @@ class FittedRule:
 
     @property
     def parameters(self) -> Parameters:
-        """Those to use: the shipped weights, unless what was found is better."""
+        """Parameters to use: the fitted ones if they are better, else the shipped ones."""
         return self.found if self.is_better else HEURISTICS[self.config.policy].defaults
 
     def to_json(self) -> dict[str, Any]:
@@ -206,7 +208,7 @@ class _Fit:
             self._compare(row.validation, number)
 
     def advance(self) -> None:
-        """One more generation."""
+        """Run one more generation."""
         began_s = time.monotonic()
         number = len(self._history.generations) + 1
         candidates = self._search.ask()

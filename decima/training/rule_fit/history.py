@@ -1,4 +1,4 @@
-"""What a fit has seen so far: enough to go on exactly where it was stopped.
+"""History of a fit, from which it resumes exactly where it stopped.
 
 The search is a pure function of its settings and of the scores it was told. So its state need not
 be stored: telling a new search the same scores brings it to the same point, in a second.
@@ -60,7 +60,7 @@ class History:
 
 
 def read_history(path: Path, config: RuleFitConfig) -> History:
-    """What `History.write` stored.
+    """Read a file of `History.write`.
 
     Raises:
         ConfigError: not such a file, or a fit with other settings than `config`.

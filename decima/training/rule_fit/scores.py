@@ -1,4 +1,4 @@
-"""What candidates are worth against strict fair, wherever a crew has room."""
+"""Scores of candidates against strict fair, computed by a pool of workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from traces.numbers import Float64
 
 
 class CandidateScorer:
-    """Plays candidates on numbered sequences.
+    """Scorer of candidates on numbered sequences.
 
     All candidates of a call meet the same arrivals and task durations, and unfinished jobs count
     with their age, so scores of one call may be compared.
@@ -91,7 +91,7 @@ def _play(settings: Kept[list[_Setting]], task: _Task) -> Float64:
 
 
 def _value(found: RunMetrics, objective: Objective) -> float:
-    """What is to be small."""
+    """Return the objective's value, which the fit minimises."""
     if objective == "makespan":
         return found.makespan_s
     if objective == "avg_and_p95":

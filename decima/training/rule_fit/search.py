@@ -99,5 +99,5 @@ class Search:
         return found
 
     def tell(self, scores: Sequence[float]) -> None:
-        """What the candidates just asked for were worth; less is better."""
+        """Update the distribution with the scores of the last candidates; less is better."""
         self._strategy.tell(self._asked, list(scores))

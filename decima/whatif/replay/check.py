@@ -35,7 +35,7 @@ _SHORTEST_S = 1e-3
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """How to replay."""
+    """Settings of a replay."""
 
     slots: int | None = None
     """of each application; None takes what it had"""
@@ -56,7 +56,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How well a group of jobs is met."""
+    """Error of the replay for a group of jobs."""
 
     jobs: int
     median_error_percent: float
@@ -66,13 +66,13 @@ class Fidelity:
 
     @classmethod
     def of(cls, error: Float64) -> Fidelity | None:
-        """From (jobs,) relative errors; None without jobs."""
+        """Summarise (jobs,) relative errors; None without jobs."""
         if len(error) == 0:
             return None
         return cls(len(error), float(np.median(np.abs(error))) * 100, float(error.mean()) * 100)
 
     def above(self, bound_percent: float) -> list[str]:
-        """In words, which of the two is further from 0 than `bound_percent`."""
+        """Describe which of the two is further from 0 than `bound_percent`."""
         sizes = {"median error": self.median_error_percent, "mean bias": abs(self.bias_percent)}
         return [words for words, size in sizes.items() if size > bound_percent]
 
@@ -102,7 +102,9 @@ class ReplayReport:
         return relative_error(self.simulated_s, self.recorded_s)
 
     def fidelity(self, group: str, *, driver_times: bool = True) -> Fidelity | None:
-        """Of "all" jobs, those "alone" or those "overlapping"; None if there are none."""
+        """Return the error of "all" jobs, those "alone" or those "overlapping"; None if there are
+        none.
+        """
         rows = {
             "all": np.ones(len(self.overlapped), np.bool_),
             "alone": ~self.overlapped,
@@ -209,7 +211,7 @@ def replay(
 
 
 class _Shared(NamedTuple):
-    """What all applications are replayed from."""
+    """Inputs that all applications share."""
 
     recording: Kept[Recording]
     networks: Kept[Networks]

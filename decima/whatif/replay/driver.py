@@ -1,4 +1,4 @@
-"""What the driver does while no task of a job runs, measured from an event log.
+"""Time of the driver between tasks of a job, measured from an event log.
 
 A stage does not start the moment its last parent ends. The driver has to notice, to plan (between
 the Spark jobs of one query: broadcasts, adaptive execution), to send tasks out. At the end of a job
@@ -54,7 +54,7 @@ class DriverRecord:
         return cls(0.0, (0.0,) * len(job.stages), 0.0, (0,) * len(job.stages))
 
     def without_times(self) -> DriverRecord:
-        """The same of a driver that takes no time."""
+        """Return the record of a driver that takes no time."""
         return replace(self, before_ms=0.0, wait_ms=(0.0,) * len(self.wait_ms), after_ms=0.0)
 
 
@@ -158,7 +158,7 @@ def _applications(
 
 
 class _StageTimes:
-    """When the stages of one application ran, and when all its slots were busy."""
+    """Times when the stages of one application ran, and when all its slots were busy."""
 
     def __init__(self, application: Application, slots: int) -> None:
         """`slots`: of the application, where the log lacks an executor's cores."""
@@ -255,7 +255,7 @@ class _StageTimes:
         return known
 
     def _was_full(self, begin_ms: Float64, end_ms: Float64) -> NDArray[np.bool_]:
-        """Whether every slot was busy at some time between."""
+        """Return whether every slot was busy at some time in the interval."""
         times, total = self._full
         spent = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
         found: NDArray[np.bool_] = spent > 0
@@ -300,7 +300,7 @@ def _full_time(
 def _capacity_changes(
     application: Application, slots: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When the application gained and lost slots."""
+    """Times when the application gained and lost slots."""
     executors = application.executors
     if any(executor.cores is None or executor.added_ms is None for executor in executors):
         return np.zeros(1, np.int64), np.full(1, slots)

@@ -63,7 +63,7 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
 
 
 def replay_lines(report: ReplayReport) -> Iterator[str]:
-    """What was replayed, one line for each application."""
+    """Describe the replay, one line for each application."""
     jobs_of = np.bincount(report.recording.application, minlength=len(report.slots))
     applications = report.recording.trace.metadata["applications"]
     rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
@@ -103,7 +103,7 @@ def verdict(report: ReplayReport) -> str:
 
 
 def _too_large(found: Fidelity, bound_percent: float) -> str:
-    """Which of median error and mean bias are above the bound: one at least."""
+    """Describe which of median error and mean bias exceed the bound; at least one does."""
     above = found.above(bound_percent)
     verb = "is" if len(above) == 1 else "are"
     return f"The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"

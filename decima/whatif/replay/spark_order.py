@@ -33,7 +33,7 @@ _NOT_SUBMITTED = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class SparkJobs:
-    """Which Spark job each stage of a recorded job belongs to."""
+    """Spark job of each stage of a recorded job."""
 
     of_stage: Int64
     """(stages,) counted from 0 in the order of Spark's numbers; waits belong to what waits"""
@@ -44,7 +44,7 @@ class SparkJobs:
 
     @classmethod
     def of(cls, record: DriverRecord) -> SparkJobs:
-        """Of the job that `driver.with_waits` makes with `record`."""
+        """Return the Spark jobs of the job that `driver.with_waits` makes with `record`."""
         _, of_stage = np.unique(np.array(record.spark_job), return_inverse=True)
         waits = np.flatnonzero(np.array(record.wait_ms) >= SHORTEST_WAIT_MS)
         is_wait = np.repeat([False, True], [len(of_stage), len(waits)])
@@ -143,7 +143,7 @@ def _first_of(seen: Observation, job: int, spark_job: Int64, submitted: Int64) -
 
 @kernel
 def _first(seen: Observation, spark_job: Int64, submitted: Int64) -> int:
-    """As `_first_of`, over all jobs."""
+    """Return the first stage like `_first_of`, over all jobs."""
     best = NONE
     for job in seen.active:
         stage = _first_of(seen, job, spark_job, submitted)
