@@ -1,7 +1,7 @@
 """Fingerprint of code, libraries and results that must agree on all machines of a computation.
 
-Asked of every executor by `decima.rl.parallel.greeting`. The first process of a host that answers
-compiles the kernels that runs need; others of that host wait for it and load them.
+`decima.rl.parallel.greeting` requests it from every executor. The first process of a host compiles
+the kernels; others of that host wait for it and load them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from traces import Job, LevelDurations, Stage, Trace, to_arrays
 _LIBRARIES = ("numpy", "numba", "torch", "pyarrow")
 _OURS = "decima-scheduler"
 COMPILING_S = 900.0
-"""who has waited so long for another process that compiles does it too"""
+"""a process that has waited so long for another one's compilation compiles too"""
 _DECIMALS = 2
 """of what is hashed, in milliseconds and logits: far above the last bits in which processors of
 different kinds differ, far below what another version of the code makes of it"""
@@ -66,7 +66,7 @@ def _version(name: str) -> str:
 
 @contextlib.contextmanager
 def one_process_of_this_host() -> Iterator[None]:
-    """Compile alone; without a place for machine code that can be trusted everybody compiles."""
+    """Compile in one process only; without a trusted cache every process compiles."""
     folder = Path(POLICIES.folder)
     base = trusted_folder(folder.parent)
     lock = None if base is None else FileLock(base / f"{folder.name}.lock", mode=0o600)
@@ -84,7 +84,7 @@ def one_process_of_this_host() -> Iterator[None]:
 
 def played() -> Iterator[NDArray[np.float64]]:
     """Yield completion times under a fitted rule and under the network, and its first logits."""
-    # torch takes a second to load, which `versions` need not wait for.
+    # torch takes a second to load, and `versions` does not need it.
     from decima.agent import plans
     from decima.agent.rollout import Lanes, Lockstep
     from decima.agent.scales import Scales
@@ -114,7 +114,7 @@ def played() -> Iterator[NDArray[np.float64]]:
 
 
 def _trace() -> Trace:
-    """Three jobs: a diamond, a chain and a single stage, of durations that are no round numbers."""
+    """Build three jobs: a diamond, a chain and a single stage, with odd durations."""
 
     def stage(name: str, tasks: int, task_ms: float, parents: tuple[int, ...] = ()) -> Stage:
         spread = task_ms * (1 + 0.37 * np.sin(np.arange(1, 12)))

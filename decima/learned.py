@@ -26,7 +26,8 @@ Networks = Mapping[str, PolicyNetwork]
 
 
 def load(name: str, networks: Networks | None = None) -> PolicyNetwork:
-    """The network of the learned policy called `name`; nobody may change its weights.
+    """Return the network of the learned policy called `name`. Do not change its weights: they are
+    shared.
 
     Args:
         name: as for `learned_policy`.
@@ -35,7 +36,7 @@ def load(name: str, networks: Networks | None = None) -> PolicyNetwork:
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    # Matrices are small: further threads only get in each other's way.
+    # Matrices are small: further threads only slow each other down.
     torch.set_num_threads(1)
     if networks is not None and name in networks:
         return networks[name]

@@ -1,7 +1,7 @@
 """Policies in a user's own code, named `my_policy.py:Class` or `module:Class`.
 
-Naming one runs that code. Only `decima evaluate --policies` and `EvaluationConfig.policies` take
-such names; no file that is read does.
+Naming one runs that code, so only `decima evaluate --policies` and `EvaluationConfig.policies` take
+such names, never a file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_own(name: str) -> bool:
 
 
 class OwnPolicy:
-    """A policy of a class in a user's own code, whose faults are one line."""
+    """Policy of a class in a user's own code, whose errors become one line."""
 
     def __init__(self, name: str) -> None:
         """

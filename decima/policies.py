@@ -36,7 +36,7 @@ def policy_named(
         ModelError: the file is no model that this version can use.
     """
     if is_learned(name):
-        # torch takes a second to load, which heuristics need not wait for.
+        # torch takes a second to load, and heuristics do not need it.
         from decima.learned import learned_policy, search_policy
 
         if looks_ahead(name):
@@ -60,7 +60,7 @@ def networks_of(names: Iterable[str]) -> Networks:
 
 
 def check_name(name: str) -> None:
-    """Refuse what `policy_named` does not know; a model's file is read only there.
+    """Raise on a name unknown to `policy_named`; model files are not read.
 
     Raises:
         PolicyError: no such policy.

@@ -18,8 +18,8 @@ class Policy(Protocol):
     def decide(self, observation: Observation) -> Action:
         """The next action at this scheduling event, or `spark_sim.PASS`.
 
-        It is asked again until the executors on offer are given, no stage may be chosen, or it
-        passes. The observation changes after the call: copy what is to be kept.
+        It is called again until all executors on offer are given, no stage may be chosen, or it
+        passes. The observation changes after the call: copy what you need later.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Names of learned policies: what they say of the policy, and the model file behind each."""
+"""Names of learned policies: their suffixes, and the model file behind each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Compile beforehand what the commands need, by doing everything once and tiny.
-
-Machine code depends on the types that a function is called with, so what compiles it is a call.
+"""Compilation of everything that the commands need, by tiny runs of all of it. Machine code depends
+on the types of a function's arguments, so only a call compiles it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Step = tuple[str, Callable[[], object]]
 
 
 def prepare_once() -> None:
-    """Compile what `decima` needs, unless it has been on this machine, or cannot be kept."""
+    """Compile what `decima` needs, unless that was done on this machine or cannot be cached."""
     folder = trusted_folder(Path(POLICIES.folder))
     if folder is None or not os.access(folder, os.W_OK) or is_prepared():
         return
@@ -54,7 +53,7 @@ def is_prepared() -> bool:
 
 
 def _mark() -> Path:
-    """The file that says so, for these sources and this kind of processor."""
+    """Path of the marker file for these sources and this kind of processor."""
     sources = [kernels.fingerprint() for kernels in (AGENT, LOOKAHEAD)]
     processor = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     digest = hashlib.sha256(repr((sources, processor, MADE_BY)).encode()).hexdigest()

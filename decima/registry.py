@@ -1,4 +1,4 @@
-"""`HEURISTICS`, every heuristic by name, and the object that a compiled one is to its callers."""
+"""`HEURISTICS`, every heuristic by name, and `Heuristic`, a compiled one as a policy."""
 
 from __future__ import annotations
 

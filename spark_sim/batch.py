@@ -1,4 +1,4 @@
-"""`ObservationBatch`: what several simulations show at their due decisions, in one flat batch."""
+"""`ObservationBatch`: observations of several simulations at due decisions, in one flat batch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ class ObservationBatch(NamedTuple):
     """B simulations: J jobs in their systems, V stages of those jobs.
 
     Rows are numbered through the batch: simulation b owns the jobs ``job_ptr[b]:job_ptr[b + 1]`` in
-    the order of arrival, and the stages likewise. One whose run is over owns none. The
-    arrays are overwritten by the next batch of the same `BatchBuilder`: read them, do not keep
-    them.
+    the order of arrival, and the stages likewise. One whose run is over owns none. The arrays are
+    overwritten by the next batch of the same `BatchBuilder`: copy what you need later.
     """
 
     classes: Table  # (B, C) CLASS, small ones first
@@ -45,7 +44,7 @@ class ObservationBatch(NamedTuple):
     def edges(self, trace: TraceArrays) -> Int64:
         """(2, E) rows in `stages` of the parent and of the child, by parent.
 
-        Computed when asked for: a step does not need them.
+        Computed on request, as a step does not need them.
 
         Args:
             trace: of the simulations.
@@ -81,7 +80,7 @@ class ObservationBatch(NamedTuple):
 
 
 class BatchBuilder:
-    """Arrays that batches of `num_simulations` are written into; they double when they are full."""
+    """Builder of batches of `num_simulations`; its arrays double when they are full."""
 
     def __init__(self, num_simulations: int, num_classes: int = 1) -> None:
         self._shape = num_simulations, num_classes
@@ -93,7 +92,7 @@ class BatchBuilder:
         return self._room
 
     def of(self, states: Sequence[State]) -> ObservationBatch:
-        """The batch of `states`, as many as the builder is for, in their order."""
+        """Build the batch of `states`, as many as the builder is for, in their order."""
         for index, state in enumerate(states):
             kernels.count(state, self._room, index)
         if not kernels.has_room(self._room):
@@ -109,7 +108,7 @@ class BatchBuilder:
         return self._cut()
 
     def _grow(self) -> None:
-        """Make room for the rows that were counted, twice as much as before where it ran out."""
+        """Make room for the counted rows, doubling arrays that are full."""
         room = self._room
         needed = int(room.job_ptr[-1]), int(room.stage_ptr[-1])
         present = len(room.jobs), len(room.stages)
@@ -135,8 +134,7 @@ class BatchBuilder:
 def batch_of(states: Sequence[State]) -> ObservationBatch:
     """Build one batch of the observations of `states`, in arrays of its own.
 
-    Who steps many simulations again and again uses `spark_sim.vector.VectorSimulator`, or keeps a
-    `BatchBuilder`.
+    To step many simulations repeatedly, use `spark_sim.vector.VectorSimulator` or a `BatchBuilder`.
     """
     return BatchBuilder(len(states), len(states[0].classes) if states else 1).of(states)
 

@@ -26,13 +26,14 @@ class Protocol(IntEnum):
     EXECUTORS = 0
     """the default: executors move between jobs, every idle one is offered at every event"""
     SESSION = 1
-    """one SparkSession: slots are offered again after every task, nothing moves"""
+    """one SparkSession: slots are offered again after every task and never move"""
     DECIMA_SIM = 2
-    """the rules of decima-sim, faults included, to compare with published figures"""
+    """the rules of decima-sim with its bugs, to compare with published figures"""
 
     @classmethod
     def parse(cls, name: str) -> Protocol:
-        """The protocol called `name` at the command line ("executors", "session", "decima-sim")."""
+        """Return the protocol called `name` at the command line ("executors", "session",
+        "decima-sim")."""
         try:
             return cls[name.upper().replace("-", "_")]
         except KeyError:
@@ -70,7 +71,7 @@ def parse_classes(text: str) -> tuple[ExecutorClass, ...]:
     of 8; "4:1x12" have a core each.
 
     Raises:
-        SimulationError: not of that form, or a class that is none.
+        SimulationError: another form, or an impossible class.
     """
     found = []
     for part in text.split(","):
@@ -102,7 +103,7 @@ class Cluster:
     warmup_delay_ms: float = 1000.0
     """added to an executor's first task in a job where the trace has no such measurement"""
     protocol: Protocol = Protocol.EXECUTORS
-    """who is offered when"""
+    """protocol of offers"""
     time_limit_ms: float | None = None
     """truncate the simulation there; None runs until all jobs are complete"""
     classes: tuple[ExecutorClass, ...] | None = None
@@ -146,6 +147,6 @@ class Cluster:
                 )
         if len(classes) > 1 and self.protocol is not Protocol.EXECUTORS:
             raise SimulationError(
-                f"executor classes are not known to protocol {self.protocol.label!r}, only to "
+                f"protocol {self.protocol.label!r} has no executor classes, only "
                 f"{Protocol.EXECUTORS.label!r}"
             )

@@ -69,14 +69,14 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     stage, the next larger one that is, else the largest that is. So every action on a slot that
     may be chosen is legal.
 
-    `action_masks()` says which values of each part are legal, as `sb3_contrib.MaskablePPO` asks;
-    every combination of values that it allows is. With absolute limits it leaves out those that
-    are legal for some slots only.
+    `action_masks()` returns the legal values of each part, as `sb3_contrib.MaskablePPO` expects.
+    Every combination of allowed values is legal. With absolute limits, values that are legal for
+    some slots only are left out.
 
-    An illegal action with `illegal="warn"`, the default, counts as a pass, sets
-    `info["illegal_action"]`, is counted in `info["illegal_actions"]` at the end, and the first
-    one of an environment is warned of. "pass" is the same without the warning. With "raise" it
-    raises `IllegalActionError` and leaves the episode as it is.
+    With `illegal="warn"`, the default, an illegal action counts as a pass, sets
+    `info["illegal_action"]` and is counted in `info["illegal_actions"]` at the end. The first one
+    of an environment logs a warning. "pass" is the same without the warning. With "raise" it raises
+    `IllegalActionError` and leaves the episode as it is.
 
     ## Observation space
     A `Dict` of arrays; M = max_jobs, S = max_stages, E the most edges that S stages of the trace
@@ -121,16 +121,15 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
 
     With `scaled=True` all but the masks are float32 from 0 to 1: `spark_sim.env_scale.Scale`.
 
-    Jobs stand in the order of arrival, each with all its stages. If there are more than fit, jobs
-    with a stage that may be chosen come before the others, earlier arrivals before later ones; a
-    job that no longer fits is left out and later ones are tried. One left out cannot be chosen in
-    this step; it takes part again as soon as it fits.
+    Jobs are in the order of arrival, each with all its stages. If not all fit, jobs with a stage
+    that may be chosen go first, then earlier arrivals; a job that does not fit is left out and
+    later ones are tried. A job left out cannot be chosen in this step, and returns as soon as it
+    fits.
 
-    ## Rewards
-    Minus the job-seconds since the previous decision: the integral over time of the number of jobs
-    in the system. The sum over an episode is minus the total time that jobs spent in the system,
-    unfinished ones and those without a slot included, so more is better and the average JCT is
-    what counts (Decima section 5.3).
+    ## Rewards Minus the job-seconds since the previous decision: the integral over time of the
+    number of jobs in the system. The sum over an episode is minus the total time that jobs spent in
+    the system, including unfinished ones and those without a slot. Maximising it minimises the
+    average JCT (Decima section 5.3).
 
     ## Starting state
     All executors idle in no job, time of the first decision. `reset(seed=s)` plays arrivals and
@@ -176,11 +175,11 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             max_jobs: job slots of an observation.
             max_stages: stage slots of an observation, enough for the largest job.
             limits: "absolute" or "relative" to the lowest legal limit of the slot.
-            illegal: what becomes of an illegal action: "warn", "pass" or "raise".
+            illegal: handling of an illegal action: "warn", "pass" or "raise".
             scaled: whether observations are scaled to 0 .. 1.
 
         Raises:
-            SimulationError: `trace` is none, a bound is too small or a choice is unknown.
+            SimulationError: `trace` is no trace, a bound is too small or a choice is unknown.
         """
         self._episodes = Episodes(
             EnvSettings(trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled)
@@ -260,7 +259,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         return self._simulator, self._sight
 
     def _show(self, simulator: Simulator) -> Padded:
-        """The observation of where `simulator` stands, in new arrays."""
+        """Return the present observation of `simulator`, in new arrays."""
         self._sight = self._episodes.sight(simulator.state, simulator.status is Status.DECIDE)
         return {name: values[0] for name, values in self._episodes.show([self._sight]).items()}
 

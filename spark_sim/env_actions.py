@@ -1,4 +1,4 @@
-"""The actions of `spark_sim.env`: their space, what they mean, which are legal, which are not."""
+"""The actions of `spark_sim.env`: their space, meaning and legality."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class ActionForm:
     """Parser of arrays of two or three numbers as actions on the visible jobs and stages."""
 
     def __init__(self, cluster: Cluster, max_stages: int, limits: Limits, illegal: Illegal) -> None:
-        """Refuse settings that are none.
+        """Check the settings.
 
         Raises:
-            SimulationError: `limits` or `illegal` is none of its values.
+            SimulationError: `limits` or `illegal` has an unknown value.
         """
         for name, value, known in (("limits", limits, _LIMITS), ("illegal", illegal, _ILLEGAL)):
             if value not in known:
@@ -45,7 +45,7 @@ class ActionForm:
         self.space = spaces.MultiDiscrete(parts)
 
     def action(self, sight: Sight, values: Int64, where: str = "") -> tuple[Action, bool]:
-        """The legal action that `values` stand for, and whether they were legal.
+        """Return the action of `values`, or a legal substitute, and whether they were legal.
 
         Args:
             sight: of the simulation, at a decision.
@@ -113,7 +113,7 @@ class ActionForm:
         return action
 
     def _class_of(self, sight: Sight, slot: int, named: int) -> tuple[int, bool]:
-        """The class that `named` stands for, and whether it is legal for the stage."""
+        """Return the class of number `named`, and whether it is legal for the stage."""
         kinds = observe(sight.state).legal_kinds(int(sight.rows[slot]))
         if self._is_relative and kinds:
             # The class itself, the next larger one that is legal, or the largest that is.

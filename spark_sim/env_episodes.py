@@ -69,7 +69,7 @@ class Episodes:
         """Check the settings.
 
         Raises:
-            SimulationError: the trace is none, a bound is too small or a choice is unknown.
+            SimulationError: the trace is no trace, a bound is too small or a choice is unknown.
         """
         trace = load_trace("tpch") if settings.trace is None else settings.trace
         if not isinstance(trace, Trace):

@@ -13,7 +13,7 @@ from spark_sim.env_view import Padded
 from spark_sim.setup import classes_of
 
 MOST = 1e7
-"""seconds, executor-seconds, jobs or tasks that count as 1 in a scaled observation, as more do"""
+"""seconds, executor-seconds, jobs or tasks that are scaled to 1, the maximum"""
 
 _EXECUTORS = {
     *("on_offer", "job_held", "job_attached", "job_local", "job_limit", "lowest_limit"),

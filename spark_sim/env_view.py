@@ -1,7 +1,7 @@
-"""The padded observation of `spark_sim.env`: its space, whom it shows, what its slots stand for.
+"""The padded observation of `spark_sim.env`: its space, and the jobs and stages in its slots.
 
 M job slots, S stage slots, E edge slots, N executors, B simulations. The table in the docstring of
-`SparkEnv` says what each entry means.
+`SparkEnv` defines each entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from traces.model import MAX_TASKS_PER_STAGE, Job, Trace
 from traces.numbers import MS_PER_S, Bool, Int32, Int64
 
 Padded = dict[str, Any]
-"""arrays by name, of the same shapes in every step; typed as Gymnasium types its `Dict` space"""
+"""arrays by name, with the same shapes in every step; typed like Gymnasium's `Dict` space"""
 
 _JOB_COUNTS = ("held", "attached", "local", "limit")
 _STAGE_COUNTS = ("launched", "finished")
@@ -129,8 +129,8 @@ class View:
     def _choose(self, state: State) -> Int32:
         """Rows of the jobs that get a slot, in the order of arrival.
 
-        All if they fit; else those with open stages first, and by arrival among equals, each that
-        still fits. So a stage that may be chosen is in sight whenever there is one.
+        All if they fit; else those with open stages first, then by arrival, skipping those that do
+        not fit. So an open stage is always visible if there is one.
         """
         active: Int32 = state.active[: state.clock[0]["num_active"]]
         sizes = state.jobs["num_stages"][active]
@@ -152,7 +152,7 @@ class View:
             "job_mask": slots.pad(np.ones(len(jobs)), np.int8),
             "job_age_s": slots.pad((now_ms - jobs["arrival_ms"]) / MS_PER_S, np.float32),
             "job_work_s": slots.pad(jobs["work_ms"] / MS_PER_S, np.float32),
-            # Subtracting task by task may end a rounding error below zero.
+            # Subtracting task by task may leave a tiny negative rounding error.
             "job_remaining_s": slots.pad(
                 np.maximum(jobs["remaining_ms"], 0) / MS_PER_S, np.float32
             ),

@@ -1,7 +1,7 @@
 """Figures of one finished (or truncated) run.
 
-Every job that arrived counts, the unfinished ones with their age when the run ended; a job that a
-time limit kept from arriving counts nowhere.
+Every job that arrived counts, the unfinished ones with their age when the run ended. A job due
+after the time limit counts nowhere.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class RunMetrics:
     jct_s: Float64
     """(A,) job completion time; for a job that was not complete, its age when the run ended"""
     slowdown: Float64
-    """(A,) `jct_s` divided by the least that the job could need alone on the cluster: of an
-    unfinished job so far"""
+    """(A,) `jct_s` divided by the job's lower bound alone on the cluster; for an unfinished job,
+    its age"""
     unfinished: int
     """jobs that arrived and were not complete at the time limit"""
     not_arrived: int
@@ -50,12 +50,12 @@ class RunMetrics:
     moving_executor_s: float
     """starting in another job"""
     idle_executor_s: float
-    """neither: busy + moving + idle = N x makespan"""
+    """neither of these: busy + moving + idle = N x makespan"""
     first_executor_s: float
     """part of busy: tasks that were an executor's first in their job, those under way at a time
     limit with all they would have taken"""
     inflation_executor_s: float
-    """part of busy: by how much mean durations at the levels used exceed those at the lowest"""
+    """part of busy: excess of mean durations at the used levels over those at the lowest"""
     mean_jobs_in_system: float
     """time average (Little: arrival rate x mean time in system)"""
     task_events: int

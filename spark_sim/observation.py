@@ -28,7 +28,7 @@ PASS = Action(NONE, 0)
 
 
 class Observation(NamedTuple):
-    """The cluster at one decision. It shares memory with the simulator: read it, do not keep it.
+    """The cluster at one decision. It shares memory with the simulator: copy what you need later.
 
     J jobs are in the system. `jobs` and `stages` may have further rows (jobs complete or to come),
     so start from `active`. Columns: the first group in `spark_sim.tables.JOB` and `STAGE`.
@@ -38,7 +38,7 @@ class Observation(NamedTuple):
     num_executors: int
     on_offer: int  # executors to give away now, >= 1
     source_job: int  # the job whose stage freed them, NONE if no single one
-    protocol: int  # who is offered when, a `spark_sim.Protocol`
+    protocol: int  # protocol of offers, a `spark_sim.Protocol`
     moving_delay_ms: float  # to start an executor in another job; 0 in a session
     last_arrival_ms: float  # when a job last arrived
     mean_gap_ms: float  # between the jobs that have arrived; infinity before the second

@@ -1,4 +1,4 @@
-"""`Round`: decisions on tables that somebody else keeps, such as a live Spark session's.
+"""`Round`: decisions on tables that the caller maintains, such as those of a live Spark session.
 
 The rules are those of the session protocol (`spark_sim.kernels.session`), by the same code: all
 slots are on offer except those busy with the last tasks of a stage, and the result is a plan.
@@ -20,7 +20,7 @@ from traces.numbers import Float64
 
 
 def session_tables(trace: TraceArrays, slots: int, arrival_ms: Float64) -> State:
-    """Tables of a session in which every job of `trace` is there, once, and nothing has started.
+    """Build the tables of a session with each job of `trace` present once and nothing started.
 
     Args:
         trace: the jobs, in the order of arrival.
@@ -53,8 +53,8 @@ class Round:
     """
 
     def __init__(self, state: State) -> None:
-        """Put on offer what `state` (the columns num_tasks, launched, finished and runnable of its
-        stages) says will come back; nothing else is read of what runs.
+        """Offer the slots that will come back, by the columns num_tasks, launched, finished and
+        runnable of the stages of `state`. No other state of running tasks is read.
         """
         self._state = state
         self.is_open = bool(session.open_round(state))

@@ -30,7 +30,7 @@ class Streams:
                 raise ValueError(f"{label} must not be negative, got {value}")
 
     def arrivals(self) -> np.random.Generator:
-        """A fresh generator for the jobs and when they come: the same for every rollout."""
+        """A fresh generator for the jobs and their arrivals, the same for every rollout."""
         return np.random.default_rng(self._entropy(_ARRIVALS))
 
     def duration_key(self) -> int:
@@ -42,7 +42,7 @@ class Streams:
         return np.random.default_rng(self._entropy(_ACTIONS, self.rollout))
 
     def demands(self) -> np.random.Generator:
-        """A fresh generator for what tasks need of an executor, where that is drawn."""
+        """A fresh generator for drawn demands of tasks."""
         return np.random.default_rng(self._entropy(_DEMANDS))
 
     def _entropy(self, *cause: int) -> np.random.SeedSequence:

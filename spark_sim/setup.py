@@ -29,7 +29,7 @@ from traces.numbers import Float64, Int32
 
 
 def check_arrivals(arrival_ms: Float64, job: Int32, num_templates: int) -> None:
-    """Refuse what the event loop relies on not to meet.
+    """Check the arrivals, as the event loop relies on them.
 
     Args:
         arrival_ms: (K,) submission times.
@@ -74,8 +74,8 @@ class Misfit(NamedTuple):
 def first_misfit(trace: TraceArrays, cluster: Cluster) -> Misfit | None:
     """The first stage that fits no executor class; None: there is none.
 
-    A demand that the trace does not state fits everywhere, but for memory where there are several
-    classes: that must be stated, and more than 0.
+    A missing demand fits everywhere. But with several classes memory is required, and must be above
+    0.
     """
     classes, memory_mb = classes_of(cluster), trace.memory_mb
     needs_memory = len(classes) > 1
@@ -86,7 +86,7 @@ def first_misfit(trace: TraceArrays, cluster: Cluster) -> Misfit | None:
     job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
     largest = classes[-1]
     if needs_memory and np.isnan(memory_mb[stage]):
-        why = "the trace says nothing of the memory of its tasks, which executor classes need"
+        why = "the trace lacks the memory of its tasks, which executor classes need"
     else:
         why = (
             f"its tasks need {memory_mb[stage]:g} MB and {trace.cpu[stage]:g} cores; possible is "
@@ -117,7 +117,7 @@ def fits_of(trace: TraceArrays, cluster: Cluster) -> Int32:
 
 
 def classes_of(cluster: Cluster) -> tuple[ExecutorClass, ...]:
-    """The cluster's classes; without any there is one, which holds everything."""
+    """Return the cluster's classes, or one class that holds everything."""
     return cluster.classes or (ExecutorClass(cluster.num_executors),)
 
 
@@ -158,7 +158,7 @@ def build_state(
 
 
 def copied(state: State) -> State:
-    """Return tables of its own; the trace is shared."""
+    """Copy the tables; the trace is shared."""
     return State._make([*(table.copy() for table in state[:-1]), state.trace])
 
 
@@ -270,7 +270,7 @@ def _empty_queue(count: int) -> Table:
     leaves = 1 << (count - 1).bit_length()
     events = np.zeros(2 * leaves, EVENT)
     events["time_ms"] = np.inf
-    # Leaves beyond the executors never win, but their number is looked up in a tie of empty leaves.
+    # Leaves beyond the executors never win, but a tie of empty leaves reads their number.
     events["executor"][leaves : leaves + count] = np.arange(count)
     return events
 

@@ -27,7 +27,7 @@ class Status(IntEnum):
     TRUNCATED = tables.TRUNCATED
     """the time limit of the cluster was reached"""
     DEADLOCK = tables.DEADLOCK
-    """only under decima-sim's rules: the policy left everything idle and nothing will happen"""
+    """only under decima-sim's rules: the policy left everything idle and no event is pending"""
 
 
 class Simulator:
@@ -56,7 +56,7 @@ class Simulator:
             arrival_ms: (K,) when each job is submitted, not decreasing.
             job: (K,) which row of the trace it is.
             duration_key: decides every task's duration (`Streams.duration_key`).
-            timeline: keep a record of each task (40 bytes a task).
+            timeline: record each task (40 bytes a task).
 
         Raises:
             SimulationError: the arrivals break a rule of `setup.check_arrivals`.

@@ -84,7 +84,7 @@ STAGE = np.dtype(
         ("order", "i8"),  # rank by the time of becoming runnable
         ("mean_ms", "f8"),
         ("critical_path_ms", "f8"),
-        ("memory_mb", "f8"),  # that each task needs; NaN where the trace does not say
+        ("memory_mb", "f8"),  # that each task needs; NaN where the trace lacks it
         ("cpu", "f8"),  # cores, likewise
         ("fits", "i4"),  # bit c: an executor of class c can hold a task
         # the simulator's own
@@ -177,7 +177,7 @@ CLOCK = np.dtype(
         ("open_stages", "i8"),  # over all jobs
         ("rounds", "i8"),  # opened so far, this one included
         ("num_chosen", "i8"),
-        ("source_job", "i8"),  # whose executors opened the round; NONE: no single job's
+        ("source_job", "i8"),  # job whose executors opened the round; NONE: no single one
         ("source_stage", "i8"),  # whose running executors are on offer ahead of time
         ("releasing", "i8"),  # how many of those are left
         # executors idle in no job
@@ -221,5 +221,5 @@ class State(NamedTuple):
     commits: Table  # (2N + 2,) COMMIT
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
-    timeline: Table  # (tasks,) TASK, or (0,) where nobody asked for it
+    timeline: Table  # (tasks,) TASK, or (0,) if not requested
     trace: TraceArrays

@@ -54,7 +54,7 @@ class StepResult(NamedTuple):
 class VectorSimulator:
     """B independent simulations of one trace on equal clusters, each at a decision of its own.
 
-    Each gives exactly what a `Simulator` would give, whatever runs beside it.
+    Each gives exactly the results of a `Simulator`.
 
     >>> simulators = VectorSimulator(to_arrays(trace), Cluster(), runs)
     >>> while simulators.alive.any():
@@ -94,7 +94,7 @@ class VectorSimulator:
 
     @property
     def status(self) -> NDArray[np.int64]:
-        """(B,) where each simulation stands, a `Status`; a copy."""
+        """(B,) `Status` of each simulation; a copy."""
         return self._progress.status.copy()
 
     @property
@@ -168,7 +168,7 @@ class VectorSimulator:
                 simulations that are over.
 
         Returns:
-            (B,) how many entries each has looked at.
+            (B,) number of entries that each used.
 
         Raises:
             IllegalActionError: a limit is larger than the cluster; the simulation has stopped.
@@ -266,7 +266,7 @@ def _room_for(states: Sequence[State]) -> State:
 
 
 def _place(state: State, stacked: State, index: int) -> None:
-    """Copy the tables of `state` into row `index`; no kernel reads what lies behind them."""
+    """Copy the tables of `state` into row `index`; kernels never read the padding."""
     for name in _TABLES:
         table = getattr(state, name)
         getattr(stacked, name)[index][: len(table)] = table

@@ -1,7 +1,7 @@
 """`SparkVectorEnv`: many simulations as one Gymnasium vector environment.
 
-The simulations are a `spark_sim.vector.VectorSimulator`; without Gymnasium that is the faster way,
-and the one for graph networks.
+The simulations are a `spark_sim.vector.VectorSimulator`. Used directly, that is faster, and suits
+graph networks.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from traces.numbers import Bool, Float64, Int32, Int64
 
 
 class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
-    """B of `spark_sim.env.SparkEnv` in lockstep: its observations, actions, rewards and infos.
+    """Vector of B `spark_sim.env.SparkEnv` in lockstep, with its observations, actions, rewards and
+    infos.
 
     ``gymnasium.make_vec("decima/Spark-v0", 8, vectorization_mode="vector_entry_point")`` builds
     one, too. `reset(seed=s)` gives simulation i what `SparkEnv.reset(seed=s + i)` gives; a list has
-    a seed for each. One that is over begins its next episode with the next step, whatever its
-    action then is, and earns nothing in it (`AutoresetMode.NEXT_STEP`).
+    a seed for each. A finished simulation ignores its next action and begins a new episode instead,
+    with reward 0 (`AutoresetMode.NEXT_STEP`).
     """
 
     def __init__(self, num_envs: int = 1, **settings: Any) -> None:

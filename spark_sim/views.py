@@ -1,4 +1,4 @@
-"""Observations that cannot be written to, for policies that others wrote, and the way back."""
+"""Read-only observations, for policies of other authors, and writable copies of them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _locked(array: NDArray[Scalar]) -> NDArray[Scalar]:
 
 
 def for_kernels(seen: Observation) -> Observation:
-    """`seen` itself, or a copy if it is read-only: kernels are compiled for arrays that are not,
-    and would be compiled anew for those, which takes a minute.
+    """Return `seen`, or a copy if it is read-only: kernels are compiled for writable arrays, and
+    compiling them for others takes a minute.
     """
     return seen if seen.jobs.flags.writeable else copied(seen)
 
 
 def copied(seen: Observation) -> Observation:
-    """A copy that stays as it is when the run goes on."""
+    """Return a copy that later steps do not change."""
     return seen._replace(
         active=seen.active.copy(),
         classes=seen.classes.copy(),

@@ -291,9 +291,9 @@ def test_side_by_side_a_sequence_goes_as_it_would_alone(
 def test_where_jobs_hardly_meet_it_is_said(run: Command) -> None:
     """An engineer who leaves out --executors and --interarrival would compare nothing."""
     few = ("--policies", "fifo", "--jobs", "3", "--sequences", "1", "--interarrival", "1000")
-    assert "jobs hardly meet" in run(*few).output
+    assert "jobs hardly overlap" in run(*few).output
     # All at once they meet, whatever the gap that is not used.
-    assert "jobs hardly meet" not in run(*few, "--batch").output
+    assert "jobs hardly overlap" not in run(*few, "--batch").output
 
 
 def test_a_batch_contradicts_arrivals_that_were_said(run: Command) -> None:

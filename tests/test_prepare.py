@@ -62,7 +62,7 @@ def run_tiny(tmp_path: Path) -> str:
 def test_the_first_compilation_of_a_program_is_said_and_loading_is_not(tmp_path: Path) -> None:
     """Once, however many functions follow, and with the name of the package."""
     assert run_tiny(tmp_path) == (
-        "compiling for this machine (simulator): minutes at first, then kept\n"
+        "compiling for this machine (simulator): minutes at first, then cached\n"
     )
     assert run_tiny(tmp_path) == ""
 

@@ -225,7 +225,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
 
     assert result.exit_code == 0, result.output
     assert "es_rule: average JCT" in result.stdout
-    assert "On 2 others, held back: " in result.stdout
+    assert "On 2 held-out sequences: " in result.stdout
     content = json.loads(out.read_text())
     assert content["training"]["generations"] == 2
     assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]

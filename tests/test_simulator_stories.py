@@ -371,5 +371,5 @@ def test_a_timeline_is_kept_on_request_only() -> None:
     arrays = to_arrays(Trace("t", (job("a", stage("x", 1, 1000)),)))
     simulator = Simulator(arrays, Cluster(num_executors=1), np.zeros(1), np.zeros(1, np.int32))
 
-    with pytest.raises(SimulationError, match="no timeline was kept"):
+    with pytest.raises(SimulationError, match="no timeline was recorded"):
         simulator.timeline()

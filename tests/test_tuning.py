@@ -112,9 +112,9 @@ def test_what_was_found_must_hold_on_sequences_held_back(
     assert content["held_back"]["kept"] == kept
     assert content["training"]["found"]["alpha"] == 2.0
     assert content["parameters"]["alpha"] == (2.0 if kept == "found" else shipped["alpha"])
-    told = "Kept: these." if kept == "found" else "Kept: the shipped parameters"
+    told = "Saved: these." if kept == "found" else "Saved: the shipped parameters"
     assert told in result.stdout
-    assert "On 4 sequences held back: " in result.stdout
+    assert "On 4 held-out sequences: " in result.stdout
     assert "3 training sequences (seed 0)" in result.stdout
 
 

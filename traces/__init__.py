@@ -1,8 +1,8 @@
-"""Jobs as data: what a trace is, how it is stored, read, made up and replayed.
+"""Traces: jobs as data, with file formats, importers, generators and arrivals.
 
 The core is `Trace` (of `Job`, `Stage`, `LevelDurations`), its file format (`read_trace`,
 `write_trace`) and its flat form for the simulator (`to_arrays`). `load_trace` finds a trace by name
-or path. `traces.graph` and `traces.draw` are imported by those who look at jobs.
+or path. `traces.graph` and `traces.draw` are for showing jobs.
 """
 
 import lazy_loader
@@ -11,6 +11,6 @@ import decima_packages
 
 decima_packages.check("traces")
 
-# What the stub beside this file names is imported when it is first asked for: importing one module
-# of the package does not wait for all.
+# Names of the stub beside this file are imported on first use, so that importing one module # does
+# not load all.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,8 +7,8 @@ end_time, plan_cpu (100 = one core), plan_mem (0..100, normalised to an unknown 
 The graph is in the task name: a letter, the task's number, then the numbers of its parents
 (``J3_1_2``); a name of another form (``task_LTg0MTU``, ``MergeTask``) is a stage without parents.
 
-A job is kept whole or left out whole: a graph with holes would have neither the true work nor the
-true critical path. `SKIPPED` and `ADJUSTED` name every reason; the counts are in the metadata.
+A job is imported whole or left out whole: a graph with gaps would have neither the true work nor
+the true critical path. `SKIPPED` and `ADJUSTED` name every reason; the counts are in the metadata.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ SKIPPED = {
 ADJUSTED = {
     "under_a_second": "tasks with equal start and end: the clock ticks in seconds, 0.5 s is taken",
     "start_at_parents_end": "tasks registered before their parents ended: they start at that end",
-    "overlaps_parents": "tasks that ended before a parent did: their recorded times are kept",
-    "no_instance": "tasks of which the file of instances says nothing: estimated as without it",
+    "overlaps_parents": "tasks that ended before a parent did: they keep their recorded times",
+    "no_instance": "tasks missing in the file of instances: estimated as without it",
 }
-"""what was changed in the tasks that were kept"""
+"""changes to the imported tasks"""
 
 SUB_SECOND_MS = 500.0
 """duration of a task that starts and ends in the same second: the middle of that second"""
@@ -97,16 +97,16 @@ def read_alibaba(
             rows are collected from the whole file, since it does not keep a job's rows together.
             Jobs left out for a defect count towards the limit.
         machine_memory_mb: the size of a machine; plan_mem is relative to it. Without it the
-            stages have no memory demand, since the trace does not say what 100 stands for.
+            stages have no memory demand, as the trace does not define 100.
         registered_starts: start_time is when a task was registered, not when it began (its
             dependants often share it), so a task is taken to begin once its parents have ended.
             False keeps the recorded start.
-        instances: durations of the instances, a file as `traces.alibaba_instances` reads it, plain
-            or ``.gz``; what a task's took on average is the duration of its stage.
-        most_task_s: leave out jobs with a longer task. A handful of them would hold most of the
-            trace's work.
+        instances: file of the instances' durations for `traces.alibaba_instances`, plain or
+            ``.gz``; the mean over a task's instances is the duration of its stage.
+        most_task_s: leave out jobs with a longer task. A handful of them hold most of the trace's
+            work.
         most_work_s: leave out jobs whose instances take longer in all.
-        limits: how much is taken in; of a job with too many tasks no row is kept.
+        limits: bounds on the file; jobs with too many tasks are left out whole.
 
     Raises:
         TraceError: the file cannot be read, exceeds `limits`, or holds no usable job.
@@ -165,7 +165,7 @@ def _trace_of(
 def _collect(
     path: Path, limit: int | None, limits: Bounds, skipped: Counter[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Rows by job name, in the order in which the names appear; of a job too large, none."""
+    """Return the rows by job name, in the order of names, without jobs that are too large."""
     rows_of: dict[str, list[str]] = {}
     too_large: set[str] = set()
     held = held_bytes = 0

@@ -18,11 +18,12 @@ TaskKey = tuple[str, str]
 
 
 def mean_seconds(lines: Iterable[str], jobs: Container[str]) -> Mapping[TaskKey, float]:
-    """Mean seconds of the instances of each task of `jobs`; what cannot be read counts for nothing.
+    """Return the mean seconds of the instances of each task of `jobs`; unreadable lines are
+    skipped.
 
     Args:
         lines: of either file, in any order; a mean stands for all instances of its task.
-        jobs: names of the jobs that are wanted, which bound the memory.
+        jobs: names of the jobs to read, which bound the memory.
     """
     total: dict[TaskKey, float] = defaultdict(float)
     count: dict[TaskKey, int] = defaultdict(int)

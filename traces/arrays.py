@@ -35,7 +35,7 @@ class TraceArrays(NamedTuple):
     mean_ms: NDArray[np.float64]  # (S,) mean of all samples: decima-sim's "rough duration"
     critical_path_ms: NDArray[np.float64]  # (S,) from the stage's start to the job's end
     num_parents: Int32  # (S,)
-    cpu: NDArray[np.float64]  # (S,) cores that a task needs; NaN where the trace does not say
+    cpu: NDArray[np.float64]  # (S,) cores that a task needs; NaN where the trace lacks it
     memory_mb: NDArray[np.float64]  # (S,) likewise
     first_child: Int32  # (S + 1,)
     children: Int32  # (E,) stage index inside the job

@@ -113,7 +113,7 @@ def bursty(
     while len(times) < num_jobs:
         gap_ms, stay_ms = states[in_burst]
         end = now + rng.exponential(stay_ms)
-        # Exponential gaps have no memory, so a gap cut off by the end of a state is drawn anew.
+        # Exponential gaps have no memory, so a gap cut off by the end of a state is drawn again.
         now += rng.exponential(gap_ms)
         while now < end and len(times) < num_jobs:
             times.append(now)
@@ -135,7 +135,7 @@ def diurnal(
 
     .. math:: \lambda(t) = \lambda \, (1 + a \sin(2 \pi t / period))
 
-    Drawn by thinning: candidates at the largest rate :math:`\lambda (1 + a)` are kept with
+    Drawn by thinning: candidates at the largest rate :math:`\lambda (1 + a)` are accepted with
     probability :math:`\lambda(t) / (\lambda (1 + a))`. `mean_gap_ms` is the mean over whole
     periods; a sequence that ends in the busy half has a smaller one.
     """
@@ -192,7 +192,7 @@ def decima_sim(trace: Trace, streaming_jobs: int, mean_gap_ms: float, seed: int)
             f"streaming_jobs {streaming_jobs} must not be negative, seed {seed} in 0..2**32-1"
         )
     _check_positive(mean_gap_ms=mean_gap_ms)
-    # The legacy generator is the point: published sequences are defined by its stream.
+    # The legacy generator is required: published sequences are defined by its stream.
     rng = np.random.RandomState(seed)
     row = [
         [

@@ -9,17 +9,17 @@ from traces.files.reading import MAX_JSON_BYTES
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds on what a reader takes in. The defaults are far above the traces that are known here.
+    """Bounds on a reader's input. The defaults are far above all known traces.
 
-    A reader tells which bound it met; whoever has such a file and the memory gives larger ones, and
-    writes a smaller trace for the commands, which have no option for it: what one of them could
-    import, the next could not read.
+    An error names the bound that was exceeded. With enough memory, give larger ones in Python and
+    write a smaller trace for the commands. These have no option for it, since the next command
+    could not read the result.
     """
 
     content_bytes: int = 16 * 2**30
     """decompressed content of a log or table that is read as a stream"""
     file_bytes: int = 2**28
-    """of a file that is held whole, and of the rows that an importer holds"""
+    """of a file read at once, and of the rows that an importer holds"""
     text_bytes: int = MAX_JSON_BYTES
     """of JSON and CSV"""
     values: int = 20_000_000
@@ -32,4 +32,4 @@ class Bounds:
 DEFAULT = Bounds()
 
 TO_READ_MORE = "larger traces.bounds.Bounds, given in Python, read more"
-"""ends the message of a bound that was met; docs/trace-format.md shows how"""
+"""end of the message of an exceeded bound; docs/trace-format.md shows how"""

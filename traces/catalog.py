@@ -38,7 +38,7 @@ MEASURED = "-measured"
 
 _SAMPLE_LOG = DATA_FOLDER / "sample-log.zstd"
 _SAMPLE_NAME = "local-1795258383920.zstd"
-"""as Spark calls the log of this application"""
+"""Spark's name for the log of this application"""
 
 _SEED = 20_190_819
 """any constant: a built-in trace is the same everywhere"""
@@ -66,7 +66,7 @@ def list_builtin() -> dict[str, str]:
     recorded: dict[str, str] = {}
     for path in sorted(DATA_FOLDER.glob("*.parquet")):
         recorded[path.stem] = "recorded by the project, with a model of many executors on top"
-        recorded[path.stem + MEASURED] = "the same as it was measured, without the model"
+        recorded[path.stem + MEASURED] = "the same as measured, without the model"
     return recorded | {name: words for name, (_, words) in _GENERATED.items()}
 
 
@@ -95,8 +95,8 @@ def load_trace(name_or_path: str | Path) -> Trace:
 
     A folder is one of parts (`traces.dataset`), or decima-sim's.
 
-    A file that bears the name of a built-in trace is reached as ``./NAME``. A trace file whose
-    metadata ask for the executor model (`traces.inflation`) gets it here; `read_trace` leaves it.
+    Write ``./NAME`` for a file with the name of a built-in trace. A trace file whose metadata
+    request the executor model (`traces.inflation`) gets it here, but not in `read_trace`.
 
     Raises:
         TraceError: it is neither of these, or the file breaks a rule of its format.

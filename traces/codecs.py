@@ -4,8 +4,8 @@ Spark names the codec in the file's suffix; here the first bytes decide, so that
 logs in progress open as well. ``zstd`` is the usual frame format. ``lz4`` is not: Spark writes the
 LZ4Block framing of lz4-java. ``snappy`` is the stream format of snappy-java.
 
-A small file can unfold to more than any machine has time for, so what a codec gives is bounded by
-the bytes that it has taken, in bytes and in lines.
+A small file can unfold to more than any machine can process, so a codec's output is bounded by its
+input, in bytes and in lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from traces.damage import DamageError
 
 PIECE_BYTES = 1 << 14
-"""read at once from a stream; where a file breaks off, at most this much of its prefix is lost"""
+"""bytes read at once from a stream; at most so many are lost where a file breaks off"""
 MAX_BLOCK_BYTES = 1 << 25
 """a block that claims to be larger is damaged (lz4-java's own limit)"""
 
@@ -149,7 +149,7 @@ def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _snappy_size(packed: bytes) -> int:
-    """Size of the content, which a snappy block tells in its first bytes (7 bits in each)."""
+    """Return the content size of a snappy block from its first bytes (7 bits in each)."""
     size = 0
     for place, byte in enumerate(packed[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -177,7 +177,7 @@ def _decompressed(codec: pa.Codec, packed: bytes, size: int, name: str) -> bytes
 
 def _lzf(stream: BinaryIO) -> Iterator[bytes]:
     raise DamageError("lzf compression is not supported, only zstd, lz4, snappy and gzip")
-    yield b""  # makes it a generator like its peers, which raise when they are read
+    yield b""  # a generator like its peers, which raise when they are read
 
 
 _CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {

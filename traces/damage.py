@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class DamageError(Exception):
-    """Data that cannot be read; whoever reads the file counts it and keeps the rest."""
+    """Error of unreadable data; the reader counts it and continues with the rest."""

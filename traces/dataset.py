@@ -1,6 +1,6 @@
 """A trace as a folder: trace files of bounded size, and a manifest that names them.
 
-For what one file should not hold, such as the jobs of thousands of event logs.
+For traces too large for one file, such as the jobs of thousands of event logs.
 `docs/trace-format.md` describes it.
 """
 
@@ -28,7 +28,7 @@ MANIFEST = "trace.json"
 FORMAT = "decima-trace-parts"
 VERSION = 1
 PART_VALUES = 2_000_000
-"""durations in a part, but for one job that has more: 8 MB, as many parts as the memory allows"""
+"""most durations in a part, unless one job has more: 8 MB"""
 
 
 def is_dataset(folder: Path) -> bool:
@@ -37,7 +37,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def check_dataset_output(folder: Path) -> None:
-    """Find out now what `write_dataset` would find out after the work is done.
+    """Check early for errors that `write_dataset` would raise after the work.
 
     Raises:
         TraceError: the folder is there already, or cannot be made.
@@ -96,7 +96,7 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
 
     Raises:
         TraceError: the manifest or a part is missing, damaged or too large, or the parts are not
-            those that the manifest tells of.
+            those of the manifest.
     """
     manifest = _manifest(folder)
     jobs: list[Job] = []
@@ -110,7 +110,7 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
             )
         if len(part.jobs) != count:
             raise TraceError(
-                f"{folder / file}: holds {len(part.jobs):,} jobs, {MANIFEST} says {count:,}"
+                f"{folder / file}: holds {len(part.jobs):,} jobs, {MANIFEST} has {count:,}"
             )
         jobs.extend(part.jobs)
     try:

@@ -1,9 +1,9 @@
 """Importer of decima-sim's TPC-H folder: ``adj_mat_{q}.npy`` and ``task_duration_{q}.npy``.
 
 Each size has a folder (``2g``, ``5g``, ...) with one pair of files for each query. The duration
-files are pickles, and a pickle is a program. They are read here by a restricted unpickler: its
-instructions are checked before anything runs, and the three numpy names that the files use are
-replaced by inert stand-ins, so that not even numpy's own code is called.
+files are pickles, and a pickle is a program. They are read here by a restricted unpickler. Its
+instructions are checked before anything runs, and inert stand-ins replace the three numpy names in
+the files, so that no code of numpy is called.
 
 The layout and the cleaning of the first wave are those of decima-sim's `spark_env`.
 """
@@ -83,8 +83,8 @@ class _PickledArray:
         self.state = state
 
 
-# `ndarray` is only ever an argument of `_reconstruct`. It must not become a class of ours: a pickle
-# could set attributes on that. The other two define `__setstate__`, which stops it.
+# `ndarray` is only ever an argument of `_reconstruct`. It must not become a class of this module: a
+# # pickle could set attributes on that. The other two define `__setstate__`, which prevents it.
 _STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): None,
     ("numpy", "dtype"): _PickledDtype,
@@ -104,8 +104,8 @@ class _RestrictedUnpickler(pickle.Unpickler):
 def read_decima_sim(folder: Path) -> Trace:
     """Read the folder of all sizes, or the folder of one size.
 
-    Jobs are named ``{size}/q{query}``, by size then query. All executor levels are kept, with the
-    first wave cleaned of the fresh durations (see `clean_first_wave`).
+    Jobs are named ``{size}/q{query}``, by size then query. All executor levels are imported, with
+    the first wave cleaned of the fresh durations (see `clean_first_wave`).
 
     Raises:
         TraceError: nothing to read there, a file of a pair is missing, or a file is damaged, too

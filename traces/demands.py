@@ -15,7 +15,7 @@ DEMANDS = ("trace", "drawn")
 def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:
     """Return the jobs with a memory demand for each stage's tasks, uniform in (0, `largest_mb`].
 
-    As for the TPC-H jobs of Decima, section 7.3. What the trace says of memory is replaced.
+    As for the TPC-H jobs of Decima, section 7.3. Demands of the trace are replaced.
     """
     return replace(
         trace,

@@ -21,7 +21,7 @@ from traces.model import Job, Stage
 
 FORMATS = (".svg", ".png")
 MAX_STAGES = 400
-"""boxes beyond this number cannot be told apart in one picture"""
+"""more boxes than this cannot be distinguished in one picture"""
 
 _BOX_WIDTH, _BOX_HEIGHT = 1.75, 0.62  # inches, as everything here
 _COLUMN_GAP, _ROW_GAP = 0.75, 0.28
@@ -63,7 +63,7 @@ def draw_job(job: Job, path: Path) -> None:
 
 
 def format_ms(duration_ms: float) -> str:
-    """A duration for people: `120 ms`, `1.5 s`, `3.2 min`, `5.1 h`."""
+    """Format a duration: `120 ms`, `1.5 s`, `3.2 min`, `5.1 h`."""
     if duration_ms < 1_000:
         return f"{duration_ms:.3g} ms"
     for unit, size_ms, limit_ms in (("s", 1e3, 1.2e5), ("min", 6e4, 7.2e6)):

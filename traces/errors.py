@@ -2,7 +2,7 @@
 
 
 class TraceError(ValueError):
-    """A trace, or a file that should hold one, breaks a rule.
+    """Error of a trace, or of its file, that breaks a rule.
 
     The message is one line: where the fault is, the value found, the rule broken.
     """

@@ -1,7 +1,7 @@
 """Estimates of task durations, for schedulers that do not know the true ones.
 
-Schedulers know durations from earlier runs of the same query, if at all. The simulator draws task
-durations from the measured samples whatever a policy is told; here the *told* means are changed.
+Schedulers know durations from earlier runs of the same query, if at all. The simulator always draws
+task durations from the measured samples; only the means that policies *observe* change here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A job or a trace as people look at it: a graph, its depth, its key figures."""
+"""Views of a job or a trace: graph, depth, key figures."""
 
 from __future__ import annotations
 

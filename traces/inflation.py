@@ -1,4 +1,4 @@
-"""A model of what a small recording cannot show: many executors for one job, and their start.
+"""Model of executor start and of work inflation with many executors, which small recordings lack.
 
 A trace recorded on a few slots holds task durations at one executor level and of warm executors
 only. This model adds to the measured durations, in this order:
@@ -18,7 +18,7 @@ public TPC-H traces, whose jobs are Decima's (SIGCOMM 2019). The public inflatio
 smaller, and small jobs lose more by many executors than large ones, as the public ones do. Nothing
 below 5 executors is public: there the factor is 1.
 
-A trace file that asks for the model holds its parameters as ``metadata["model"]``; `with_model`
+A trace file requests the model by parameters in ``metadata["model"]``; `with_model`
 applies them. The measurements in the file stay as they are.
 """
 
@@ -140,13 +140,13 @@ class ExecutorModel:
         return float(np.interp(executors, levels, [self.inflation[level] for level in levels]))
 
     def apply(self, trace: Trace) -> Trace:
-        """`trace` with the model applied; the metadata say so.
+        """Apply the model to `trace` and record that in the metadata.
 
         Raises:
             TraceError: a stage was measured at more than one level.
         """
         jobs = tuple(self._job(job) for job in trace.jobs)
-        # When jobs ran is told on the measured clock, which these jobs have left.
+        # Recorded times are on the measured clock, which no longer applies.
         kept = {key: value for key, value in trace.metadata.items() if key != "recorded"}
         applied = {**self.as_metadata(), "applied": True}
         return Trace(trace.name, jobs, {**kept, MODEL: applied})
@@ -185,7 +185,7 @@ class ExecutorModel:
 
 
 def with_model(trace: Trace) -> Trace:
-    """`trace` with the model that its metadata ask for; as it is if they do not, or have it.
+    """Apply the model that the metadata of `trace` request, unless it was applied already.
 
     Raises:
         TraceError: the parameters in the metadata are damaged.

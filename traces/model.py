@@ -45,7 +45,7 @@ MAX_NAME = 1_000
 RESOLVED = "later times are not resolved to a millisecond"
 
 MAX_EXECUTORS = 1_000_000
-"""a larger executor level is taken for a corrupt file, too"""
+"""a larger executor level is also taken for a corrupt file"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,9 +114,9 @@ class Stage:
     durations: tuple[LevelDurations, ...]
     """levels, strictly increasing in `executors`; at least one"""
     cpu: float | None = None
-    """cores that each task needs; None where the trace does not say"""
+    """cores that each task needs; None where the trace lacks it"""
     memory_mb: float | None = None
-    """memory that each task needs; None where the trace does not say"""
+    """memory that each task needs; None where the trace lacks it"""
 
     def __post_init__(self) -> None:
         _check_name("stage", self.name)
@@ -162,7 +162,7 @@ class Job:
     name: str
     stages: tuple[Stage, ...]
     arrival_ms: float | None = None
-    """when it was submitted in the recording; None where the trace does not say"""
+    """when it was submitted in the recording; None where the trace lacks it"""
 
     def __post_init__(self) -> None:
         _check_name("job", self.name)
@@ -293,7 +293,7 @@ class Trace:
 
 
 def _check_name(what: str, name: str) -> None:
-    """A name is shown in terminals and told in messages, and no file can hold all of Unicode."""
+    """Check a name, which appears in terminals, messages and files."""
     if not is_clean(name, MAX_NAME):
         raise TraceError(
             f"{what} {name!r:.60}: a name is printable, on one line, and has at most {MAX_NAME:,} "
@@ -302,7 +302,7 @@ def _check_name(what: str, name: str) -> None:
 
 
 def _frozen(values: Iterable[float]) -> FloatArray:
-    with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused by name
+    with np.errstate(over="ignore"):  # overflow becomes infinity, which is refused by name
         array = np.array(
             values if isinstance(values, np.ndarray) else list(values), dtype=np.float32
         )

@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
 
 _NAMES = ["name", "stages.list.element.name"]
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
-"""names are read so: one long name that repeats would take its length for each row"""
+"""name columns, read as dictionaries so that repeated long names take no memory"""
 
 
 def _with_dictionaries() -> pa.Schema:
@@ -65,7 +65,7 @@ _READ_SCHEMA = _with_dictionaries()
 
 
 def check_output(path: Path) -> None:
-    """Find out now what `write_trace` would find out after the work is done.
+    """Check early for errors that `write_trace` would raise after the work.
 
     Raises:
         TraceError: `path` is no ``.parquet``, or no file can be written there.
@@ -100,7 +100,7 @@ def write_trace(trace: Trace, path: Path) -> None:
 def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
     """Read and validate a trace file.
 
-    What it unfolds to is known, and within `limits`, before it is decoded.
+    Its unfolded size is checked against `limits` before it is decoded.
 
     Raises:
         TraceError: the file is missing, truncated, of another format or version, larger than

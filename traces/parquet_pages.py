@@ -1,9 +1,9 @@
 """Unfolded size of a Parquet file, from its page headers, before any page is decoded.
 
-The footer says so too, but decoders go by the pages, and nothing makes the two agree. A page begins
-with a header in Thrift's compact protocol (parquet.thrift of the format's specification), and so is
-the footer written that says where the pages are. Both are read here: asked for a column that a
-damaged footer does not describe, Arrow ends the process.
+The footer has the size too, but decoders follow the pages, which may differ. Page headers and the
+footer, which locates the pages, are in Thrift's compact protocol (parquet.thrift of the format's
+specification). Both are parsed here, since Arrow ends the process when a damaged footer lacks a
+column.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _num_values(header: dict[int, Any]) -> int:
 
 
 def _count(value: object) -> int:
-    """A field that should be a count; what is none is not decoded either."""
+    """A field that should be a count; the file is refused otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a header is damaged")
     return value
@@ -121,7 +121,7 @@ def _pages(data: bytes, chunk: dict[int, Any]) -> Iterator[dict[int, Any]]:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Numbers and structs by field, and where the struct ends; other fields are passed over."""
+    """Parse a struct: numbers and structs by field, and its end; other fields are skipped."""
     found: dict[int, Any] = {}
     field = 0
     while True:

@@ -1,4 +1,4 @@
-"""Traces that a person writes by hand: CSV with one row for each stage, or JSON.
+"""Traces written by hand: CSV with one row for each stage, or JSON.
 
 `docs/trace-format.md` describes both with an example. A stage names its parents by name. Durations
 are samples: one number, or several (``;`` between them in CSV, a list in JSON). ``task_ms`` is the
@@ -79,7 +79,7 @@ def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
 
 
 def _given(row: Mapping[str, str]) -> dict[str, str]:
-    """The cells that are not empty, names fit to be stored and told."""
+    """Return the non-empty cells, with clean names."""
     cells = {column: cell for column, cell in row.items() if cell}
     return cells | {column: clean(cells[column]) for column in ("job", "stage") if column in cells}
 
@@ -112,7 +112,7 @@ def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -
 
 
 def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageDraft:
-    """The stage of `row`, new or of an earlier row, which must not say otherwise."""
+    """Return the stage of `row`, new or of an earlier row, which must agree."""
     given: dict[str, Any] = {}
     if "num_tasks" in row:
         given["num_tasks"] = parse_count(row["num_tasks"], "num_tasks")

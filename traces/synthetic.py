@@ -1,7 +1,7 @@
-"""Jobs made up: random graphs, the simplest shapes, and instances whose optimum is known on paper.
+"""Generated jobs: random graphs, simple shapes, and instances with a known optimum.
 
 The shapes have tasks of fixed duration, the same in every wave and at every executor level, so that
-a schedule can be worked out with a pencil.
+schedules can be computed by hand.
 """
 
 from __future__ import annotations
@@ -120,15 +120,15 @@ def any_shape(rng: np.random.Generator) -> LayeredShape:
 
 
 def any_trace(rng: np.random.Generator, num_jobs: int = 60) -> Trace:
-    """Layered jobs of one shape, which `any_shape` draws: for what should hold in any world."""
+    """Layered jobs of one shape that `any_shape` draws, for tests on arbitrary workloads."""
     shape = any_shape(rng)
     jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
     return Trace("any-dag", jobs, {"format": "synthetic", "generator": "any_trace"})
 
 
 def any_heavy_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
-    """Jobs of one shape that `any_shape` draws, and of heavy-tailed sizes: giants have more tasks,
-    longer ones, or both.
+    """Jobs of one shape that `any_shape` draws, with heavy-tailed sizes: large jobs have more
+    tasks, longer ones, or both.
     """
     shape = any_shape(rng)
     sigma = float(rng.uniform(1.5, 4.0))
@@ -216,7 +216,7 @@ def known_fork_join() -> KnownOptimum:
 
 
 def known_diamond() -> KnownOptimum:
-    """Diamond where greed for the wide branch costs a third, on 2 executors: 6 s.
+    """Diamond where preferring the wide branch costs a third, on 2 executors: 6 s.
 
     Top is one task of 1 s; left one task of 4 s; right 4 tasks of 1 s; bottom one task of 1 s.
     No schedule beats the chain top, left, bottom: 1 + 4 + 1 = 6 s. It is reached by starting left

@@ -1,4 +1,4 @@
-"""Reading CSV that a person may have written, and numbers: every fault names file and line."""
+"""Reading of CSV files and numbers: every fault names file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A made-up workload with the figures of the public TPC-H traces: the built-in ``tpch-like``.
+"""Generated workload with the statistics of the public TPC-H traces: the built-in ``tpch-like``.
 
 Nothing here was measured. A query is a random tree of scans and joins that ends in an aggregation;
 the ranges and the model of durations were chosen so that, over the seven public sizes, these

@@ -23,7 +23,7 @@ from traces.text import json_number
 
 SCHEMA_VERSIONS = ("1.5", "1.6")
 SHORTEST_MS = 1.0
-"""duration of a task whose recorded runtime is 0: less than its clock could tell"""
+"""duration of a task whose recorded runtime is 0, below the clock's resolution"""
 
 BYTES_PER_MB = 2**20
 
@@ -161,7 +161,7 @@ def _interchangeable(tasks: Sequence[_Task]) -> list[list[_Task]]:
 
 
 def _stage(tasks: Sequence[_Task], stage_of: dict[str, int]) -> Stage:
-    # A process starts up anew for every task, so one runtime stands for all three waves.
+    # Each task starts a new process, so one runtime serves for all three waves.
     runtimes = [task.runtime_ms for task in tasks]
     measured = LevelDurations.of(1, fresh_ms=runtimes, first_ms=runtimes, rest_ms=runtimes)
     parents = sorted({stage_of[parent] for parent in tasks[0].parents})

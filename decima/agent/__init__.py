@@ -1,1 +1,1 @@
-"""The learned scheduler: what it sees, its network, how it acts and how it is trained."""
+"""The learned scheduler: its observations, its network, its plans and their recording."""

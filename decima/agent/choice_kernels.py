@@ -1,4 +1,4 @@
-"""Compiled: how high the choices of a plan stand, likeliest or drawn, from their logits."""
+"""Compiled: the choices of a plan from their logits, likeliest or drawn."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Drawn(NamedTuple):
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
     kind: Int64  # (K,) of each entry before the end, among the decision's classes; -1: any
-    order: Int64  # (K,) the entries of each plan, highest first, and behind the end as they come
+    order: Int64  # (K,) the entries of each plan, highest first; those after the end are not sorted
     scratch: Int64  # (K,)
 
 
@@ -57,9 +57,9 @@ def _gumbel(key: np.uint64, number: int) -> float:
 def draw(logits: Logits, out: Drawn) -> None:
     """Fill `height`, `order`, `limit` and `kind`.
 
-    Sorting logits with Gumbel noise draws without replacement (Plackett-Luce); the largest of some
-    is a draw from their softmax (Gumbel-max). Without a key: the likeliest order and classes, and
-    the median limits.
+    Sorting logits with Gumbel noise draws without replacement (Plackett-Luce). The largest of them
+    is a draw from their softmax (Gumbel-max). Without a key the result is the likeliest order and
+    classes, and the median limits.
     """
     for plan in range(len(out.decision)):
         decision = out.decision[plan]
@@ -94,8 +94,8 @@ def draw(logits: Logits, out: Drawn) -> None:
 
 @inlined_kernel
 def _order(height: Float64, order: Int64, scratch: Int64) -> None:
-    """The entries of a plan, of equal ones the first first. The last of them is the end: nobody
-    looks at those behind it, which are most where many jobs wait.
+    """Sort the entries of a plan, ties in their order, up to the end. Entries after the end are
+    never used, and are most of them where many jobs wait.
     """
     end = len(order) - 1
     ahead = 0
@@ -114,7 +114,7 @@ def _order(height: Float64, order: Int64, scratch: Int64) -> None:
 
 @inlined_kernel
 def _highest(logit: Float32, ptr: Int64, segment: int, key: np.uint64, number: int) -> int:
-    """The row of a segment with the highest logit and noise, -1 if there is none.
+    """Return the row of a segment with the highest logit and noise, -1 if there is none.
 
     Row r takes the draw `number` + r.
     """
@@ -130,11 +130,12 @@ def _highest(logit: Float32, ptr: Int64, segment: int, key: np.uint64, number: i
 
 @inlined_kernel
 def _median(logit: Float32, ptr: Int64, segment: int) -> int:
-    """The row of a segment at the median of its softmax, -1 if there is none.
+    """Return the row of a segment at the median of its softmax, -1 if there is none.
 
     Limits are ordered. The largest one is a choice of its own, "all that the job can use", and the
-    likeliest of many while most of the probability lies on lower ones: giants then take every
-    executor (JCT of `heavy-dag` on 50 executors -27 % against strict fair, by the median -47 %).
+    likeliest of many while most of the probability lies on lower ones: the largest jobs then take
+    every executor (JCT of `heavy-dag` on 50 executors -27 % against strict fair, by the median -47
+    %).
     """
     first, last = ptr[segment], ptr[segment + 1]
     if first == last:

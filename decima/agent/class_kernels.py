@@ -1,6 +1,6 @@
 """Compiled: the columns `decima.agent.columns.CLASS`, and those of classes in other tables.
 
-Plain loops over flat arrays, paid for by `benchmarks/policy_speed.py`.
+Plain loops over flat arrays, for the speed that `benchmarks/policy_speed.py` measures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def scarcity_and_need(scene: Scene, decision: int, stage: Row) -> tuple[float, f
 def describe_classes(
     scene: Scene, decision: int, index: int, row: int, number: int, out: ClassColumns
 ) -> int:
-    """Write the columns of the classes that a stage may be given; return the row behind them.
+    """Write the columns of the classes that a stage may be given; return the next free row.
 
     Args:
         scene: where the decision is due.

@@ -9,7 +9,7 @@ Columns hold what a scheduler observes. None of them is the output of another po
 
 The paper's five features (Decima 5.1) are `left`, `duration`, `working` (in the messages),
 `on_offer` and `local` (at the heads): the last two are the same for all nodes of an observation
-or of a job, so a job's embedding stays what it was until the job itself changes.
+or of a job, so a job's embedding changes only when the job does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NODE = (
 """of each stage, for the messages"""
 
 LEADING = ("runnable", "moving", "waves", "blocking", "wait")
-"""columns of STAGE that the job's columns repeat, of its leading stage: the one that heuristics
-choose, runnable ones first, the longest critical path first. The limit head sees no stage, and how
-many executors a job should hold depends on how long its next tasks block them."""
+"""columns of STAGE that the job's columns repeat for its leading stage: the runnable one with the
+longest critical path, which heuristics would choose. The limit head sees no stage, but a good limit
+depends on how long the next tasks block executors."""
 
 JOB = (
     "held",  # executors of the job / N
@@ -69,7 +69,7 @@ STAGE = (
 """of each stage that may be chosen, at the stage head"""
 
 PATH = ("path", "critical", "wait")
-"""columns of STAGE that tell where in its job's graph a stage lies, for the ablation"""
+"""columns of STAGE with a stage's position in its job's graph, for the ablation"""
 
 CLUSTER = (
     "on_offer",  # / N

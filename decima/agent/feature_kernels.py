@@ -1,6 +1,6 @@
 """Compiled: the columns of `decima.agent.columns`, in their order, of many decisions at once.
 
-Plain loops over flat arrays, paid for by `benchmarks/policy_speed.py`.
+Plain loops over flat arrays, for the speed that `benchmarks/policy_speed.py` measures.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ def log2_column(ratio: float) -> float:
 
 @inlined_kernel
 def _log1p(value: float) -> float:
-    """log(1 + value) as columns need it: the C library's `log1p` is exact for tiny values and takes
-    four times as long, a third of `describe` where a thousand jobs wait.
+    """log(1 + value) at a quarter of the cost of the C library's `log1p`, which is also exact for
+    tiny values but takes a third of `describe` where a thousand jobs wait.
     """
     return math.log(1.0 + value)
 
 
 @inlined_kernel
 def _rounded(count: float) -> float:
-    """`count` to the nearest quarter power of two (of count + 1), so that it changes seldom."""
+    """Round `count` to the nearest quarter power of two (of count + 1), so that it rarely
+    changes."""
     if count <= 0:
         return 0.0
     return float(2.0 ** (round(4 * math.log2(1.0 + count)) / 4) - 1.0)
@@ -53,7 +54,7 @@ def _rounded(count: float) -> float:
 # --- nodes ---------------------------------------------------------------------------------------
 
 KNOWN = 7
-"""numbers that the features of a stage are computed from, kept to see whether one has changed"""
+"""inputs of the features of a stage, stored to detect changes"""
 
 
 @kernel
@@ -66,9 +67,8 @@ def remember_nodes(
 ) -> int:
     """Write the features of all stages to the memory; list the jobs in which one has changed.
 
-    Most stages are as they were, and comparing `known` with them costs a tenth of the logarithms.
-
-    Returns how many have changed; the first entries of `changed` (J,) name them.
+    Most stages are unchanged, and comparing them with `known` costs a tenth of the logarithms.
+    Returns the number of changed jobs, which are the first entries of `changed` (J,).
     """
     count = 0
     for decision in range(len(scene.time_ms)):
@@ -100,7 +100,7 @@ def remember_nodes(
 def _noted(
     numbers: tuple[float, float, float, float, float, float, float], known: NDArray[np.float64]
 ) -> bool:
-    """Copy the numbers to `known`; whether one was another, or NaN."""
+    """Copy the numbers to `known`; return whether one differed, or was NaN."""
     differs = False
     for column in range(KNOWN):
         if known[column] != numbers[column]:
@@ -113,7 +113,7 @@ def _noted(
 def _describe_node(
     numbers: tuple[float, float, float, float, float, float, float], units: Units, row: Float32
 ) -> bool:
-    """Write columns `NODE` from the numbers that `remember_nodes` notes; whether one changed."""
+    """Write columns `NODE` from the numbers of `remember_nodes`; return whether one changed."""
     num_tasks, launched, working, runnable, mean_ms, scarce, executors = numbers
     left = _rounded(num_tasks - launched)
     values = (
@@ -225,10 +225,9 @@ def _describe_stages(
 
 @inlined_kernel
 def _wait_ms(scene: Scene, job: Row, stage: Row) -> float:
-    """Time until a stage can start: the longest mean task of what runs before it in its job.
-
-    An order of magnitude: tasks under way may be nearly over, and only the first of a chain of
-    stages has begun. It needs no look at the edges.
+    """Estimate the time until a stage can start: the longest mean task of the stages before it.
+    This is an order of magnitude: running tasks may be nearly over, and only the first of a chain
+    of stages has begun. It is computed without the edges.
     """
     longest_ms = 0.0
     if stage["runnable"] == 1:
@@ -244,7 +243,7 @@ def _wait_ms(scene: Scene, job: Row, stage: Row) -> float:
 
 @inlined_kernel
 def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
-    """Fill `less` of a decision's jobs; of two that have as much work left none has less."""
+    """Fill `less`, the number of a decision's jobs with strictly less work left."""
     height, order = out.height[first:last], out.order[0, first:last]
     for index in range(first, last):
         height[index - first] = -scene.jobs[scene.rows[index]]["remaining_ms"]
@@ -258,7 +257,7 @@ def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
 
 @inlined_kernel
 def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -> float:
-    """Write columns `CLUSTER`, the means over jobs excepted; return the work not launched."""
+    """Write columns `CLUSTER` without the means over jobs; return the work not launched."""
     first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
     executors = float(scene.num_executors[decision])
     typical_ms = max(scene.typical_ms[decision], LEAST_WORK_MS)
@@ -294,7 +293,7 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
 def _describe_job(
     scene: Scene, decision: int, index: int, units: Units, total_ms: float, out: Columns
 ) -> None:
-    """Write columns `JOB`, but for "wanted"."""
+    """Write columns `JOB` except "wanted"."""
     row = out.job_x[index]
     job = scene.jobs[scene.rows[index]]
     executors = float(scene.num_executors[decision])
@@ -345,7 +344,7 @@ def _deviation(table: Float32, column: int, first: int, last: int) -> float:
 # --- limits --------------------------------------------------------------------------------------
 
 EVERY = 8
-"""so many executors and fewer may be added one by one; beyond, in steps of a quarter octave"""
+"""up to this number executors are added one by one; beyond, in steps of a quarter octave"""
 
 
 @kernel
@@ -364,12 +363,12 @@ def most_limits(scene: Scene) -> int:
 
 @inlined_kernel
 def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Columns) -> int:
-    """Write columns `LIMIT` of the limits that a job may be given; return the row behind them.
+    """Write columns `LIMIT` of the limits that a job may be given; return the next free row.
 
-    The executors added are 1 to `EVERY`, then in steps of a quarter octave (41 and 42 executors
-    are all the same); those that bring the job to its fair share, half or twice of it; those that
-    a single open stage can use; and as many as the job can use, with classes as many more as are
-    in the job already. Steps go on from each of these.
+    The executors added are 1 to `EVERY`, then in steps of a quarter octave, as 41 and 42 executors
+    hardly differ. Added too are the numbers that bring the job to half, all or twice its fair
+    share, that a single open stage can use, and that the whole job can use (with classes, plus
+    those in the job already). The steps continue from each of these.
     """
     wanted = 0
     for entry in range(out.first_open[index], out.first_open[index + 1]):
@@ -379,7 +378,7 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
     offered = scene.on_offer[decision]
     usable = wanted
     if wanted > 0 and scene.classes.shape[1] > 1:
-        # Executors that end their last tasks in the job count against its limit until they leave.
+        # Executors that finish their last tasks in the job count against its limit.
         usable += job["local"]
     room = min(usable, offered, scene.num_executors[decision] - job["held"])
     size = float(scene.num_executors[decision])

@@ -1,8 +1,8 @@
 """Compiled: the forward pass of `PolicyNetwork` for decisions, one row at a time.
 
-Torch's operations, some sixty a pass, take many times as long as their arithmetic where rows are
-few; the benchmark `policy_speed` pays for this file. Only the jobs that have changed are embedded
-anew. Letters as in `gnn.encoder` and `decima.agent.network`.
+Where rows are few, torch's sixty operations a pass take far longer than their arithmetic (benchmark
+`policy_speed`). Only jobs that have changed are embedded again. Letters as in `gnn.encoder` and
+`decima.agent.network`.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ _ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(
 def _add_product(weights: Weights, first: int, values: Float32, target: Float32) -> None:
     """Add values @ W to `target`, W (len(values), len(target)) beginning at `first`.
 
-    Four inputs at a time: a quarter of the loads and stores of `target`. Indices without a sign:
-    the compiler would test each of the others for being negative, and use no vector instructions,
-    which takes four times as long.
+    Four inputs at a time need a quarter of the loads and stores of `target`. Indices are unsigned:
+    the compiler tests signed ones for negative values and then uses no vector instructions, which
+    takes four times as long.
     """
     flat, size, count = weights.flat, np.uint64(len(target)), np.uint64(len(values))
     row, base = np.uint64(0), np.uint64(first)
@@ -159,7 +159,7 @@ def _transform(weights: Weights, part: int, at: Scratch, values: Float32, target
 
 @inlined_kernel
 def _finish(weights: Weights, part: int, at: Scratch, hidden: Float32) -> float:
-    """Return the layers of a head behind its first; spoils `hidden`."""
+    """Apply the layers of a head after its first; overwrites `hidden`."""
     _bend(hidden, len(hidden))
     _transform(weights, part, at, hidden, at.total[:1])
     return float(at.total[0])
@@ -184,7 +184,7 @@ def _add(source: Float32, target: Float32) -> None:
 def embed(
     weights: Weights, graphs: Graphs, scene: Scene, changed: Int64, kept: Kept, at: Scratch
 ) -> None:
-    """Embed the jobs `changed`, by index in the scene, and keep what came out."""
+    """Embed the jobs `changed`, by index in the scene, and store the results."""
     size = kept.e.shape[1]
     for index in changed:
         job = scene.jobs[scene.rows[index]]
@@ -240,7 +240,7 @@ def _join(
 def score(
     weights: Weights, scene: Scene, columns: Columns, kept: Kept, at: Scratch, out: Found
 ) -> None:
-    """Fill `out` from the columns of B decisions and the embeddings that are kept."""
+    """Fill `out` from the columns of B decisions and the stored embeddings."""
     _score_clusters(weights, scene, columns, kept, at, out)
     has_classes = len(out.kind) > 0
     for index in range(len(scene.rows)):
@@ -307,7 +307,7 @@ def _score_stages(
 
 @inlined_kernel
 def _score_limits(weights: Weights, columns: Columns, at: Scratch, out: Found) -> None:
-    """Fill `limit`; 0 where a job has one limit alone, of which no score matters."""
+    """Fill `limit`; 0 for a job with a single limit, whose score does not matter."""
     hidden = at.hidden[: at.clusters.shape[2]]
     layer = weights.part[LIMIT_LIMIT, 0]
     for job in range(len(columns.limit_ptr) - 1):

@@ -1,6 +1,6 @@
-"""`Graph`: what the network is told of a batch of decisions. Everything goes through this record.
+"""`Graph`: the network's input for a batch of decisions.
 
-Acting, rollouts, updates, explaining and the live scheduler all build one and hand it to
+Acting, rollouts, updates, explanations and the live scheduler all build one for
 `PolicyNetwork.forward`. B decisions, each about all choices of one scheduling event; J jobs in
 their systems; O stages that may be chosen; M limits; K classes of executors that stages may be
 given, none where there is one class; D different job graphs with V nodes in all (the same graph may
@@ -75,7 +75,7 @@ class Legal(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A graph without its nodes, as arrays, and what its rows stand for."""
+    """A graph without its nodes, as arrays, and the stages and limits of its rows."""
 
     columns: Columns
     legal: Legal
@@ -153,7 +153,7 @@ def _room(scene: Scene) -> Columns:
 
 
 def graph_of(tables: Tables, nodes: Nodes) -> Graph:
-    """The record of what `describe` has found; arrays and tensors share memory."""
+    """Return the output of `describe` as a record; arrays and tensors share memory."""
     found = tables.columns
     return Graph(
         stage_x=torch.from_numpy(found.stage_x),
@@ -204,7 +204,7 @@ def joined_graphs(parts: Sequence[Graph]) -> Graph:
 
 
 def _numbered(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
-    """Rows of several tables as rows of all of them, which have so many rows each."""
+    """Renumber the rows of several tables as rows of their concatenation."""
     first = np.cumsum(counts) - counts
     return torch.cat([part + int(base) for part, base in zip(parts, first, strict=True)])
 
@@ -228,9 +228,8 @@ class GraphSorter:
         self._num_levels = np.maximum.reduceat(self.graphs.height, first[:-1]).astype(np.int64) + 1
 
     def sort(self, template: Int64, first_node: Int64) -> LevelArrays:
-        """The nodes of D >= 1 graphs, whose features start at the rows `first_node`.
-
-        The result is to be read only: of a single graph most of it is kept for the next time.
+        """Sort the nodes of D >= 1 graphs, whose features start at the rows `first_node`. Do not
+        write to the result: that of a single graph is cached.
         """
         if len(template) > 1:
             return self._sorted(template, first_node)
@@ -293,7 +292,7 @@ def as_levels(arrays: LevelArrays) -> Levels:
 
 
 def whole_graph(scene: Scene, sorter: GraphSorter, units: Units) -> tuple[Graph, Legal]:
-    """The graph of all decisions with all their nodes: one job graph for each job in sight."""
+    """Build the graph of all decisions with all their nodes: one job graph for each visible job."""
     tables = describe(scene, units)
     table = scene.jobs[scene.rows]
     template = table["template"].astype(np.int64)

@@ -16,7 +16,7 @@ class Graphs(NamedTuple):
 
     first_stage: NDArray[np.int32]  # (T + 1,)
     first_child: NDArray[np.int32]  # (S + 1,)
-    children: NDArray[np.int32]  # (edges,) stage index inside the job
+    children: NDArray[np.int32]  # (edges,) stage index in the job
     height: NDArray[np.int32]  # (S,) edges on the longest way to a stage without children
     order: NDArray[np.int32]  # (S,) a job's stages by height, as indices inside the job
 
@@ -42,7 +42,7 @@ def heights(graphs: Graphs) -> None:
 
 @inlined_kernel
 def _sort(graphs: Graphs, first: int, last: int) -> None:
-    """Fill `order` of one job; of equal heights the first stage first."""
+    """Fill `order` of one job; ties in the order of stages."""
     place = first
     height = 0
     while place < last:

@@ -1,8 +1,8 @@
 """Model files: weights as safetensors, with all that is needed to use them in the header.
 
-Beside ``NAME.safetensors`` lies the card ``NAME.json``: how the model was made and what it reached
-on its validation sequences. The card is for people; loading reads the weights' own header, so the
-two cannot come apart.
+The card ``NAME.json`` beside ``NAME.safetensors`` documents how the model was made and what it
+reached on its validation sequences. Loading reads the weights' own header instead, so a lost or
+changed card does no harm.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ VERSION = 1
 SUFFIX = ".safetensors"
 
 MAX_BYTES = 8 * MAX_PARAMETERS
-"""of a file: twice what the largest network's weights take"""
+"""of a file: twice the size of the largest network's weights"""
 
 
 class ModelError(ValueError):
-    """A file that is no model, or a model that this version cannot use; one line."""
+    """Error of a file that is no model, or a model that this version cannot use; one line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +72,8 @@ def save_model(
 
 
 def load_model(path: Path) -> Model:
-    """The model in a file. Nothing in it is executed.
-
-    The network is built only when its sizes are known to be those of the weights in the file.
+    """Read the model in a file. Nothing in it is executed. The network is built only after its
+    sizes are compared with the weights in the file.
 
     Raises:
         ModelError: not a model, one of another version or for other features, one that is larger
@@ -103,12 +102,12 @@ def load_model(path: Path) -> Model:
 
 @lru_cache(maxsize=8)
 def shared_model(path: Path) -> Model:
-    """`load_model`, once in a process; nobody may change the weights."""
+    """Load a model once in a process. Do not change the weights: they are shared."""
     return load_model(path)
 
 
 def check_size(config: NetworkConfig) -> None:
-    """Refuse a network that is too large, before anything of it is allocated.
+    """Refuse a network that is too large, before allocating it.
 
     Raises:
         ModelError: it has more layers, units or parameters than are read from a file.
@@ -119,7 +118,7 @@ def check_size(config: NetworkConfig) -> None:
 
 
 def _outline(config: NetworkConfig) -> PolicyNetwork:
-    """The network with its shapes and without memory."""
+    """Return the network with its shapes and without memory."""
     return outline(lambda: PolicyNetwork(config), ModelError)
 
 

@@ -1,4 +1,4 @@
-r"""`PolicyNetwork`: from a `Graph` to the scores of all choices, in one pass.
+r"""`PolicyNetwork`: scores of all choices from a `Graph`, in one pass.
 
 .. math::
     q_v = q(e_v, y_i, z), \qquad w_i(l) = w(y_i, z, l), \qquad u_v(c) = u(e_v, y_i, z, c)
@@ -46,7 +46,8 @@ class NetworkConfig:
     embeddings: bool = True
     """False: the heads see no embedding at all, only their columns"""
     path_columns: bool = True
-    """False: the stage head does not see `columns.PATH`, so only messages tell the critical path"""
+    """False: the stage head does not see `columns.PATH`, so only messages carry the critical
+    path"""
     limit_head: bool = True
     """False: a job gets all it can use (Decima fig. 14, "no parallelism control")"""
 
@@ -61,10 +62,10 @@ class NetworkConfig:
 
 
 class Scores(NamedTuple):
-    """Logits of all choices of B decisions, and what the critic expects of their states."""
+    """Logits of all choices of B decisions, and the critic's values of their states."""
 
     stage: Tensor  # (O,) q_v
-    end: Tensor  # (B,) of leaving idle what is left
+    end: Tensor  # (B,) of leaving the remaining executors idle
     limit: Tensor  # (M,) w_i(l), among the limits of one job
     kind: Tensor  # (K,) u_v(c), among the classes of one stage
     value: Tensor  # (B,)

@@ -9,8 +9,8 @@ replacement from one softmax over the stages and *the end*, behind which nothing
     \log \pi = \sum_{k \le n} \Big(q_{v_k} - \log \sum_{m \ge k} e^{q_{v_m}}\Big)
         + \sum_i \log \mathrm{softmax}(w_i)_{l_i} + \sum_v \log \mathrm{softmax}(u_v)_{c_v}
 
-over the n entries that were looked at before nothing was left to give, the stages v among them and
-the jobs i of those.
+over the n entries used before no executor was left, the stages v among them and the jobs i of
+those.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Plans(NamedTuple):
     decision: Int64  # (Q,)
     ptr: Int64  # (Q + 1,)
     order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end,
-    # behind which nobody looks and nothing is sorted
-    used: Int64  # (Q,) entries that were looked at
+    # after which entries are unused and unsorted
+    used: Int64  # (Q,) entries that were used
     job_ptr: Int64  # (Q + 1,)
     limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
     kind: Int64  # (K,) class for each stage by its number, among the decision's; -1: any

@@ -1,4 +1,4 @@
-"""`LearnedPolicy`: a network as a policy, in the simulator and wherever observations come from."""
+"""`LearnedPolicy`: a network as a policy, in the simulator and on live clusters."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ class Planned(NamedTuple):
 
 
 class LearnedPolicy:
-    """Plans a round in one pass of the network, then says its choices one by one.
-
-    It looks anew where choosing has opened stages that the plan does not know, and where a class of
-    executors has run out before a stage has what it is to have.
+    """Policy that plans a round in one pass of the network, then returns the choices one by one. It
+    plans again if a choice opened stages that the plan lacks, or if a class of executors ran out
+    before a stage had its share.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class LearnedPolicy:
         """Args:
         network: the weights.
         trace: the jobs that observations point to.
-        scales: what is typical of the workload; None takes that of `trace`.
+        scales: units of the workload; None takes those of `trace`.
         key: random bits of the plans that are drawn; None takes the likeliest.
         name: in tables.
         """
@@ -58,7 +57,7 @@ class LearnedPolicy:
         self._round = -1
         self._plan = _NOTHING
         self.planned: Planned | None = None
-        """the plan that is followed, None before the first; read it, do not keep it"""
+        """the current plan, None before the first; it is overwritten by the next one"""
         self._next = 0
         self._last = NONE
         """stage of the last choice, if that named a class"""
@@ -78,7 +77,7 @@ class LearnedPolicy:
         return action
 
     def plan(self, observation: Observation) -> Seen:
-        """Plan the round that is open, anew if there is a plan."""
+        """Plan the open round, replacing any plan."""
         seen = self.look(observation)
         key = None if self._key is None else plans.key_of(self._key, self._count)
         self._count += np.uint64(1)
@@ -89,7 +88,7 @@ class LearnedPolicy:
         return seen
 
     def look(self, observation: Observation) -> Seen:
-        """The scores of all choices of the round that is open."""
+        """Return the scores of all choices of the open round."""
         if not self._knows(observation.jobs):  # another run, or tables that have grown
             self._scorer.forget()
             self._jobs, self._round = observation.jobs, -1

@@ -1,8 +1,7 @@
-"""`Recording`: decisions of a batch of rollouts, kept so that an update can score them again.
+"""`Recording`: decisions of a batch of rollouts, stored for scoring in an update.
 
 K decisions, Q plans, S snapshots. A *snapshot* is a job as it was after one of its changes;
-decisions refer to the snapshots that they saw, so a job is embedded once per change in the update,
-too.
+decisions refer to the snapshots that they saw, so an update also embeds a job once per change.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ class Recording:
         )
 
     def plans_of(self, index: Int64) -> tuple[Plans, Int64]:
-        """The plans for the decisions `index`, which are counted from 0 in them; their rows."""
+        """Return the plans for the decisions `index`, renumbered from 0, and their rows."""
         rows = rows_of(self._plan_ptr, index)
         decision = np.repeat(np.arange(len(index)), np.diff(self._plan_ptr)[index])
         found = picked(self.plans, rows)._replace(decision=decision)
@@ -141,7 +140,7 @@ class Recorder:
         self._node_x: list[Float32] = []
 
     def take_snapshots(self, seen: Seen, node_x: Float32) -> None:
-        """Keep the jobs that have changed; `node_x` are the memory's features."""
+        """Store the jobs that have changed; `node_x` are the memory's features."""
         scene, changed = seen.scene, seen.changed
         if not len(changed):
             return
@@ -155,8 +154,8 @@ class Recorder:
         self._count += len(changed)
 
     def take(self, seen: Seen, lane: Int64, plans: Plans) -> None:
-        """Keep some decisions of a step: all their stages, and the limits of the jobs that a plan
-        looked at. Those of others, which are most, no probability depends on.
+        """Store some decisions of a step: all their stages, and the limits of the jobs that a plan
+        used. No probability depends on the other limits, which are most.
 
         Args:
             seen: what the network made of it.
@@ -225,7 +224,7 @@ class Recorder:
 
 
 def _limits_asked(plans: Plans, legal: Legal) -> Int64:
-    """(J,) the number of limits of each job of a step that a plan looked at; 0 of the others."""
+    """Return (J,) the number of limits of each job of a step that a plan used; 0 for the others."""
     asked = asked_of(plans)
     job = legal.open_job[legal.open_ptr[plans.decision[asked.plan]] + asked.stage]
     found = np.zeros(len(legal.limit_ptr) - 1, np.int64)
@@ -243,7 +242,7 @@ def _renumbered(plans: Plans, legal: Legal, of_job: Int64) -> Int64:
 
 
 def joined(parts: list[Plans]) -> Plans:
-    """One record of several, whose decisions are numbered through."""
+    """Join several records, numbering their decisions through."""
     return Plans(
         np.concatenate([one.decision for one in parts]),
         pointers(np.concatenate([np.diff(one.ptr) for one in parts])),

@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
     seen: Seen
     plans: Plans
-    """as drawn; what was looked at of them is known when the step has been taken"""
+    """as drawn; the step determines how many entries are used"""
 
 
 class Played(NamedTuple):
@@ -50,7 +50,7 @@ class Played(NamedTuple):
 class Lockstep:
     """Iterator over observations and plans, step by step, until all runs end.
 
-    Whoever iterates takes the step, by `simulators.follow`.
+    The caller takes each step, by `simulators.follow`.
     """
 
     def __init__(self, network: PolicyNetwork, scales: Scales, lanes: Lanes) -> None:
@@ -77,10 +77,9 @@ class Lockstep:
 
 
 def play_out(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Played:
-    """Play every run to its end and keep nothing of the decisions.
-
-    A run goes as it would alone, but for rounding: a matrix product of many rows may differ from
-    that of one in the last bit, and so may a choice between two that are equally likely.
+    """Play every run to its end without recording decisions. Runs are as they would be alone,
+    except for rounding: a matrix product of many rows may differ in the last bit, and so may the
+    choice between two equally likely ones.
     """
     began = time.process_time()
     stepping_s = 0.0

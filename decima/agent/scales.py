@@ -1,4 +1,4 @@
-"""`Scales`: the units in which a policy sees a workload: a model then fits any cluster size."""
+"""`Scales`: units of a workload, by which one model fits any cluster size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from traces.arrays import TraceArrays
 class Scales:
     """Typical values of the workload; features of durations and work are divided by them.
 
-    Numbers of executors are seen relative to the cluster's, which every observation tells.
+    Numbers of executors are relative to the cluster's, which is part of every observation.
     """
 
     task_ms: float

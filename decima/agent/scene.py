@@ -1,4 +1,4 @@
-"""`Scene`: what one or many simulations (or a live cluster) show, in one form for the features."""
+"""`Scene`: observations of one or many simulations, or of a live cluster, for the features."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from traces.numbers import Int64
 class Scene(NamedTuple):
     """B decisions that are due, with J jobs in their systems.
 
-    `memory_job` and `memory_stage` say where a job and its first stage are remembered from one
-    decision to the next (`decima.agent.scorer`).
+    `memory_job` and `memory_stage` are the rows of a job and its first stage in the memory between
+    decisions (`decima.agent.scorer`).
     """
 
     classes: Table  # (B, C) CLASS
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
 
 
 def scene_of(seen: Observation) -> Scene:
-    """The scene of one decision; remembered by the rows of the simulator's own tables."""
+    """Return the scene of one decision; its memory rows are those of the simulator's own tables."""
     rows = seen.active.astype(np.int64)
     return Scene(
         classes=seen.classes[None],

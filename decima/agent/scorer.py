@@ -1,7 +1,7 @@
-"""`Scorer`: the network for decisions, compiled, with embeddings kept between them.
+"""`Scorer`: the compiled network for decisions, which caches embeddings between them.
 
-`PolicyNetwork.forward` of `graph.whole_graph` gives the same scores, more slowly: tests hold the
-two together to 1e-6 at every decision of a run.
+`PolicyNetwork.forward` of `graph.whole_graph` gives the same scores, more slowly. Tests compare
+both to 1e-6 at every decision of a run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 class Scorer:
-    """Scores scenes under the weights that a network had when this was made."""
+    """Scorer with the weights that a network had on construction."""
 
     def __init__(self, network: PolicyNetwork, trace: TraceArrays, scales: Scales) -> None:
         """Args:
@@ -60,7 +60,7 @@ class Scorer:
         self._total = np.empty(3 * size + len(columns.NODE), np.float32)
 
     def make_room(self, jobs: int, stages: int) -> None:
-        """Grow to at least so many rows; what is remembered stays."""
+        """Grow the memory to at least so many rows; its content stays."""
         if jobs > len(self._y) or stages > len(self.node_x):
             jobs, stages = max(2 * len(self._y), jobs), max(2 * len(self.node_x), stages)
             self.node_x = _with_unknown(self.node_x, stages)
@@ -74,7 +74,7 @@ class Scorer:
         self._known[:] = np.nan
 
     def look(self, scene: Scene) -> Seen:
-        """Embed what has changed since the last look, and score all choices."""
+        """Embed the jobs that changed since the last call, and score all choices."""
         tables = describe(scene, self._units)
         changed = np.empty(len(scene.rows), np.int64)
         count = feature_kernels.remember_nodes(
@@ -113,7 +113,7 @@ class Scorer:
 def packed(network: PolicyNetwork) -> Weights:
     """Copy a network's weights into the form that the compiled forward pass reads.
 
-    What an ablation leaves out gets weights of zero, so the kernel knows of no ablation.
+    Parts that an ablation leaves out get weights of zero, so the kernel needs no special case.
     """
     layers: list[tuple[Tensor, Tensor]] = []
     parts: list[tuple[int, int]] = []

@@ -8,7 +8,7 @@ from traces.numbers import Float64, Int64
 
 @inlined_kernel
 def sort_descending(height: Float64, order: Int64, scratch: Int64) -> None:
-    """Fill `order` (n,) with 0 .. n - 1, the highest first; of equal ones the first first."""
+    """Fill `order` (n,) with 0 .. n - 1, the highest first, ties in order."""
     for place in range(len(order)):
         order[place] = place
     sort_entries(height, order, scratch)
@@ -16,10 +16,8 @@ def sort_descending(height: Float64, order: Int64, scratch: Int64) -> None:
 
 @inlined_kernel
 def sort_entries(height: Float64, order: Int64, scratch: Int64) -> None:
-    """Bring entries into order, the highest first; of equal ones the one that came first.
-
-    A merge sort from below. It passes over what is in order: of entries that come nearly sorted
-    little is left to do.
+    """Sort entries, the highest first, ties in order. A bottom-up merge sort that skips sorted
+    runs, so nearly sorted entries cost little.
     """
     count = len(order)
     width = 1

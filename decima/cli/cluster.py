@@ -1,4 +1,4 @@
-"""`decima cluster`: what a Spark cluster needs of us."""
+"""`decima cluster`: the archive that a Spark cluster needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _absolute(_context: click.Context, _option: click.Parameter, path: Path | No
 
 @click.group(cls=OneLineErrors)
 def cluster() -> None:
-    """Get ready for `--cluster`."""
+    """Prepare for `--cluster`."""
 
 
 @cluster.command()
@@ -42,7 +42,7 @@ def cluster() -> None:
     "--python",
     type=click.Path(path_type=Path),
     callback=_absolute,
-    help="Where hosts have the same version of Python (default: where it is here).",
+    help="Path of the same Python version on the hosts (default: its path here).",
 )
 def pack(output: Path, python: Path | None) -> None:
     """Pack this program and what it needs to run, for the executors of a cluster.

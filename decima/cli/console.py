@@ -1,4 +1,4 @@
-"""Progress and tables for people: progress on stderr, results on stdout."""
+"""Progress on stderr, tables of results on stdout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CleanConsole(Console):
     """
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as `Console.print`, and no table cut."""
+        """Print like `Console.print`, but never cut a table."""
         if len(objects) == 1 and isinstance(objects[0], Table):
             print_table(objects[0], self, super().print)
         else:

@@ -76,7 +76,7 @@ def open_crew(where: Where, name: str) -> Iterator[Crew]:
 
 @contextmanager
 def open_machine(where: Where) -> Iterator[Crew]:
-    """The processes of `--workers`. Several find compiled what they need, which is done here once.
+    """Start the processes of `--workers`. Their kernels are compiled once, in this process.
 
     Raises:
         ValueError: (one line) fewer than one.
@@ -85,7 +85,7 @@ def open_machine(where: Where) -> Iterator[Crew]:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     with HERE if where.workers == 1 else LocalCrew(where.workers) as crew:
         if crew is not HERE:
-            # torch takes a second to load, which one process alone may never need.
+            # torch takes a second to load, and a single process may not need it.
             from decima.prepare import prepare_once
 
             announce_compilation()
@@ -95,12 +95,12 @@ def open_machine(where: Where) -> Iterator[Crew]:
 
 @contextmanager
 def open_cluster(where: Where, name: str) -> Iterator[Crew]:
-    """The executors of `--cluster`, in a Spark application called `name`.
+    """Connect to the executors of `--cluster`, in a Spark application called `name`.
 
     Raises:
         ClusterError: (one line) there is no such cluster, or it does not fit.
     """
-    # Only who wants a cluster needs pyspark.
+    # Only a cluster needs pyspark.
     from decima.fingerprint import fingerprint
     from decima.rl.parallel.greeting import check_executors
     from decima.rl.parallel.session import open_session
@@ -109,7 +109,7 @@ def open_cluster(where: Where, name: str) -> Iterator[Crew]:
     announce_compilation()
     context = open_session(str(where.cluster), name=name, archive=where.archive)
     try:
-        click.echo("asking the executors; a new host compiles first, for some minutes", err=True)
+        click.echo("checking the executors; a new host compiles first, for some minutes", err=True)
         check_executors(context, fingerprint)
         with SparkCrew(context) as crew:
             yield crew

@@ -1,4 +1,4 @@
-"""Every mistake of a user leaves the program as one line on stderr and exit code 2."""
+"""Error handling of the commands: a user's mistake is one line on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ class OneLineError(click.ClickException):
 
 class OneLineErrors(CommandGroup):
     """A group in which wrong usage, bad input and refused files end in one line and exit code 2.
-
-    Bad input is a `ValueError` of a class of ours, or one that our own code raised: a rule that the
-    input breaks. One that comes out of another library is a fault of ours and keeps its traceback.
+    Bad input is a `ValueError` of a class of this package, or one raised by its code. An error from
+    another library is a bug of this program and keeps its traceback.
     """
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -57,7 +56,9 @@ def _one_line() -> Iterator[None]:
     except click.ClickException as error:
         raise OneLineError(one_line(error.format_message())) from error
     except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader of our output has gone; click leaves quietly
+        if (
+            error.errno == errno.EPIPE
+        ):  # the reader of the output has closed the pipe; click exits quietly
             raise
         raise OneLineError(one_line(place_and_reason(error))) from error
     except ValueError as error:

@@ -40,7 +40,7 @@ from traces.files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 _MOST_RECORDED = 2_500_000
-"""tasks for a page, some 100 bytes each"""
+"""largest number of tasks for a page, some 100 bytes each"""
 
 
 @click.command()
@@ -117,14 +117,14 @@ def evaluate(
 
 
 def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
-    """The sequences of which every task is recorded: for a page, as many as memory is for."""
+    """Return the sequences whose tasks are recorded: for a page, as many as fit in memory."""
     if timeline is not None:
         return range(config.sequences)
     return range(0) if page is None else recorded_within(config, _MOST_RECORDED)
 
 
 def _write_page(report: Report, page: Path) -> None:
-    # Only who wants a page waits for its libraries.
+    # Only a page needs these libraries, which load slowly.
     from decima.report import Timelines, comparison_sections, results_of
 
     results = results_of(report.to_json(), "these results")

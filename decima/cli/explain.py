@@ -1,4 +1,4 @@
-"""`decima explain`: why a learned policy decided as it did."""
+"""`decima explain`: the reasons of a learned policy's decision."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 @click.option(
     "--decision",
     type=click.IntRange(min=1),
-    help="Its number in the run, from 1. Default: the one with the most stages to choose from, "
-    "among the first 500.",
+    help="Number of the decision, from 1. Default: the one with the most open stages among the "
+    "first 500.",
 )
-@click.option("--time", "time_s", type=click.FloatRange(min=0), help="The first at this second.")
+@click.option("--time", "time_s", type=click.FloatRange(min=0), help="The first from this second.")
 @click.option(
     "--columns", is_flag=True, help="Also weigh every single input column of the network."
 )
@@ -61,8 +61,8 @@ def explain(
     parallelism limit of the one taken. Then shows the reasons: inputs that change the probability
     of the choice by a tenth or more when they are replaced by their mean over all choices.
 
-    All choices of a scheduling event are planned at the first of them, so a later one is explained
-    by what the policy observed then.
+    All choices of a scheduling event are planned at the first of them. A later choice is therefore
+    explained by the observation at the first.
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")

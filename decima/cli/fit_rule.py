@@ -59,7 +59,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice(get_args(Objective)),
     default="avg_jct",
     show_default=True,
-    help="What is to be small.",
+    help="Objective to minimise.",
 )
 @click.option(
     "--only",
@@ -69,11 +69,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Change only what reads this feature, this part of the rule (bias, gate, score, "
     "gate_bias) or one hidden unit (unit_0, ...); repeat it. Few weights take fewer generations.",
 )
-@click.option("--generations", type=int, help="Stop after so many.")
+@click.option("--generations", type=int, help="Stop after this many generations.")
 @click.option(
     "--minutes",
     type=float,
-    help="Stop after so long; --resume begins to count anew.  [default: 30, or --generations]",
+    help="Stop after this time; --resume starts a new count.  [default: 30, or --generations]",
 )
 @click.option("--population", default=24, show_default=True, help="Candidates in a generation.")
 @click.option("--sigma", default=0.3, show_default=True, help="Width of the first generation.")
@@ -81,7 +81,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--validation",
     default=30,
     show_default=True,
-    help="Sequences, of each setting, that choose the result, and as many that judge it.",
+    help="Sequences of each setting that choose the result; as many more check it.",
 )
 @crew_options("Processes.")
 @click.option(
@@ -114,12 +114,12 @@ def fit_rule(
 ) -> None:
     """Fit the scoring rule to a workload: `es_rule`, or `es_classes` where there are --classes.
 
-    An evolution strategy (CMA-ES) over its weights. Each generation meets fresh training
-    sequences, which no evaluation uses; all its candidates meet the same. They are worth their
-    average JCT relative to strict fair's. Every ten generations the mean is compared on sequences
-    of their own. The best mean is saved if it also beats the shipped weights on as many sequences
-    that chose nothing, else the shipped ones. The state is written after each generation: a fit
-    that was stopped goes on exactly where it was.
+    An evolution strategy (CMA-ES) over its weights. Each generation plays fresh training sequences,
+    which no evaluation uses; all its candidates play the same ones. The score is the average JCT
+    relative to strict fair's. Every ten generations the mean is scored on validation sequences. The
+    best mean is saved if it also beats the shipped weights on held-out sequences, else the shipped
+    ones. The state is written after each generation, so a fit can be resumed exactly where it
+    stopped.
     """
     # Loads the search, and with it a plotting library, that the other commands do without.
     from decima.training.rule_fit.fit import Budget
@@ -166,9 +166,9 @@ def _say(fitted: FittedRule, state: Path) -> None:
         soft_wrap=True,
     )
     stdout().print(
-        f"On {len(fitted.found_logs)} others, held back: {fitted.held_back_score:.3f}, with the "
+        f"On {len(fitted.found_logs)} held-out sequences: {fitted.held_back_score:.3f}, with the "
         f"shipped weights {fitted.shipped_score:.3f} ({fitted.held_back.words('+.1f', ' %')}). "
-        f"Kept: {'these' if fitted.is_better else 'the shipped weights'}.",
+        f"Saved: {'these' if fitted.is_better else 'the shipped weights'}.",
         soft_wrap=True,
     )
 

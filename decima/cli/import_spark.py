@@ -68,7 +68,7 @@ def import_spark(
     """Import Spark event logs: files, rolled logs, folders of either.
 
     Plain, zstd, lz4, snappy and gzip logs, finished, in progress or cut short. Lines that cannot be
-    read are counted and named; the rest is kept.
+    read are counted and named; the rest is imported.
     """
     how = HowToRead(GroupBy(group_by), executors, samples)
     if cluster is not None:
@@ -102,7 +102,7 @@ def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
 def _read_on_cluster(
     master: str, archive: Path | None, paths: tuple[str, ...], how: HowToRead, name: str
 ) -> tuple[Trace, ImportSummary]:
-    # Only who wants a cluster needs pyspark.
+    # Only a cluster needs pyspark.
     from decima.rl.parallel.session import open_session
     from decima.spark.cluster_logs import read_logs_on_cluster
 

@@ -54,7 +54,7 @@ ESTIMATES = click.option(
     type=click.Choice(KINDS),
     default=_DEFAULT.estimates,
     show_default=True,
-    help="What policies are told of task durations; noisy: off by up to 50 %.",
+    help="Task durations that policies observe; noisy: off by up to 50 %.",
 )
 
 _CLUSTER = (
@@ -97,7 +97,7 @@ _CLUSTER = (
         type=click.Choice(DEMANDS),
         default=_DEFAULT.demands,
         show_default=True,
-        help="Memory that tasks need, for --classes: as the trace says, or drawn uniformly.",
+        help="Memory that tasks need, for --classes: from the trace, or drawn uniformly.",
     ),
     click.option("--time-limit", "time_limit_s", type=float, help="Truncate runs, in seconds."),
     ESTIMATES,
@@ -126,7 +126,7 @@ TRACE_OUTPUT = click.option(
     callback=_checked,
     help="Trace file to write (.parquet).",
 )
-"""of an import; a path that cannot be written is refused before anything is read"""
+"""of an import; an unwritable path is refused before anything is read"""
 
 GROUP_BY = click.option(
     "--group-by",
@@ -198,8 +198,8 @@ def _of_load(config: EvaluationConfig, trace: Trace) -> str | None:
         return None
     return (
         f"note: {config.executors} executors would be {100 * load:.1f} % busy with these jobs at a "
-        f"mean gap of {config.interarrival_s:g} s: jobs hardly meet, so it hardly matters who goes "
-        "first. --executors and --interarrival are yours to give."
+        f"mean gap of {config.interarrival_s:g} s: jobs hardly overlap, so their order hardly "
+        "matters. Choose --executors and --interarrival."
     )
 
 
@@ -208,7 +208,7 @@ def build_config(
     policies: tuple[str, ...],
     parameters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> EvaluationConfig:
-    """The settings that the options of `workload_options` add up to.
+    """Combine the options of `workload_options` to settings.
 
     Raises:
         ValueError: (one line) they contradict each other or a rule.
@@ -224,7 +224,7 @@ def build_config(
 
 
 def check_outputs(*paths: Path | None) -> None:
-    """Refuse output paths that take no file, or twice the same, now: not after the work is done.
+    """Refuse output paths that cannot be written, or equal ones, before the work starts.
 
     Raises:
         ConfigError: (one line) which and why.
@@ -236,20 +236,20 @@ def check_outputs(*paths: Path | None) -> None:
         if not path.parent.is_dir():
             raise ConfigError(f"{path}: cannot write: there is no folder {path.parent}")
         try:
-            # Permissions do not tell: a folder may be full, read-only or no place for files.
+            # Permissions are not enough: a folder may be full, read-only or not accept files.
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
             raise ConfigError(f"{path}: cannot write: {error.strerror}") from error
         if path.resolve() in seen:
-            raise ConfigError(f"{path} is to hold two things: give each output a name of its own")
+            raise ConfigError(f"{path} is given for two outputs: give each its own name")
         seen.add(path.resolve())
 
 
 def page_path(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse names by which nobody would open a page."""
+    """Refuse names of pages that do not end in .html."""
     if path is not None and path.suffix.lower() not in _PAGES:
-        raise click.BadParameter(f"{path} is to hold a page: let its name end in .html")
+        raise click.BadParameter(f"{path} is a page: its name must end in .html")
     return path
 
 
@@ -261,13 +261,13 @@ REPORT = click.option(
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=page_path,
-    help="Write a page to look at (HTML).",
+    help="Write an HTML report.",
 )
 
 
 def write_report(path: Path, sections: Sequence[Section], title: str | None = None) -> None:
-    """Write a page that names the command that was typed."""
-    # Only who wants a page waits for its libraries.
+    """Write a page that shows the command line."""
+    # Only a page needs these libraries, which load slowly.
     from decima.report import write_page
 
     title = "Comparison of schedulers" if title is None else title

@@ -1,4 +1,4 @@
-"""`decima prepare`: compile everything now, so that no later command has to."""
+"""`decima prepare`: compile everything now, so that later commands start at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from decima.cli.console import announce_compilation
 def prepare() -> None:
     """Compile what all commands need, `deeprm` and `harmony` included.
 
-    It takes some minutes of processor time, once for a machine and a version of this program;
-    without it every command compiles what it needs when it needs it, and says so.
+    It takes some minutes of processor time, once for a machine and a version of this program.
+    Without it, each command compiles and logs what it needs.
     """
-    # torch takes a second to load, which other commands need not wait for.
+    # torch takes a second to load, and other commands do not need it.
     from decima.prepare import all_steps
 
     announce_compilation()

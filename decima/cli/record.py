@@ -1,4 +1,4 @@
-"""`decima traces record`: make a trace by running something real."""
+"""`decima traces record`: record a trace of real Spark jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from traces.record_tpch.command import tpch
 
 @click.group("record")
 def record() -> None:
-    """Run a workload on real Spark and keep it as a trace."""
+    """Run a workload on real Spark and store it as a trace."""
 
 
 record.add_command(tpch)

@@ -1,4 +1,4 @@
-"""`decima replay`: how far the simulator is from what event logs recorded."""
+"""`decima replay`: the simulator's error on recorded event logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JSON = click.option(
 )
 @click.option(
     "--policy",
-    help="One of `decima evaluate`'s (default: fifo, or spark_fair where the log says FAIR).",
+    help="One of `decima evaluate`'s (default: fifo, or spark_fair for logs in FAIR mode).",
 )
 @GROUP_BY
 @click.option("--draws", default=20, show_default=True, help="Repetitions to average over.")
@@ -52,8 +52,8 @@ def replay(
 ) -> None:
     """Simulate the jobs of Spark event LOGS as they were recorded, and compare.
 
-    LOGS are files, rolled logs, or folders of either. Says how far simulated job durations are from
-    recorded ones: the error to expect of `decima whatif` on the same logs.
+    LOGS are files, rolled logs, or folders of either. Prints the difference between simulated and
+    recorded job durations: the error to expect of `decima whatif` on the same logs.
     """
     check_outputs(json_path)
     settings = ReplaySettings(slots, policy, draws, seed)

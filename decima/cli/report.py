@@ -1,4 +1,4 @@
-"""`decima report`: results as a page to look at."""
+"""`decima report`: results as an HTML page."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def report(
 ) -> None:
     """Make one HTML file of RESULTS: files of `decima evaluate --json`, run folders of training.
 
-    The page opens from disk and asks the network for nothing. Each of the RESULTS becomes a
-    section; with several evaluations, the policies are compared over all of them, too.
+    The page opens from disk and loads nothing from the network. Each of the RESULTS becomes a
+    section. Several evaluations are also compared over all of them.
     """
     from decima.report import comparison_sections, read_results
     from decima.report.training import training_section
@@ -71,14 +71,14 @@ def report(
 
 
 def _timelines(path: Path, results: Results) -> Timelines:
-    """The tasks in a file, and the jobs where their trace is at hand."""
+    """Read the tasks in a file, and the jobs if their trace is available."""
     from decima.report import Timelines
 
     return Timelines(read_timeline(path), _trace(results.trace))
 
 
 def _trace(name: str) -> Trace | None:
-    """The trace that results were made with; None where it is not at hand."""
+    """Return the trace of the results; None if it is not available."""
     try:
         return load_trace(name)
     except (TraceError, FileError):

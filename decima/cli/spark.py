@@ -49,7 +49,9 @@ def spark() -> None:
     help="Mean real seconds between arrivals.",
 )
 @TUNED
-@click.option("--time-scale", default=0.1, show_default=True, help="Tasks sleep so much of theirs.")
+@click.option(
+    "--time-scale", default=0.1, show_default=True, help="Factor on the durations of tasks."
+)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
 @REPORT
@@ -67,8 +69,9 @@ def replay(
 ) -> None:
     """Replay jobs of a trace on a local Spark, as stages of tasks that sleep, and compare JCTs.
 
-    Every policy gets the same jobs at the same times, and a Spark of its own; ours know durations
-    from the event log of an earlier run. The simulator's figures are those of its shared session.
+    Every policy gets the same jobs at the same times, and its own Spark. Policies of this package
+    know durations from the event log of an earlier run. The simulator's figures are those of its
+    shared session.
     """
     from decima.spark.trial import TrialConfig, run_trial, words
 
@@ -158,7 +161,7 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
 @click.option(
     "--policies",
     help="Separated by commas; the first is the reference (default: fifo, spark_fair, strict_fair "
-    "and the policy of the log; of auto, that which decided most).",
+    "and the policy of the log; of auto, the one in force longest).",
 )
 @TUNED
 @click.option(
@@ -177,9 +180,9 @@ def review(
 ) -> None:
     """Simulate what other policies would have done with the jobs of a decision log.
 
-    LOG is what `attach(..., decision_log=LOG)` wrote, in any mode. The simulator plays its jobs,
-    with the durations that were measured, under each policy. What Spark took of each job's time
-    was measured too, and is part of every figure. Older files LOG.1, LOG.2, ... are read with it.
+    LOG is a file of `attach(..., decision_log=LOG)`, in any mode. The simulator plays its jobs with
+    the measured durations under each policy. Spark's own time for each job was measured too, and is
+    part of every figure. Older files LOG.1, LOG.2, ... are read with it.
     """
     from decima.spark.decision_log import read_decision_log
     from decima.spark.review import check_picture, draw_decisions, reviewed_policies, rows, words
@@ -219,13 +222,12 @@ def review(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write it there, a file or a folder; else its path is printed.",
+    help="File or folder to copy it to; else its path is printed.",
 )
 def jar(output: Path | None) -> None:
-    """The plugin's jar, for any Spark from 3.5 to 4.x: `spark.plugins=decima.spark.DecimaPlugin`.
-
-    One that did not come with the package is compiled, which needs a JDK, and kept in the user's
-    cache.
+    """Print the path of the plugin's jar, for any Spark from 3.5 to 4.x:
+    `spark.plugins=decima.spark.DecimaPlugin`. A jar that the package lacks is compiled, which needs
+    a JDK, and stored in the user's cache.
     """
     from decima.spark.jar import jar_name, plugin_jar
     from traces.files.writing import write_whole

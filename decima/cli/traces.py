@@ -1,4 +1,4 @@
-"""`decima traces`: list, look at, import, check and draw traces."""
+"""`decima traces`: list, show, import, check and draw traces."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ EXISTING = click.Path(exists=True, path_type=Path)
 
 @click.group(cls=OneLineErrors)
 def traces() -> None:
-    """Look at traces and import them from other formats."""
+    """Show traces and import them from other formats."""
 
 
 @traces.command("list")
 def list_command() -> None:
     """List the built-in traces."""
-    table = Table("name", "what it is", box=None, header_style="bold")
+    table = Table("name", "description", box=None, header_style="bold")
     for name, words in list_builtin().items():
         table.add_row(name, words)
     _print(table)
@@ -63,7 +63,7 @@ def info(trace: str, as_json: bool) -> None:
 @traces.command()
 @click.argument("file", type=EXISTING)
 def validate(file: Path) -> None:
-    """Read FILE, check every rule, and say what it holds in one line."""
+    """Read FILE, check every rule, and print one line of key figures."""
     figures = summary(load_trace(file))
     say(
         f"{file}: valid, {figures['jobs']:,} jobs, {figures['stages']:,} stages, "
@@ -184,7 +184,7 @@ def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None
 
 
 def save_imported(trace: Trace, output: Path) -> None:
-    """Write `trace` and print its figures with what the importer left out: the end of an import.
+    """Write the imported `trace`; print its figures and what the importer left out.
 
     Raises:
         TraceError: the output cannot be written.
@@ -230,7 +230,7 @@ def _print_figures(figures: Mapping[str, Any]) -> None:
 
 
 def _metadata_rows(value: Any) -> list[str]:
-    """A count per reason takes a row each; anything else takes one."""
+    """Format a fact: a row for each reason of a count, one row for anything else."""
     if isinstance(value, Mapping) and any(isinstance(entry, Mapping) for entry in value.values()):
         return [f"{len(value):,} entries (all of them with --json)"]
     if isinstance(value, Mapping):

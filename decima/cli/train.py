@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--config",
     "config_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file of settings; what it leaves out has its default (docs/training.md).",
+    help="TOML file of settings; the others have their defaults (docs/training.md).",
 )
 @click.option("--trace", help="Name or file.  [default: tpch]")
 @click.option("--executors", type=int, help="[default: 50]")
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Run folder: settings, checkpoints, metrics, and at the end model.safetensors.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
-@crew_options("Processes; with --cluster those that compute gradients. Results stay the same.")
+@click.option("--resume", is_flag=True, help="Resume the run in this folder.")
+@crew_options("Processes; with --cluster for gradients. Results do not depend on it.")
 @REPORT
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop after so long; compiling does not count, nor do earlier runs before --resume.",
+    help="Stop after this many minutes, without compilation and without runs before --resume.",
 )
 def train(
     config_path: Path | None,
@@ -76,10 +76,10 @@ def train(
 
     The score is the average JCT on held-back sequences against strict_fair, in percent, averaged
     over the settings: lower is better. Ctrl-C, SIGTERM and --minutes stop after the current
-    iteration, and give it up if it has not ended five seconds later; `--resume` goes on to the same
-    result as if it had never stopped.
+    iteration, or abandon it after five seconds. `--resume` continues to the same result as an
+    uninterrupted run.
     """
-    # torch takes a second to load, which other commands need not wait for.
+    # torch takes a second to load, and other commands do not need it.
     from decima.rl.loop import StopReason
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
@@ -95,7 +95,9 @@ def train(
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
         crews = stack.enter_context(_open_crews(where, out.name))
-        if config is not None:  # last: no mistake, here or on the cluster, leaves a folder behind
+        if (
+            config is not None
+        ):  # last, so that no mistake, here or on the cluster, leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
         for note in notes:
             stdout().print(note, soft_wrap=True, markup=False)
@@ -112,7 +114,7 @@ def train(
 
 
 def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
-    """Print what a training reached, its learning curve and its model, and write the page."""
+    """Print a training's result, learning curve and model, and write the page."""
     from decima.report.training import training_section, training_title
     from decima.rl.progress import duration_text
     from decima.training.curve import curve
@@ -155,7 +157,7 @@ def _notes(config: TrainConfig) -> list[str]:
 
 @contextmanager
 def _open_crews(where: Where, run: str) -> Iterator[Crews]:
-    """A cluster plays, this machine differentiates."""
+    """Open the pools: a cluster plays, this machine differentiates."""
     from decima.training.learner import Crews
 
     with open_machine(where) as machine:

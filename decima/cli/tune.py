@@ -26,7 +26,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
     "--held-back",
     default=HELD_BACK,
     show_default=True,
-    help="Further sequences, on which what was found must beat the shipped parameters.",
+    help="Held-out sequences, on which the result must beat the shipped parameters.",
 )
 @crew_options("Processes.")
 @click.option(
@@ -40,12 +40,12 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     """Fit a heuristic to a workload.
 
     Tries listed values of each parameter in turn on training sequences, which no evaluation uses.
-    Saves the best if it also beats the shipped parameters on sequences held back from the search,
-    else the shipped ones.
+    Saves the best if it also beats the shipped parameters on held-out sequences, else the shipped
+    ones.
     """
     config = build_config(options, (policy,))
     check_outputs(output)
-    for note in notes_of(config, load_trace(config.trace)):  # before a search for nothing
+    for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)
     announce_compilation()
     with open_crew(where, "decima tune") as crew, progress_bar("trials") as (bar, task):
@@ -68,15 +68,15 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
 def _verdict(tuned: Tuned) -> str:
     """Describe the result on held-out sequences, and which parameters are written."""
     if tuned.found == tuned.shipped:
-        return "Kept: the shipped parameters, which are the best found."
+        return "Saved: the shipped parameters, which are the best found."
     kept = (
         "these"
         if tuned.is_better
         else f"the shipped parameters, {_words(tuned.policy, tuned.shipped)}"
     )
     return (
-        f"On {len(tuned.found_s)} sequences held back: {tuned.held_back.words('+.1f', ' %')} "
-        f"against the shipped parameters. Kept: {kept}."
+        f"On {len(tuned.found_s)} held-out sequences: {tuned.held_back.words('+.1f', ' %')} "
+        f"against the shipped parameters. Saved: {kept}."
     )
 
 

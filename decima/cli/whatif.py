@@ -1,4 +1,4 @@
-"""`decima whatif`: what other policies and other numbers of executors would do to recorded jobs."""
+"""`decima whatif`: other policies and numbers of executors for recorded jobs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def whatif(
     """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
     LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
-    policies and on half and twice the executors, and says what would change most.
+    policies and on half and twice the executors, and recommends the largest improvement.
     """
     check_outputs(page, json_path)
     recording = read_recording(logs, group_by=GroupBy(group_by))

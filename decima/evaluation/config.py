@@ -32,8 +32,8 @@ class EvaluationConfig:
     trace: str = "tpch"
     """a built-in trace by name, or a file"""
     policies: tuple[str, ...] = ("strict_fair", "fifo")
-    """names from `decima.registry.HEURISTICS`, "decima", model files, or classes of one's own
-    (`decima.own_policies`); the first is what the others are compared with"""
+    """names from `decima.registry.HEURISTICS`, "decima", model files, or classes of your own
+    (`decima.own_policies`); the first is the reference of the others"""
     executors: int = 50
     jobs: int = 200
     """jobs in each sequence (decima-sim's generator adds the one present at the start)"""
@@ -49,13 +49,13 @@ class EvaluationConfig:
     moving_delay_s: float = 2.0
     warmup_delay_s: float = 1.0
     time_limit_s: float | None = None
-    """truncate each run there; None runs until every job is complete"""
+    """end of each run; None runs until every job is complete"""
     estimates: Estimates = "exact"
-    """what policies are told of task durations (`traces.estimates`)"""
+    """estimates of task durations that policies observe (`traces.estimates`)"""
     classes: str | None = None
     """executor classes, as `spark_sim.cluster.parse_classes` reads them; None: one size for all"""
     demands: str = "trace"
-    """one of `traces.demands.DEMANDS`: what the trace says that tasks need, or drawn memory"""
+    """one of `traces.demands.DEMANDS`: the trace's memory demands, or drawn ones"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
 
@@ -115,7 +115,7 @@ class EvaluationConfig:
             )
 
     def cluster(self) -> Cluster:
-        """The cluster that every run gets; refuses impossible settings."""
+        """Return the cluster of every run; raise on impossible settings."""
         limit_s = self.time_limit_s
         return Cluster(
             num_executors=self.executors,

@@ -34,16 +34,16 @@ FIGURES = (
 """of a policy, one value a sequence, in the order of reports"""
 
 _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
-"""between which a figure lies, and with it the interval of its mean"""
+"""bounds of a figure, and of the interval of its mean"""
 
 FORMAT, VERSION = "decima-evaluation", 3
-"""of the JSON form; a change that readers must know of is a new version"""
+"""of the JSON form; an incompatible change gets a new version"""
 READABLE = (2, VERSION)
-"""versions that reports are made of; version 2 also held CPU times"""
+"""readable versions; version 2 also held CPU times"""
 
 
 def estimate(figure: str, values: Float64) -> Estimate:
-    """Mean of one of `FIGURES` over (S,) sequences, with an interval of values that it can have."""
+    """Mean of one of `FIGURES` over (S,) sequences, with an interval within its bounds."""
     return mean_of(values).within(*_BOUNDS.get(figure, (-np.inf, np.inf)))
 
 
@@ -169,7 +169,7 @@ class Report:
         }
 
     def table(self) -> Table:
-        """One row for each policy, for people."""
+        """Table of one row for each policy."""
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("policy", no_wrap=True)
         for heading in (

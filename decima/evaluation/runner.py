@@ -1,4 +1,4 @@
-"""Running every policy on every sequence, wherever a crew has room."""
+"""Evaluation: every policy on every sequence, on any pool of workers."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class Workload:
 
     @classmethod
     def of(cls, config: EvaluationConfig) -> Workload:
-        """The trace of `config`, with the durations that policies are told."""
+        """Return the trace of `config`, with the durations that policies observe."""
         exact = cls._demanding(config)
         rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
         return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
 
     @classmethod
     def _demanding(cls, config: EvaluationConfig) -> Workload:
-        """The trace with what its tasks need, which some executor of `config` must have."""
+        """Return the trace with its tasks' demands; raise if no executor of `config` meets one."""
         cluster = config.cluster()
         if cluster.classes is None:
             return cls.load(config.trace)
@@ -97,7 +97,7 @@ class Workload:
 
 
 EvaluationProgress = Callable[[int, int], None]
-"""called with (runs finished, runs in all): once with 0 when all input is accepted, then per run"""
+"""called with (finished runs, all runs): with 0 once all input is accepted, then after each run"""
 
 
 def evaluate(
@@ -108,15 +108,15 @@ def evaluate(
     timelines: Collection[int] = (),
     progress: EvaluationProgress | None = None,
 ) -> Report:
-    """Run every policy of `config`, and those of one's own, on the same sequences.
+    """Run every policy of `config`, and your own, on the same sequences.
 
     Args:
         config: what to compare on what.
-        own: each makes a policy that is in no registry, such as its class, anew for each sequence;
-            they play in this process and come last in the report.
-        crew: who runs them; the result does not depend on it (CPU times aside).
-        timelines: numbers of the sequences of which the record of every task is kept.
-        progress: told before the first run and after each.
+        own: factories of policies outside the registry, such as their classes, called for each
+            sequence. They play in this process and come last in the report.
+        crew: workers; only CPU times depend on it.
+        timelines: numbers of the sequences whose tasks are recorded.
+        progress: called before the first run and after each.
 
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
@@ -223,7 +223,7 @@ def _arriving(workload: Workload, config: EvaluationConfig, number: int) -> Run:
 
 
 def play(simulator: Simulator, policy: Policy) -> float:
-    """Take `simulator` to its end under `policy`; returns the CPU seconds spent deciding."""
+    """Run `simulator` to its end under `policy`; return the CPU seconds spent deciding."""
     if isinstance(policy, Player):
         return policy.play(simulator, timed=True)
     spent_s = 0.0
@@ -282,10 +282,9 @@ class _Part(NamedTuple):
 def _parts(
     config: EvaluationConfig, timelines: Collection[int]
 ) -> dict[tuple[str, tuple[int, ...]], _Part]:
-    """All runs. Learned policies play `LANES` sequences at once, but for those with a timeline.
-
-    Which ones play together depends on nothing but their numbers, so that any number of workers
-    gives the same figures.
+    """Split all runs into tasks. Learned policies play `LANES` sequences at once, except those with
+    a timeline. The split depends only on the numbers of sequences, so any number of workers gives
+    the same figures.
     """
     found: list[_Part] = []
     for first in range(0, config.sequences, LANES):
@@ -318,7 +317,7 @@ def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
 
 
 def _in_lockstep(shared: _Shared, part: _Part) -> list[PolicyRun]:
-    # torch takes a second to load, which heuristics need not wait for.
+    # torch takes a second to load, and heuristics do not need it.
     from decima.learned import play_in_lockstep
 
     config, workload = shared.config, shared.workload.value

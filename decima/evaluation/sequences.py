@@ -13,7 +13,7 @@ from traces.numbers import MS_PER_S
 
 
 def draw_sequence(config: EvaluationConfig, trace: Trace, number: int) -> Arrivals:
-    """Sequence `number`: the same for every policy, whatever else is evaluated beside it.
+    """Return sequence `number`, the same for every policy and every set of policies.
 
     A file or a recording gives every sequence the same arrivals; task durations still differ.
     """

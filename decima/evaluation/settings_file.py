@@ -1,8 +1,8 @@
-"""Lists of settings: several traces, clusters and loads that are fitted to or compared together.
+"""Files of settings: several traces, clusters and loads to compare or to fit together.
 
 A file of settings is TOML. Keys at the top hold for every setting, those below ``[[setting]]`` for
 one; names and units are those of `EvaluationConfig`. Instead of `interarrival_s` a setting may give
-`load`, the mean work that arrives over what the executors could do:
+`load`, the work that arrives as a share of the executors' time:
 
     trace = "tpch"
     jobs = 100
@@ -32,7 +32,7 @@ from traces.files.settings import build
 from traces.numbers import MS_PER_S
 
 _NOT_HERE = ("policies", "parameters", "sequences", "seed")
-"""what the command that reads the file decides"""
+"""settings that belong to the command, not to the file"""
 
 
 def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
@@ -65,20 +65,19 @@ def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:
     load = rest.pop("load", None)
     for key in _NOT_HERE:
         if key in rest:
-            raise ConfigError(f"{key} is for the command to say, not for a setting")
+            raise ConfigError(f"{key} belongs to the command, not to a setting")
     config = build(EvaluationConfig, rest, ConfigError)
     if load is None:
         return config
     if "interarrival_s" in rest:
-        raise ConfigError("load and interarrival_s say the same: give one of them")
+        raise ConfigError("load and interarrival_s exclude each other: give one")
     return replace(config, interarrival_s=gap_at(config.trace, config.executors, load))
 
 
 def gap_at(trace: str, executors: int, load: float) -> float:
-    """Mean seconds between arrivals at which the work that arrives is `load` of the executors.
-
-    Work is tasks x mean duration; what an executor spends on moving and first tasks comes on top,
-    so at a load of 1 a queue grows.
+    """Return the mean seconds between arrivals at which the work is `load` of the executors' time.
+    Work is tasks x mean duration. Moving and first tasks take extra time, so at a load of 1 a queue
+    grows.
 
     Raises:
         ConfigError: the load is not a positive number.

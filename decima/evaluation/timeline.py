@@ -1,4 +1,4 @@
-"""The record of every task of an evaluation, as one table in a file: writing and reading it."""
+"""Timelines: a table with every task of an evaluation, written to and read from a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NEEDED = {
     **dict.fromkeys(_COUNTED, pa.int64()),
     **dict.fromkeys(_TIMES, pa.float64()),
 }
-"""columns without which a table is no timeline, and what they are read as"""
+"""required columns of a timeline, and their types"""
 MAX_BYTES = 2**29
 """of a file that is read"""
 MAX_VALUES = 100_000_000
@@ -43,10 +43,7 @@ MAX_VALUES = 100_000_000
 
 
 def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:
-    """The first sequences, of which all policies together run at most `most_tasks` tasks.
-
-    At least one, however many it has.
-    """
+    """Return the first sequences, one or more, with at most `most_tasks` tasks in all."""
     trace = load_trace(config.trace)
     tasks = np.array([job.num_tasks for job in trace.jobs])
     total = 0
@@ -59,7 +56,7 @@ def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:
 
 
 def check_timeline_path(path: Path) -> None:
-    """Refuse a suffix that no writer here knows, before hours are spent on the runs."""
+    """Refuse an unknown suffix before the runs start."""
     if not path.name.endswith(SUFFIXES):
         raise ConfigError(f"{path}: a timeline is written as {', '.join(SUFFIXES)}")
 
@@ -70,7 +67,7 @@ def write_timeline(report: Report, path: Path) -> None:
     With executor classes also the memory of the executor, `executor_memory_mb`.
 
     Args:
-        report: an evaluation that kept the timelines of all its sequences.
+        report: an evaluation that recorded the timelines of all its sequences.
         path: the file; its suffix chooses Parquet, CSV or trace events.
 
     Raises:
@@ -89,7 +86,7 @@ def write_timeline(report: Report, path: Path) -> None:
 
 
 def read_timeline(path: Path) -> pa.Table:
-    """The table that `write_timeline` wrote, or one like it; numbers and times are possible ones.
+    """Read a table of `write_timeline`, or one like it, and check its numbers and times.
 
     Raises:
         FileError: (one line) it cannot be read, or is no timeline.
@@ -121,7 +118,7 @@ def read_timeline(path: Path) -> pa.Table:
 
 
 def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
-    """The table with what is needed of its type, and there in every row.
+    """Return the required columns, checked for type and gaps.
 
     Args:
         table: as it was read.
@@ -149,8 +146,8 @@ def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
 
 def _check_numbers(table: pa.Table, path: Path) -> None:
     """Raises:
-    FileError: no run has such numbers: below 0, of an executor beyond any cluster, or of times
-        that run backwards.
+    FileError: a number is negative, an executor is beyond any cluster, or a task ends before it
+        starts.
     """
     for name in _COUNTED:
         values = table[name].to_numpy()
@@ -170,7 +167,7 @@ def _check_numbers(table: pa.Table, path: Path) -> None:
 
 
 def timeline_table(report: Report) -> pa.Table:
-    """The tasks of all runs of which they were recorded, columns as `write_timeline` says."""
+    """Return the recorded tasks of all runs, columns as in `write_timeline`."""
     tables = [
         _rows(report, run, run.timeline)
         for found in report.policies.values()
@@ -178,7 +175,7 @@ def timeline_table(report: Report) -> pa.Table:
         if run.timeline is not None
     ]
     if not tables:
-        raise ConfigError("the evaluation kept no timelines")
+        raise ConfigError("the evaluation recorded no timelines")
     return pa.concat_tables(tables)
 
 

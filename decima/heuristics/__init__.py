@@ -1,1 +1,2 @@
-"""The baselines of the papers, compiled: one file each; `run` plays them through."""
+"""The baselines of the papers, compiled: one file each. `run` plays a simulation under any of
+them."""

@@ -1,19 +1,17 @@
-r"""The scoring rule where executors are of several classes: it also says which class.
+r"""The scoring rule for executors of several classes: it also chooses the class.
 
 .. math:: s_{ic} = s_i + b \, m_v s_c, \qquad v = \arg\max_u \; \log p_u + a \, (1 - H_u / N)
 
 s_i is the score of `es_rule` for job i; m_v and s_c are what a task of its stage v needs and what
 an executor of class c has, memory over that of the largest class. Inside a job the stage v is, as
-for the others, a runnable one with a long critical path p_u; one counts for longer that few
-executors can hold (H_u of N). Of the classes on offer that can hold its tasks the smallest is c,
-or the largest.
+for the others, a runnable one with a long critical path p_u, weighted up if few executors can hold
+it (H_u of N). The class c is the smallest or the largest on offer that can hold its tasks.
 
-Which jobs may take an executor, and how many, is the rule's to say, with weights fitted to such
-clusters. Large executors first is one to three points
-better, but where a giant needs them, it may be twice as bad: hence small ones first while the mean
-work left is far above what is typical of a job. What was tried besides and gained nothing: a price
-on memory left idle, large executors for short jobs first, some of each class kept for those who
-need it, and remaining work that counts more where few executors can do it.
+The rule decides which jobs may take an executor, and how many, with weights fitted to such
+clusters. Large executors first is one to three points better, but up to twice as bad where a heavy
+job needs them. So small ones go first while the mean work left is far above a typical job's. Four
+variants gained nothing: a price on idle memory, large executors for short jobs first, a reserve of
+each class, and more weight on work that few executors can do.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ from spark_sim.observation import Observation
 from spark_sim.tables import ANY, NONE, Table
 
 CLASS_PARAMETERS = ("trouble", "packing", "large_first")
-"""a, b, and: c is the largest class while the jobs in the system have on average less than so many
-times the work that is typical of a job, else the smallest; 0: always that"""
+"""a, b, and a threshold: c is the largest class while the mean work of the jobs in the system is
+below so many times a typical job's, else the smallest; 0 is always the smallest"""
 ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.PARAMETERS)
 """in the order of `Numbers`"""
 _TROUBLE, _PACKING, _LARGE_FIRST = range(3)
@@ -89,7 +87,7 @@ def is_large_first(parameters: Numbers, around: Surroundings) -> bool:
 
 @kernel
 def class_of(classes: Table, stage: Row, is_large: bool) -> int:
-    """The class on offer that the stage would get executors of; NONE if none can hold its tasks."""
+    """Return the class on offer that the stage would get; NONE if none can hold its tasks."""
     found = NONE
     for kind in range(len(classes)):
         if is_on_offer(classes, stage, kind):

@@ -1,8 +1,7 @@
 r"""A small scoring rule whose weights `decima fit-rule` fits: the learned baseline.
 
 Eighteen numbers describe what giving one more executor to a job would mean, and in what kind of
-cluster. One hidden layer turns them into a *gate* (may the job take it?) and a *score* (which job
-first?):
+cluster. One hidden layer computes a *gate* (may the job take it?) and a *score* (which job first?):
 
 .. math::
     a_u = \tanh(w_u \cdot x + b_u), \quad
@@ -12,11 +11,10 @@ A job that holds no executor may always take one, so no job starves. The best sc
 inside the job is the one on the critical path. The winner takes executors one by one while its gate
 stays open and its score above that of the second: one decision, not one for each executor.
 
-All numbers are ratios, so a rule does not depend on the unit of time. Six of the last eight tell
-clusters and workloads apart, so that one rule can serve many: a session from executors that move,
-dear moves from cheap ones, few executors from many, a batch from jobs that keep arriving, tasks for
-whose end a typical job would wait long from others, and work that inflates with the executors from
-work that does not.
+All numbers are ratios, so a rule does not depend on the unit of time. Six of the last eight
+distinguish clusters and workloads, so that one rule can serve many. They are: session or moving
+executors, the cost of a move, the number of executors, batch or continuous arrivals, the length of
+tasks relative to a typical job, and work inflation.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ HIDDEN = 14
 class Features(NamedTuple):
     """Features of giving one executor to a job: J jobs, N executors, N / J the fair share.
 
-    The names are part of the parameters' names: whoever changes what a feature means renames it,
-    so that files fitted before are refused.
+    The names are part of the parameters' names. Rename a feature when its meaning changes, so that
+    files fitted before are refused.
     """
 
     work: float  # 0.5 log of the job's remaining work / the mean over jobs
@@ -116,9 +114,9 @@ _TYPICAL_EXECUTORS = 50.0
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
 _MOST = 8.0
-# Tasks that block for longer are limited no further, or a giant job would be starved.
+# Longer tasks are limited no further, or a heavy job would starve.
 _LONGEST_WAIT = 100.0
-# In moving delays; of more it is enough to know that the executor is needed elsewhere meanwhile.
+# In moving delays; larger values carry no further information.
 
 
 @kernel
@@ -191,7 +189,7 @@ def judge(parameters: Numbers, features: Features) -> tuple[float, float]:
 def _total(parameters: Numbers, first: int, features: Features) -> float:
     """Return the input of the hidden unit whose weights begin at `first`.
 
-    In four sums that need not wait for each other: judging takes two fifths of the time of one.
+    Four independent sums take two fifths of the time of one.
     """
     one = parameters[first + _BIAS]
     two = three = four = 0.0
@@ -208,7 +206,8 @@ def _total(parameters: Numbers, first: int, features: Features) -> float:
 
 @kernel
 def _tanh(value: float) -> float:
-    """A quotient of polynomials within 0.024 of tanh, exactly -1 and 1 beyond -3 and 3.
+    """Approximate tanh by a quotient of polynomials, within 0.024 and exactly -1 and 1 beyond -3
+    and 3.
 
     The C library's own costs a fifth of an episode (17 against 13.5 ms with 200 jobs).
     """
@@ -244,8 +243,8 @@ def describe(seen: Observation, stage: int, around: Surroundings, given: int) ->
 def wait_ms(jobs: Table, stages: Table, stage: int) -> float:
     """Return a stage's wait for its parents: one mean task, or 0 if it can start.
 
-    Tasks under way may be nearly over, and of a chain of stages only the first has begun: an order
-    of magnitude, which needs no look at the edges.
+    Running tasks may be nearly over, and only the first of a chain of stages has begun: this is an
+    order of magnitude, computed without the edges.
     """
     longest_ms = 0.0
     if stages[stage]["runnable"] == 1:
@@ -262,7 +261,7 @@ def wait_ms(jobs: Table, stages: Table, stage: int) -> float:
 
 @kernel
 def features_of(at: Candidate, around: Surroundings) -> Features:
-    """The numbers by which the candidate is judged."""
+    """Compute the features of the candidate."""
     share = around.num_executors / around.num_jobs
     held = at.held + 1
     return Features(
@@ -292,7 +291,7 @@ def features_of(at: Candidate, around: Surroundings) -> Features:
 def _wait(wait_ms: float, around: Surroundings) -> float:
     """Return the cost of executors that wait for a stage, less what moving them in time saves.
 
-    0 where they could not be had later: decima-sim does not offer idle ones when a stage ends.
+    0 under decima-sim's rules, which do not offer idle executors when a stage ends.
     """
     if wait_ms <= 0.0 or around.session == 1.0 or around.holds_offered:
         return 0.0

@@ -4,7 +4,7 @@ Graphene's offline part (Grandl et al., OSDI 2016, section 4.1) guesses which st
 *troublesome*: those that are long, or that few executors can hold. For each guess T, closed so that
 it holds all stages between two of its own, the others are the ancestors P of T, its descendants C
 and the rest O; T is placed first, the others around it, and the guess whose schedule is the most
-compact is kept. Here a schedule is a list schedule of the job alone on the whole cluster, in one
+compact is chosen. Here a schedule is a list schedule of the job alone on the whole cluster, in one
 of the orders P T O C, P T C O and P O T C, stages with the longer critical path first in each set;
 the paper places tasks backwards in time as well, which a list schedule does not.
 """
@@ -63,7 +63,7 @@ _MOST_KNOWN = 8
 def planned_places(trace: TraceArrays, classes: Table) -> Float64:
     """(stages of the trace,) where each comes in its job's order, from 0.
 
-    Planning some thousands of jobs takes seconds, so the newest few plans are kept.
+    Planning some thousands of jobs takes seconds, so the newest few plans are cached.
 
     Args:
         trace: the jobs.

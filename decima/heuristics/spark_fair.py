@@ -18,7 +18,7 @@ def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[
     """The job with the fewest executors, up to the level that all those on offer would fill."""
     level = water_level(seen)
     if _needed(seen, level) < seen.on_offer:
-        # Slots left over by rounding go to the poorest jobs in turn, the oldest first.
+        # Slots left over by rounding go to the jobs with the fewest slots, the oldest first.
         level += 1
     best = NONE
     fewest = 0

@@ -58,7 +58,7 @@ def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
 
 @kernel
 def alignment(seen: Observation, stage: int, kind: int) -> float:
-    """The dot product; a resource of which the trace or the cluster says nothing adds nothing."""
+    """Return the dot product; a resource that the trace or the cluster lacks adds nothing."""
     row, size, largest = seen.stages[stage], seen.classes[kind], seen.classes[-1]
     total = 0.0
     if row["memory_mb"] > 0 and largest["memory_mb"] < math.inf:

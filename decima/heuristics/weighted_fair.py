@@ -3,8 +3,8 @@ r"""Weighted fair share: a job's cap is proportional to its total work to the po
 .. math:: \text{cap}_i = \lceil c \, N \, T_i^\alpha / \sum_j T_j^\alpha \rceil
 
 Decima section 7.1: alpha = 1 is baseline 4 (naive), a swept alpha baseline 5 ("tuned"; the paper
-names Naive and Opt. weighted fair). The factor c is ours: above 1 it lets jobs use what others
-leave. alpha = 0, c = 1 is the strict fair share.
+names Naive and Opt. weighted fair). The factor c is an addition here: above 1 it lets jobs use what
+others leave. alpha = 0, c = 1 is the strict fair share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration of a training: frozen, typed, and refused where it contradicts itself.
+"""The configuration of a training: frozen, typed and checked for contradictions.
 
 A TOML file has one table for each section; `decima train --set section.key=value` changes one.
 """
@@ -25,7 +25,7 @@ from traces.files.settings import Maybe, build, change_setting
 
 Objective = Literal["avg_jct", "tail", "makespan"]
 LOADS = (0.7, 0.9, 1.1)
-"""of continuous arrivals, where nobody says otherwise"""
+"""loads of continuous arrivals by default"""
 
 
 def _require(rule: bool, message: str) -> None:
@@ -58,7 +58,7 @@ class WorkloadConfig:
     classes: Maybe[str] = None
     """executors of several sizes, as `decima evaluate --classes`; they add up to `executors`"""
     demands: Literal["trace", "drawn"] = "trace"
-    """"drawn": what tasks need of memory is drawn, as `decima evaluate --demands`"""
+    """"drawn": memory demands are drawn, as by `decima evaluate --demands`"""
     settings: tuple[Mapping[str, Any], ...] = ()
     """instead of all this: keys as in a file of settings (`decima.evaluation.settings_file`)"""
 
@@ -104,7 +104,7 @@ class WorkloadConfig:
         if self.interarrival_s is not None:
             _require(
                 self.load is None,
-                "workload: load and interarrival_s say the same: give one of them",
+                "workload: load and interarrival_s exclude each other: give one",
             )
             return self.interarrival_s
         loads = LOADS if self.load is None else self.load
@@ -116,7 +116,7 @@ class EpisodesConfig:
     """Episodes of one iteration."""
 
     settings: int = 4
-    """that an iteration plays: they take turns"""
+    """settings played in one iteration; they take turns"""
     shards: int = 2
     """parts of an iteration that one process can play: results depend on it, not on workers"""
     start_jobs: float = 24.0
@@ -126,11 +126,11 @@ class EpisodesConfig:
     growth_iterations: int = 200
     """iterations over which it grows (the curriculum)"""
     longest: float = 2.0
-    """no episode is longer than so many mean lengths"""
+    """longest episode, in mean lengths"""
     backlog: int = 8
-    """up to so many jobs (equally likely) are there when an episode of arrivals begins"""
+    """largest number of jobs (uniform from 0) present when an episode of arrivals begins"""
     ends: Literal["cut", "drained"] = "drained"
-    """at an episode's end the run is cut, or arrivals stop and the jobs there are completed"""
+    """at an episode's end the run is cut, or arrivals stop and the present jobs are completed"""
 
     def __post_init__(self) -> None:
         for label in ("settings", "shards", "growth_iterations"):
@@ -145,7 +145,7 @@ class EpisodesConfig:
 
 @dataclass(frozen=True)
 class StepConfig:
-    """Settings that the steps of a training share: how the weights follow a gradient."""
+    """Settings that all steps of a training share, for the update of the weights."""
 
     iterations: int = 0
     """0 leaves the step out"""
@@ -162,7 +162,7 @@ class StepConfig:
     max_norm: Maybe[float] = 0.5
     """gradients are clipped at this norm"""
     average_iterations: int = 4
-    """the weights kept are a moving mean over so many iterations; 1 keeps the newest"""
+    """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
 
     def __post_init__(self) -> None:
         _require(self.iterations >= 0, f"iterations: {self.iterations} is negative")
@@ -224,14 +224,14 @@ class ReinforceConfig(StepConfig):
     clip: float = 0.2
     """of the probability ratio (PPO), where there is more than one minibatch or pass"""
     max_kl: Maybe[float] = 0.05
-    """no further minibatch once the policy has moved so far from the one that acted"""
+    """bound on the divergence from the policy that acted; no further minibatch beyond it"""
     entropy_start: float = 0.003
     """weight of the entropy bonus at the step's begin"""
     entropy_end: float = 0.0
     """at its end"""
     fallback: Maybe[float] = 3.0
-    """a validation so many percent above the best goes back to the best weights, at half the
-    learning rate; none never does"""
+    """percent above the best validation at which the best weights are restored, with half the
+    learning rate; none disables it"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -263,20 +263,20 @@ class SearchConfig(StepConfig):
     final_learning_rate: float = 1e-4
     minibatches: int = 8
     labels: float = 0.2
-    """share of the decisions that are looked ahead of, and learned"""
+    """share of the decisions that are searched, and learned"""
     stages: int = Width.stages
-    """other stages in the first place that are looked at, beside the likeliest"""
+    """number of other first stages that are compared"""
     limits: int = Width.limits
     """other limits of the first stage's job"""
     least: float = Width.least
-    """a choice less likely than the likeliest times this is left out"""
+    """choices below this share of the likeliest one's probability are left out"""
     draws: int = Futures.draws
     """futures that the plans of a decision are compared in, each followed by the setting's
     teacher"""
     tasks: int = Futures.tasks
     """tasks simulated for one decision at most"""
     margin: float = Futures.margin
-    """the likeliest plan stays unless another is better by so many standard errors"""
+    """standard errors by which another plan must beat the likeliest one"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -313,8 +313,8 @@ class CreditConfig:
     critic: bool = True
     """the network's own value of a state is subtracted"""
     trace: Maybe[float] = 2.0
-    """with a critic: rewards so much later are left to it by 1 - 1/e (generalised advantage
-    estimation with lambda as a time); none: none is"""
+    """with a critic: time after which it accounts for 1 - 1/e of a reward (generalised advantage
+    estimation with lambda as a time); none: never"""
     baseline: Literal["input", "mean", "none"] = "input"
     """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
 
@@ -409,12 +409,12 @@ class TrainConfig:
 def read_config(
     path: Path | None, changes: tuple[str, ...] = (), workload: Mapping[str, Any] | None = None
 ) -> TrainConfig:
-    """The configuration in a TOML file, with what was said otherwise on top.
+    """Read the configuration in a TOML file, with changes on top.
 
     Args:
         path: of the file; None: all settings have their defaults.
         changes: `section.key=value` each; they come last.
-        workload: settings of that section. Gaps are all there is, unless batches were asked for.
+        workload: settings of that section. With gaps alone there are no batches.
 
     Raises:
         ConfigError: not TOML, an unknown key, a wrong type or a value that breaks a rule.

@@ -8,7 +8,7 @@ With c_j the completion of job j, a_j its arrival, the cost up to time t is
     C(t) = |\{s < t : \text{a job is in the system}\}| \;(makespan)
 
 and the reward of a decision is C at the decision minus C at the next one, or at the end. Jobs that
-are not complete count as long as they are in the system: leaving them undone never pays.
+are not complete count as long as they are in the system, so leaving them undone never pays.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from spark_sim.tables import State
 from traces.numbers import Float64, Int64
 
 LEAST_JOBS = 0.5
-"""jobs in the system on average that advantages are divided by at least"""
+"""least mean number of jobs in the system that advantages are divided by"""
 
 
 class Reference(NamedTuple):
@@ -64,10 +64,9 @@ def standardised(advantage: Float64, most: float = 4.0) -> Float64:
 
 
 def setting_weights(counts: Sequence[float]) -> list[float]:
-    """Return the weight of a plan of each setting by which settings count alike.
-
-    A large cluster has more plans than a small one, and a plan there has more entries: unweighted,
-    a few settings are nearly the whole loss.
+    """Return the weight of a plan of each setting, so that all settings have equal weight. A large
+    cluster has more plans than a small one, with more entries each. Without weights a few settings
+    would be nearly the whole loss.
 
     Args:
         counts: of each setting, the number of its plans, or the weight of their entries.
@@ -157,10 +156,9 @@ def _baseline(
 def _relate_to_rate(
     advantage: NDArray[np.float64], reward: Float64, sequence: Int64, played: Finished
 ) -> None:
-    """Divide by what the sequence costs in a second, so that loads and settings count alike.
-
-    Not by its whole cost: episodes have lengths of an exponential distribution, and the advantage
-    of a plan does not grow with that, so those of the shortest would be all that counts.
+    """Divide by the sequence's cost per second, so that loads and settings have equal weight.
+    Dividing by the whole cost would let the shortest episodes dominate: lengths are exponential,
+    and the advantage of a plan does not grow with them.
     """
     group = sequence[played.lane]
     for number in np.unique(group):

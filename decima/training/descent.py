@@ -11,10 +11,10 @@ from decima.registry import HEURISTICS, Parameters
 K = TypeVar("K", bound=Hashable)
 
 _COARSE = 8
-"""about as many values of a parameter are tried over its whole range"""
+"""about the number of values that are tried over a parameter's range"""
 
 DescentProgress = Callable[[int, Parameters, float], None]
-"""told the number of scores so far, the best parameters and their score"""
+"""called with the number of scores so far, the best parameters and their score"""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Found:
     parameters: Parameters
     score: float
     scores: int
-    """how many parameters were scored"""
+    """number of scored parameters"""
 
 
 Descent = Generator[list[Parameters], list[float], Found]
@@ -77,7 +77,7 @@ def descent(policy: str, *, rounds: int = 2, progress: DescentProgress | None = 
     Args:
         policy: a heuristic with parameters to search.
         rounds: over all parameters, fewer if one brings nothing.
-        progress: told after each candidate.
+        progress: called after each candidate.
     """
     best: Parameters = dict(HEURISTICS[policy].defaults)
     known = {_key(best): (yield [best])[0]}
@@ -105,7 +105,7 @@ def _key(parameters: Parameters) -> tuple[float, ...]:
 
 
 def max_scores(policy: str, *, rounds: int = 2) -> int:
-    """`descend` scores no more parameters than this."""
+    """Upper bound of the parameters that `descend` scores."""
     values = HEURISTICS[policy].search.values()
     coarse = sum(len(_coarse(row, row[0])) + 1 for row in values)
     return 1 + coarse + sum(2 * _step(row) for row in values) * (rounds - 1)

@@ -93,7 +93,7 @@ def mean_jobs(config: TrainConfig, iteration: int) -> float:
 
 
 def _grown(config: TrainConfig, iteration: int) -> int:
-    """Return how many iterations episodes have grown for: they grow in the step `reinforce`."""
+    """Return for how many iterations episodes have grown: only the step `reinforce` counts."""
     step, own = config.step_at(iteration)
     return own if step is config.reinforce else 0
 
@@ -105,9 +105,9 @@ Groups = Mapping[tuple[int, int], range]
 class EpisodeSource:
     """All episodes of a training, each a pure function of the configuration and its number.
 
-    Those of an iteration, and those for validation, count from 0. They are cut into the shards of
-    the configuration and there into groups of one setting: what plays side by side, and what is
-    added up first, depends on that and never on processes.
+    Those of an iteration, and those for validation, count from 0. They are split into the shards of
+    the configuration and there into groups of one setting. Lockstep and the order of sums depend
+    only on that split, never on processes.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -163,7 +163,7 @@ class EpisodeSource:
         ]
 
     def _turn(self, iteration: int, index: int, sequences: int) -> int:
-        """The setting of an episode: they take turns."""
+        """Return the setting of an episode; settings take turns."""
         each = self._config.episodes.settings
         return (iteration * each + index // sequences) % len(self.settings)
 
@@ -187,7 +187,7 @@ class EpisodeSource:
         return found
 
     def _length(self, iteration: int, number: int) -> float:
-        """Return the number of arrivals in an episode, as long as the curriculum is."""
+        """Draw the number of arrivals in an episode from the curriculum."""
         seeds = np.random.SeedSequence(self._config.seed, spawn_key=(number, _LENGTH_STREAM))
         grown = _grown(self._config, iteration)
         length = self._curriculum.draw(np.random.default_rng(seeds), grown)
@@ -219,7 +219,7 @@ class EpisodeSource:
         length: float,
         key: int,
     ) -> Run:
-        """A backlog, arrivals for `length` mean gaps, and a run that is cut there or drained."""
+        """Build an episode: a backlog, arrivals for `length` mean gaps, then a cut or a drain."""
         episodes = self._config.episodes
         end_ms = max(length, 1.0) * gap_ms
         end_ms = max(end_ms, float(drawn.arrival_ms[0]) + gap_ms)

@@ -1,8 +1,7 @@
 """The tasks that differentiate: the share of one shard in a gradient.
 
-An iteration is cut into shards by the configuration. Shares are added up in their order, each from
-what its shard played, in its order: so results depend on the number of shards and never on that of
-processes.
+The configuration splits an iteration into shards. Each share comes from one shard's rollouts, and
+shares are added in order. Results thus depend on the number of shards, never on that of processes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Request(NamedTuple):
     """Request for a gradient."""
 
     step: int
-    """which minibatch of which pass: pass x minibatches + minibatch"""
+    """number of the minibatch: pass x minibatches + minibatch"""
     total: float
     """plans of a minibatch over all shards"""
     entropy_weight: float

@@ -46,14 +46,14 @@ class Crews(NamedTuple):
     players: Crew = HERE
     """rollouts and validations"""
     differentiators: Crew = HERE
-    """gradients, on this machine: what was played is here, and they are quick beside it"""
+    """gradients, on this machine, where the rollouts are; they take little time beside playing"""
 
 
 ALL_HERE = Crews()
 
 
 class Best(NamedTuple):
-    """The best validated weights, for a step that goes astray."""
+    """The best validated weights, to restore when a step diverges."""
 
     weights: Tensor  # (P,)
     score: float
@@ -62,7 +62,7 @@ class Best(NamedTuple):
 
 
 class CollapsedError(RunError):
-    """The policy gives one answer, whatever it sees, and a bad one."""
+    """The policy has collapsed to one answer for all observations, and a bad one."""
 
 
 COLLAPSED_ENTROPY = 0.01
@@ -91,17 +91,17 @@ class _Shard(NamedTuple):
 
 
 class DecimaLearner:
-    """Weights, optimiser and average reward; the tasks of crews do the rest."""
+    """Learner that holds weights, optimiser and average reward; tasks do the rest."""
 
     def __init__(
         self, config: TrainConfig, crews: Crews = ALL_HERE, *, is_resumed: bool = False
     ) -> None:
-        """Every process on this machine has its compiled code when this returns.
+        """Build the learner; afterwards every process on this machine has its compiled code.
 
         Args:
             config: of the training.
-            crews: who computes; whoever opened them closes them.
-            is_resumed: `load` follows: the model that the run began with need not be there.
+            crews: pools of workers, which the caller closes.
+            is_resumed: `load` follows, so the run's first model need not exist.
 
         Raises:
             ValueError: (one line) the trace or a setting breaks a rule.
@@ -116,15 +116,15 @@ class DecimaLearner:
         self._crews = crews
         self._ground = Kept(Ground(config))
         self._averaged = flat_parameters(self.network)
-        """the weights that are validated and kept: a moving mean over iterations"""
+        """the weights that are validated and saved: a moving mean over iterations"""
         self._best = Best(self._averaged.clone(), math.inf, 0.0)
         self._step: StepConfig = config.imitate
         self._entropy = 1.0
         self._prepare()
 
     def _prepare(self) -> None:
-        """Compile here what the machine lacks, then load it in every process: together they would
-        all compile the same.
+        """Compile in this process first, then load in every process, which would otherwise all
+        compile.
         """
         rehearse(self._config)
         for crew in dict.fromkeys(self._crews):
@@ -165,7 +165,7 @@ class DecimaLearner:
             "rollouts_percent": _percent(found, reference),
         }
         metrics |= self._update(iteration, shards, total)
-        # Single steps follow the noise of one iteration; their mean does less (Polyak).
+        # Averaging the steps reduces the noise of single iterations (Polyak).
         moved = flat_parameters(self.network) - self._averaged
         self._averaged += moved / self._step.average_iterations
         self._entropy = metrics["entropy"]
@@ -185,7 +185,7 @@ class DecimaLearner:
         self._optimiser = Optimiser(self.network, step.learning_rate, step.max_norm)
 
     def _weighted(self, shards: list[_Shard]) -> list[_Shard]:
-        """Rollouts with advantages by which settings count alike.
+        """Return the rollouts with advantages that give settings equal weight.
 
         Those of a policy gradient have mean 0 and deviation 1 in each setting.
         """
@@ -313,7 +313,7 @@ class DecimaLearner:
         }
 
     def _note(self, score: float) -> None:
-        """Remember the best weights; go back to them where a step has gone far astray."""
+        """Remember the best weights; restore them if the score is far worse."""
         reinforce = self._config.reinforce
         if self._step is reinforce and self._entropy < COLLAPSED_ENTROPY and score > 0.0:
             raise CollapsedError(
@@ -357,7 +357,7 @@ class DecimaLearner:
             "weights": flat_parameters(self.network),
             "averaged": self._averaged.clone(),
             "best": self._best.weights.clone(),
-            # Finite, as all state of a run is: no score yet is a very large one.
+            # All state of a run is finite, so a missing score is a very large one.
             "best_score": torch.tensor(
                 [min(self._best.score, 1e30), self._best.halvings], dtype=torch.float64
             ),
@@ -390,7 +390,7 @@ class DecimaLearner:
 
 
 def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
-    """New weights, or those of the model to go on from.
+    """Return new weights, or those of the initial model.
 
     Raises:
         ConfigError: that model is a network of other sizes.
@@ -408,7 +408,7 @@ def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
 
 
 def _ends(parts: Sequence[Float64]) -> list[int]:
-    """Return where to cut the concatenation of parts to get them back."""
+    """Return the offsets that split the concatenation of parts."""
     return [int(end) for end in np.cumsum([len(part) for part in parts])[:-1]]
 
 

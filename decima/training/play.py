@@ -1,4 +1,4 @@
-"""Playing a group's episodes: rollouts under the network, lessons of a teacher, or a search."""
+"""Play of a group's episodes: rollouts under the network, lessons of a teacher, or a search."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Player:
     ) -> Batch | None:
         """Play each episode once, by the teacher or by the network; the teacher's plans are labels.
 
-        Who plays a sequence is drawn: states that only the network comes to are labelled too.
-        Advantages are 1, so the policy gradient is that of the labels' likelihood.
+        The player of a sequence is drawn, so that states reached only by the network are labelled
+        too. Advantages are 1, so the policy gradient is that of the labels' likelihood.
         """
         imitate = self._config.imitate
         key = (iteration, episodes[0].number, _LESSON_STREAM)

@@ -24,7 +24,7 @@ from decima.training.rollouts import (
 )
 
 _TRACE = "random-dag"
-"""generated, so nothing is read; machine code depends on the types of a trace, not on its jobs"""
+"""a generated trace, so nothing is read; machine code depends on types, not on jobs"""
 
 
 def rehearse(config: TrainConfig) -> None:

@@ -1,7 +1,7 @@
 """The tasks that play: a function of (weights, iteration, sequences, seed), and of nothing else.
 
-A task plays neighbours of one setting side by side. Which ones, the configuration says
-(`EpisodeSource`): so what comes back does not depend on who plays, or how many do.
+A task plays neighbours of one setting side by side. The configuration (`EpisodeSource`) groups
+them, so results do not depend on the processes or their number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REFERENCE = "strict_fair"
 ABOVE = "above_"
 """before the name of another heuristic: percent above its average JCT"""
 _OTHERS = ("es_rule", "tuned_srw", "tuned_weighted_fair")
-"""the heuristics that scores are relative to, the first one above all"""
+"""the heuristics that scores are relative to, the main one first"""
 
 AverageJct = dict[str, list[float]]
 """by setting: average JCT in s of each run, unfinished jobs with their age"""
@@ -56,7 +56,7 @@ class Ground:
         self._teachers: dict[int, Teacher] = {}
 
     def jobs(self, setting: Setting) -> tuple[TraceArrays, GraphSorter]:
-        """The jobs of a setting, and what brings their stages into order."""
+        """Return the jobs of a setting, and the sorter of their stages."""
         arrays = self.source.workload(setting).arrays
         key = setting.config.workload_key()
         if key not in self._sorters:
@@ -64,7 +64,8 @@ class Ground:
         return arrays, self._sorters[key]
 
     def reference(self, setting: Setting) -> Reference:
-        """Units of a setting's returns: strict fair on the sequences that choose teachers."""
+        """Return the units of a setting's returns: strict fair on the sequences that choose
+        teachers."""
         if setting.number not in self._references:
             episodes = self.source.for_choosing_teachers(setting, SEQUENCES)
             policy = Heuristic(REFERENCE)
@@ -185,7 +186,7 @@ def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
     if task.heuristic is not None:
         return setting.label, reference_jct_s(own, arrays, Heuristic(task.heuristic))
     if shared.weights is None:
-        raise TypeError("a network plays by weights, and there are none")
+        raise TypeError("a network needs weights, and there are none")
     keys = np.array([one.number + 1 for one in own], np.uint64) if task.is_drawn else None
     lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], keys)
     states = play_out(ground.network(shared.weights), Scales.of(arrays), lanes).states

@@ -28,21 +28,22 @@ def run_training(
     observers: Sequence[Observer] = (),
     say: Callable[[str], None] = lambda _: None,
 ) -> TrainingResult:
-    """Train as the folder's configuration says, from its checkpoint if there is one.
+    """Train by the folder's configuration, from its checkpoint if there is one.
 
     Leaves the best model, or without a validation the newest, with its card as `MODEL`.
 
     Args:
         folder: the run folder, open.
-        crews: who computes; the weights do not depend on it, nor on how often it changes.
+        crews: pools of workers; the weights do not depend on them, nor on changes of them.
         time_limit_s: stop after so long.
         observers: see each iteration.
-        say: gets a line for each setting, which heuristic teaches there and how good it is.
+        say: called with a line for each setting: its teacher and the teacher's score.
 
     Raises:
         ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
         CollapsedError: the policy has collapsed; the best model so far is there.
-        NotFiniteError: a number of the training is not finite; the message says how to replay.
+        NotFiniteError: a number of the training is not finite; the message has the command to
+            replay it.
     """
     config = config_from(folder.config)
     is_resumed = folder.checkpoint_file.exists()
@@ -79,11 +80,11 @@ def _keep_model(folder: RunFolder, config: TrainConfig, learner: DecimaLearner) 
 
 
 _LEVEL = 0.5
-"""points of percent; closer to the best heuristic than that says nothing on so few sequences"""
+"""points of percent; smaller differences are noise on so few sequences"""
 
 
 def verdict(folder: RunFolder, best_iteration: int) -> str:
-    """The best model of a run beside the heuristics, on the sequences that chose it: one line."""
+    """Describe the best model of a run beside the heuristics, on the validation sequences."""
     found = _validation(folder, best_iteration)
     score = found["score"]
     share = 1 + score / 100
@@ -125,7 +126,7 @@ def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
 def _card(folder: RunFolder, config: TrainConfig, best: Mapping[str, Any]) -> dict[str, Any]:
     """Return the model's card: how it was made, and its result on the validation sequences.
 
-    How long it took is in the folder's metrics: the same training gives the same bytes.
+    Times are only in the folder's metrics, so that equal trainings give equal bytes.
     """
     return {
         "feature_version": FEATURE_VERSION,

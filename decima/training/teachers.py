@@ -47,7 +47,7 @@ def average_jct_s(name: str, episodes: list[Episode], arrays: TraceArrays) -> fl
 
 
 class Labeller:
-    """Labels decisions of simulations in lockstep with the plans of one teacher."""
+    """Labeller of the decisions of simulations in lockstep with the plans of one teacher."""
 
     def __init__(self, teacher: str, simulators: VectorSimulator, trace: TraceArrays) -> None:
         self._simulators = simulators

@@ -1,13 +1,13 @@
 """`decima tune`: fit the parameters of a heuristic to a workload.
 
 Candidates are compared on training sequences that no evaluation draws (with arrivals from a file or
-a recording, only task durations differ from those of an evaluation); all meet the same sequences
-and the same task durations. What counts is the average JCT relative to strict fair's on the same
-sequence, as a geometric mean: where a few jobs are huge, the plain mean over sequences is decided
-by the sequence that drew them.
+a recording, only task durations differ from those of an evaluation). All candidates play the same
+sequences with the same task durations. The score is the geometric mean of the average JCT relative
+to strict fair's on the same sequence. A plain mean would be dominated by the sequences with the few
+largest jobs.
 
-The best is then compared with the shipped parameters on sequences held back from the search, and is
-kept only if it is better there.
+The best is then compared with the shipped parameters on held-out sequences, and is saved only if it
+is better there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ VERSION = 1
 HELD_BACK = 40
 """sequences on which the parameters found are compared with the shipped ones"""
 REFERENCE = "strict_fair"
-"""candidates are worth their average JCT divided by that of this heuristic"""
+"""heuristic whose average JCT divides that of a candidate"""
 
 _MAX_ROUNDS = 4
 _TOGETHER = 5
@@ -61,7 +61,7 @@ class Tuned:
     shipped_ratio: float
     """the same with the shipped parameters"""
     found_s: Float64
-    """(H,) average JCT on each of the sequences held back"""
+    """(H,) average JCT on each held-out sequence"""
     shipped_s: Float64
     """(H,) with the shipped parameters"""
     trials: int
@@ -91,7 +91,7 @@ class Tuned:
 
     @property
     def avg_jct_s(self) -> float:
-        """Average JCT with `parameters`, mean over the sequences held back."""
+        """Average JCT with `parameters`, mean over the held-out sequences."""
         return float((self.found_s if self.is_better else self.shipped_s).mean())
 
     def to_json(self) -> dict[str, Any]:
@@ -141,9 +141,11 @@ def tune(
     Args:
         policy: a heuristic with parameters to search.
         config: the workload and the cluster; its policies and parameters are not used.
-        held_back: sequences, beside those of `config`, that decide whether the result is kept.
-        crew: who plays; the result does not depend on it.
-        progress: told the number of trials, the best parameters and their ratio to the reference.
+        held_back: number of held-out sequences, beside those of `config`, that decide whether the
+            result is saved.
+        crew: workers; the result does not depend on them.
+        progress: called with the number of trials, the best parameters and their ratio to the
+            reference.
 
     Raises:
         ConfigError: the policy has nothing to tune, or nothing ever waits.
@@ -252,7 +254,7 @@ def write_tuned(tuned: HasJson, path: Path) -> None:
 
 
 def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
-    """The policy and the parameters that `write_tuned` stored.
+    """Read the policy and the parameters from a file of `write_tuned`.
 
     Raises:
         ConfigError: not such a file, or of another version.

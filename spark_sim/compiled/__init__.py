@@ -1,1 +1,1 @@
-"""Compiled code: numba kernels and where their machine code is kept. It knows nothing of jobs."""
+"""Compiled code: numba kernels and the cache of their machine code. Knows no jobs."""

@@ -1,16 +1,14 @@
-"""`KernelCache`: machine code on the disk, checked before it is loaded.
+"""`KernelCache`: machine code on disk, checked before it is loaded.
 
-Numba's own cache unpickles what it finds, which runs whatever code is in it, and takes a damaged
-file as it is. Here each compiled function is one file, which begins with a digest of all that
-follows. It is loaded only if
+Numba's own cache unpickles its files, which runs any code in them, and does not detect damage. Here
+each compiled function is one file, which begins with a digest of the rest. It is loaded only if
 
-* its folder and it belong to the user and nobody else may write to them (`traces.files.private`),
-  so that no other user can have planted it, and
-* the digest fits, so that it is what was written: truncated and changed files are a miss, and the
-  function is compiled anew.
+* the file and its folder belong to the user and no other user may write to them
+(`traces.files.private`), so that no other user can have planted it, and
+* the digest matches: truncated and changed files are a miss, and the function is compiled again.
 
-The digest is no signature. Whoever can write as the user, or as root, can write a file that fits,
-but needs no cache to run code.
+The digest is no signature: a process of the user or of root can write a matching file, but needs no
+cache to run code.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _DIGEST = hashlib.sha256().digest_size
 IMPORTED: Counter[str] = Counter()
 """functions by package; those that no other has called yet are not compiled"""
 READY: Counter[str] = Counter()
-"""those of them that have been compiled or loaded"""
+"""number of those that have been compiled or loaded"""
 MADE_BY = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
 """versions of the compiler"""
 
@@ -69,7 +67,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
     """
 
     def __init__(self, function: Any, place: Place | None, package: str) -> None:
-        # Not numba's: that would look for a place by itself.
+        # Numba's own would choose a folder by itself.
         self._py_func = function
         self._place = place
         self.package = package
@@ -83,7 +81,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         return None if self._place is None else str(self._place.folder)
 
     def flush(self) -> None:
-        """Forget what is kept of this function."""
+        """Remove the cached code of this function."""
         if self._place is not None:
             for path in self._place.folder.glob(f"{self._place.name}.*{SUFFIX}"):
                 path.unlink(missing_ok=True)
@@ -96,7 +94,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
             content = _unsealed(read_private(path))
             if content is None:
                 return None
-            # No more than this program has written itself: see above.
+            # Only bytes that this program has written: see above.
             kept, found = pickle.loads(content)  # noqa: S301
             if kept == key:
                 self._count()
@@ -104,7 +102,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep machine code; what cannot be written costs the next run a compilation."""
+        """Store machine code; if that fails, the next run compiles again."""
         self._count()
         if data.library.has_dynamic_globals or any(not one.can_cache for one in data.lifted):
             return
@@ -121,7 +119,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
             READY[self.package] += 1
 
     def _paths(self, key: Any) -> Iterator[Path]:
-        """The file of this key, if there is a folder that can be trusted."""
+        """Return the file of this key, if there is a trusted folder."""
         if not self._enabled or self._place is None:
             return
         folder = trusted_folder(self._place.folder)
@@ -133,7 +131,8 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
 
 @cache
 def trusted_folder(path: Path) -> Path | None:
-    """The folder, made if it is not there; None, with a warning, if others may have written to it.
+    """Return the folder, created if missing; None, with a warning, if others may have written to
+    it.
 
     Returns:
         its path without links.
@@ -148,7 +147,7 @@ def trusted_folder(path: Path) -> Path | None:
 @cache
 def warn_once(fault: str) -> None:
     """Warn why compiled code is not cached, once, however many functions are compiled."""
-    LOG.warning("%s; compiled code is not kept there, so each run compiles anew", fault)
+    LOG.warning("%s; compiled code is not cached there, so each run compiles again", fault)
 
 
 def _sealed(content: bytes) -> bytes:

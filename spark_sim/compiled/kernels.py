@@ -1,13 +1,13 @@
 """`Kernels`: numba compilation whose cache notices a change in any kernel.
 
 Numba checks only the file of the function itself, so a kernel that calls into a changed file would
-go on running old machine code. Here the cache folder is named by a fingerprint of the sources of
-all kernels that may be called, so any change compiles anew and no release ever reads another's
-cache. A package that has kernels of its own names their sources in a `Kernels` of its own.
+keep running old machine code. Here the cache folder is named by a fingerprint of the sources of all
+kernels that may be called. So any change compiles again and no release reads another's cache. Each
+package with kernels names their sources in its own `Kernels`.
 
-Numba also keeps apart what lies in different folders. Here equal sources share their machine code
-wherever they lie: a cluster unpacks an archive anew for each executor of each application, and all
-of a host should compile but once. What is loaded is checked before (`spark_sim.compiled.cache`).
+Numba also separates functions by folder. Here equal sources share their machine code in any folder:
+a cluster unpacks an archive for each executor of each application, and a host should compile only
+once. Files are checked before loading (`spark_sim.compiled.cache`).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Kernels:
     """The kernels of one package, cached together."""
 
     name: str
-    """of their folder"""
+    """of the cache folder"""
     sources: tuple[str, ...]
-    """patterns of the files in which they, and the constants and columns that they read, stand"""
+    """patterns of the files with the kernels and the constants and columns that they read"""
     below: Kernels | None = None
     """those that they call"""
     root: Path = _ROOT
@@ -59,7 +59,7 @@ class Kernels:
         for pattern in self.sources:
             paths = sorted(self.root.glob(pattern))
             if not paths:
-                # Code would be taken for unchanged, whatever becomes of it.
+                # Without sources every change would go unnoticed.
                 raise LookupError(f"kernels {self.name!r}: no source is {self.root / pattern}")
             for path in paths:
                 digest.update(path.read_bytes())
@@ -81,7 +81,7 @@ class Kernels:
         return str(self.cache_folder())
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Compile `function` on first use and keep its machine code between runs."""
+        """Compile `function` on first use and cache its machine code between runs."""
         return self._cached(_compiler(_nrt=False)(function))
 
     def inlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -93,7 +93,7 @@ class Kernels:
         return self._cached(_compiler(_nrt=False, forceinline=True)(function))
 
     def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
-        # What `enable_caching` does, but for where.
+        # As `enable_caching`, with another folder.
         numba_own: Any = dispatcher
         try:
             place = self._place(numba_own.py_func)
@@ -110,7 +110,7 @@ class Kernels:
         line = function.__code__.co_firstlineno
         name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}"
         if path.is_relative_to(self.root):
-            # The folder's name stands for the content of our own files, wherever they lie.
+            # The folder's name already covers the content of this project's files.
             inside = ".".join(path.relative_to(self.root).parent.parts)
             return Place(Path(self.folder) / inside, name, "")
         inside = hashlib.sha256(str(path.parent).encode()).hexdigest()[:16]

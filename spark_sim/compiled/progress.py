@@ -1,4 +1,4 @@
-"""Lines on stderr while functions are compiled, which takes minutes on a machine that is new."""
+"""Progress on stderr while functions are compiled, which takes minutes on a new machine."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _register: Any = event.register
 class Announcer(_Listener):  # type: ignore[misc]
     """Progress lines of compilation: the package, its share, and the time so far.
 
-    Numba reports when it begins and ends a function; what is loaded from the disk it does not
-    report. A function that calls others ends after them.
+    Numba reports the begin and end of each compilation, but not loading from disk. A function that
+    calls others ends after them.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Announcer(_Listener):  # type: ignore[misc]
             self._began_s = now_s
         if self._functions == 0 and self._depth == 0:
             self._told_s = now_s
-            self.tell(f"compiling for this machine ({package}): minutes at first, then kept")
+            self.tell(f"compiling for this machine ({package}): minutes at first, then cached")
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
@@ -57,7 +57,7 @@ class Announcer(_Listener):  # type: ignore[misc]
             self._spent_s = spent_s
         if now_s - self._told_s >= _EVERY_S:
             self._told_s = now_s
-            # The one that ends is counted only when it is kept.
+            # The function that ends is counted only once it is cached.
             done = min(READY[package] + 1, IMPORTED[package])
             count = f"{done} of at most {IMPORTED[package]} functions"
             self.tell(f"compiling: {package}, {count}, {spent_s:.0f} s so far")

@@ -1,2 +1,2 @@
-"""Compiled code over the tables of `spark_sim.tables`: plain loops, paid for by
-`benchmarks/simulator_speed.py`. Nothing outside `spark_sim` and `decima.heuristics` calls it."""
+"""Compiled code over the tables of `spark_sim.tables`: plain loops, for the speed that
+`benchmarks/simulator_speed.py` measures. Called only from `spark_sim` and `decima.heuristics`."""

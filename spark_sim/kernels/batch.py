@@ -90,13 +90,13 @@ def step_all(
 
 @kernel
 def follow_all(stacked: State, wanted: Preferences, used: Int64, progress: LaneProgress) -> None:
-    """`choices.follow` in each simulation at a decision; note rewards, and what was used.
+    """Run `choices.follow` in each simulation at a decision; note rewards and used entries.
 
     Args:
         stacked: the simulations.
         wanted: stages in the simulations' own numbers.
-        used: (B,) to fill: entries looked at.
-        progress: where the simulations stand.
+        used: (B,) to fill: entries used.
+        progress: of the simulations.
     """
     for index in range(len(used)):
         used[index] = 0

@@ -27,11 +27,9 @@ class Preferences(NamedTuple):
 def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     """Choose by the preferences of simulation `index` until its round ends, then run on.
 
-    A stage whose job has reached its limit by then is passed over. Where choosing opens a stage
-    that is not among the preferences, or a class has run out before a stage has what it is to have,
-    they end there, and the round is due again.
-
-    Returns how the run stands (DECIDE or how it ended) and how many entries were looked at.
+    A stage whose job has reached its limit is skipped. If a choice opens a stage that is not among
+    the preferences, or a class runs out before a stage has its share, the round is due again.
+    Returns the run's state (DECIDE or its end) and the number of entries used.
     """
     first, last = wanted.ptr[index], wanted.ptr[index + 1]
     for entry in range(first, last):

@@ -191,7 +191,7 @@ def truncate(state: State) -> None:
 
 @kernel
 def close_accounts(state: State) -> None:
-    """The run ends here: what still runs, or moves to a job that has ended, counts up to now."""
+    """End the run: tasks and moves under way count up to now."""
     clock = state.clock[0]
     for executor in range(clock["num_executors"]):
         worker = state.executors[executor]

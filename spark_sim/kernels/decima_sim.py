@@ -1,9 +1,8 @@
-"""The rules of decima-sim, event for event, faults included (`benchmarks/golden.py` checks them).
-
-They are kept to compare with published figures; `docs/simulator.md` names each fault and what the
-default protocol does instead. Only the parts that decide differ from the other protocols: who is
-offered (one *source*: a stage's executors, a job's pool or the pool of no job), promises for all
-executors of a stage at once, and a fallback of its own for executors whose destination is gone.
+"""The rules of decima-sim, event for event, with its bugs (`benchmarks/golden.py` checks them).
+They serve comparison with published figures; `docs/simulator.md` lists each bug and the default
+protocol's rule instead. Only the parts that decide differ from the other protocols: who is offered
+(one *source*: a stage's executors, a job's pool or the pool of no job), promises for all executors
+of a stage at once, and a fallback of its own for executors whose destination is gone.
 
 Here `held` counts the executors in the job, moving to it, or promised to it by others, less those
 on offer. The round is asked even if no stage may be chosen, and it lasts until all are promised.
@@ -170,11 +169,11 @@ def _complete_job(state: State, job: int) -> None:
             worker["job"] = NONE
     row["attached"] = 0
     if clock["source_job"] == job and clock["source_stage"] != NONE:
-        # Its last executor is on offer: what is decided is booked on the pool of no job.
+        # Its last executor is on offer: the decision is booked on the pool of no job.
         clock["source_stage"] = NONE
 
 
-# --- where executors are -------------------------------------------------------------------------
+# --- places of executors -------------------------------------------------------------------------
 
 
 @kernel
@@ -252,7 +251,7 @@ def _start_or_park(state: State, executor: int, stage: int) -> None:
 
 @kernel
 def _fulfil(state: State, executor: int, stage: int) -> None:
-    """Send `executor`, which is in no pool, where it was promised (NONE: nowhere)."""
+    """Send `executor`, which is in no pool, to its promised stage (NONE: nowhere)."""
     worker = state.executors[executor]
     if stage == NONE:
         stays = worker["job"] != NONE and _has_tasks(state, worker["job"])

@@ -12,7 +12,7 @@ def refresh(state: State) -> None:
     """Recompute which stages may be chosen and what each job holds.
 
     A stage may be chosen if tasks of it are not covered, all its parents are covered, and it was
-    not chosen in this round. Parking uncovers a stage again, so this is not kept up event by event.
+    not chosen in this round. Parking uncovers a stage again, so an event-wise update is impossible.
     """
     clock = state.clock[0]
     clock["open_stages"] = 0
@@ -45,7 +45,8 @@ def refresh(state: State) -> None:
 
 @kernel
 def _count_held(state: State) -> None:
-    """Add to `held` what moves to each job or is promised by others; leave out what is offered."""
+    """Add to `held` the executors that move to each job or are promised by others, without those on
+    offer."""
     clock = state.clock[0]
     for executor in range(clock["num_executors"]):
         worker = state.executors[executor]

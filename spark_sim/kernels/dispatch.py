@@ -1,4 +1,4 @@
-"""One entry point for the three protocols; all a caller needs of the kernels."""
+"""Entry point of the kernels for the three protocols."""
 
 from __future__ import annotations
 

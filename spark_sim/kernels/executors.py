@@ -3,20 +3,20 @@
 A *round* opens at a scheduling event: a stage ran out of tasks, a stage completed and made others
 runnable, a job completed, a job arrived, or an executor arrived to find no task left. On offer are
 all idle executors, wherever they are, and the executors still running the last tasks of the stage
-that ran out (decided for together; each leaves when its task ends). A decision names a stage and
-its job's new limit; the stage gets as many executors as it has tasks for, the limit allows and are
-on offer: first those idle in the job, then those about to be free in it, then those in no job, then
-those idle in other jobs, last those about to be free in another job.
+that ran out (one decision covers them; each leaves when its task ends). A decision names a stage
+and its job's new limit; the stage gets as many executors as it has tasks for, the limit allows and
+are on offer: first those idle in the job, then those about to be free in it, then those in no job,
+then those idle in other jobs, last those about to be free in another job.
 
 Executors may be of several classes. A decision may name one; it gives of that class alone, or of
-all that can hold the stage's tasks, small ones first. A stage that no class on offer can hold
-may not be chosen. An executor that ends its last task for a job counts against the job's limit
-until it leaves: others of another class cannot run in its place before that. With one class those
-come first in the job anyway, and one promised elsewhere counts there from the decision on.
+all that can hold the stage's tasks, small ones first. A stage that no class on offer can hold may
+not be chosen. An executor that finishes its last task for a job counts against the job's limit
+until it leaves, since one of another class cannot take its place before. With one class, executors
+promised elsewhere count there from the decision on.
 
 An executor given to a stage whose parents are not complete goes to the job and waits there; it
-starts when they are. What a decision has given is not on offer again. `docs/simulator.md` has the
-whole story and the reasons.
+starts when they are. Executors given by a decision are not on offer again. `docs/simulator.md`
+explains the protocol and its reasons.
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ def advance(state: State) -> int:
 
 
 _NO_EVENT = -2
-"""no scheduling event; NONE: one without a source stage; else the stage that ran out of tasks"""
+"""no scheduling event; NONE is an event without a source stage; else the stage that ran out of
+tasks"""
 
 
 @kernel
 def _admit_all(state: State, time_ms: float) -> int:
-    """All jobs that arrive at this instant, so that none is overlooked by the others' decision."""
+    """Admit all jobs that arrive at this instant, so that one decision covers them."""
     while next_arrival_ms(state) == time_ms:
         job = state.jobs[admit_next(state)]
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
@@ -116,7 +117,7 @@ def _admit_all(state: State, time_ms: float) -> int:
 def _continues(state: State, executor: int) -> bool:
     """Start the next task of the stage on `executor`, if its task ends and the stage has one.
 
-    Most events are this one: the executor stays, nobody is asked.
+    This is the most frequent event: the executor stays, without a decision.
     """
     worker = state.executors[executor]
     stage = worker["stage"]
@@ -291,7 +292,7 @@ def _open_round(state: State, source_stage: int) -> bool:
 
 @kernel
 def close_round(state: State) -> None:
-    """End the decisions of this event; what was not given stays where it is."""
+    """End the decisions of this event; the other executors stay in place."""
     clock = state.clock[0]
     for index in range(clock["num_chosen"]):
         stage = state.chosen[index]
@@ -367,7 +368,7 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
 def _give(state: State, stage: int, kind: int, count: int, room: int) -> int:
     """Choose `count` executors on offer of a class for `stage`, the nearest first.
 
-    At most `room` of them besides those about to be free in its job. Returns how many were.
+    At most `room` of them besides those about to be free in its job. Returns their number.
     """
     clock = state.clock[0]
     home = state.stages[stage]["job"]
@@ -409,7 +410,7 @@ def _take_idle(state: State, owner: Table, stage: int, kind: int, count: int) ->
 
 @kernel
 def _promise(state: State, stage: int, kind: int, count: int) -> int:
-    """Promise up to `count` of a class that the source stage will free; returns how many."""
+    """Promise up to `count` of a class that the source stage will free; returns their number."""
     clock = state.clock[0]
     promised = min(count, state.classes[kind]["releasing"])
     if promised > 0:

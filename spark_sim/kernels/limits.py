@@ -1,7 +1,7 @@
 """Free executors under a parallelism limit, where executors are of several classes.
 
-An executor that ends its last task for a job counts against the job's limit until it leaves: one of
-another class cannot run in its place before that.
+An executor that finishes its last task for a job counts against the job's limit until it leaves,
+since one of another class cannot take its place before.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from spark_sim.kernels.opening import is_on_offer
 from spark_sim.tables import State
 
 HELD_BACK = 2
-"""`released` of a stage whose last executors keep its job at a limit: each that leaves is an event
-if the job wants others. Only with several classes"""
+"""`released` of a stage whose last executors hold its job at a limit: if the job wants others, each
+that leaves is an event. Only with several classes"""
 
 
 @inlined_kernel
@@ -20,7 +20,7 @@ def room_under(state: State, job: int, limit: int) -> int:
     """Executors that may join those of `job` under the limit while its last tasks still run."""
     clock = state.clock[0]
     if len(state.classes) == 1:
-        # Those about to be free are given before any that would join them.
+        # Executors about to be free are given before any others.
         return int(clock["num_executors"])
     leaving = clock["releasing"] if clock["source_job"] == job else 0
     return int(max(0, limit - state.jobs[job]["held"] - leaving))
@@ -45,7 +45,7 @@ def is_served(state: State, stage: int, limit: int, room: int, before: int) -> b
         return True
     if room > 0:
         return False
-    # It wants others than those that end their last tasks, so it is asked for as they leave.
+    # It wants other executors than those that finish, so it is offered again when they leave.
     state.stages[state.clock[0]["source_stage"]]["released"] = HELD_BACK
     return bool(job["held"] == before or not is_one_leaving(state, stage))
 

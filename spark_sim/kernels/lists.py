@@ -62,7 +62,7 @@ def append_waiting(state: State, stage: int, executor: int) -> None:
 
 @inlined_kernel
 def take_waiting(state: State, stage: int) -> int:
-    """Remove and return the first executor that waits for `stage`; NONE if nobody does."""
+    """Remove and return the first executor that waits for `stage`; NONE if there is none."""
     row = state.stages[stage]
     executor: int = row["wait_head"]
     if executor != NONE:

@@ -14,7 +14,7 @@ from spark_sim.compile import inlined_kernel
 from spark_sim.tables import NONE, State
 
 KIND_SHIFT = 56
-"""the kind of an event stands above the sequence number in `rank`"""
+"""shift of an event's kind above the sequence number in `rank`"""
 
 
 @inlined_kernel
@@ -30,7 +30,7 @@ def push(state: State, executor: int, time_ms: float, kind: int) -> None:
 
 @inlined_kernel
 def take(state: State) -> int:
-    """Remove the next event and return its executor. `next_event_ms` must have been asked."""
+    """Remove the next event and return its executor. Call `next_event_ms` before."""
     executor: int = state.events[1]["executor"]
     state.clock[0]["taken"] = executor
     return executor

@@ -81,7 +81,7 @@ def _task_done(state: State, slot: int) -> bool:
     if due:
         return True
     if row["launched"] == row["num_tasks"]:
-        # Its slot was not on offer when the plan was made: the plan has no use for it.
+        # Its slot was not on offer when the plan was made, so the plan does not use it.
         clock["plan_stale"] = 1
     _follow_plan(state)
     return bool(clock["unattached"] > 0 and clock["plan_stale"] == 1)
@@ -196,7 +196,7 @@ def _close_round(state: State) -> None:
     clock = state.clock[0]
     clock["on_offer"] = 0
     _follow_plan(state)
-    # What the plan used up just now, the policy knew when it made the plan.
+    # The policy knew what the plan used up just now.
     clock["plan_stale"] = 0
 
 

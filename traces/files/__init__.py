@@ -1,5 +1,5 @@
-"""Files and what they say, at the border: whole or not at all, bounded, and fit for a terminal.
+"""Files at the border of the program: atomic writes, bounded reads, names safe for a terminal.
 
-A leaf that every package may import. It knows nothing of jobs; each package names the error that
-its own users expect, and `FileError` stands where none has been promised.
+A leaf that every package may import; knows no jobs. Each caller names the error to raise, by
+default `FileError`.
 """

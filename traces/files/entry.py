@@ -1,4 +1,4 @@
-"""The installed commands, which load their packages where Ctrl-C already ends in one line."""
+"""Entry points of the commands. They load packages only after Ctrl-C is handled."""
 
 from __future__ import annotations
 

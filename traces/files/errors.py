@@ -1,10 +1,10 @@
-"""The error of this package, and the words of the system's."""
+"""The error of this package, and the system's messages."""
 
 from __future__ import annotations
 
 
 class FileError(ValueError):
-    """A file cannot be read or written, or does not hold what it should; one line."""
+    """Error of a file that cannot be read or written, or has other content; one line."""
 
 
 def reason(error: OSError) -> str:

@@ -22,13 +22,13 @@ class LineBounds:
     line_bytes: int = 1 << 22
     """of one line"""
     to_read_more: str = ""
-    """how a user gets larger content read, or less of it; ends the message"""
+    """remedy for content that is too large; ends the message"""
 
 
 def split_lines(pieces: Iterable[bytes], line_bytes: int) -> Iterator[tuple[bytes | None, bool]]:
     """Yield (line without its end, whether it has an end); only the last may lack one.
 
-    None stands for a line longer than `line_bytes`, of which no more than that is held.
+    A longer line than `line_bytes` is given as None, without holding it in memory.
     """
     held: list[bytes] = []  # parts of the current line
     size = 0
@@ -56,7 +56,7 @@ def lines_of(
     Args:
         pieces: the content.
         where: begins the message of an error.
-        bounds: how much is read.
+        bounds: on the content.
         error: raised where a bound is exceeded.
 
     Raises:
@@ -108,7 +108,7 @@ def _too_large(where: str, bounds: LineBounds) -> str:
 
 
 def _hold(held: list[bytes], part: bytes, size: int, line_bytes: int) -> None:
-    """Keep a part of a line, or drop all parts of one that is too long."""
+    """Store a part of a line, or drop all parts of one that is too long."""
     if size <= line_bytes:
         held.append(part)
     else:

@@ -1,8 +1,8 @@
-"""Names and messages that came from outside, made fit to be stored, shown and told.
+"""Names and messages from outside, cleaned for files, terminals and messages.
 
-A name may hold what a terminal obeys (escape sequences, controls), what turns the text around it
-(bidirectional marks), what no file can hold (lone surrogates), or a megabyte. Printable is what
-Unicode and Python call so: none of these is.
+A name may hold terminal commands (escape sequences, controls), marks that reverse the text around
+it (bidirectional marks), characters that no file can hold (lone surrogates), or a megabyte. None of
+these is printable by Unicode's and Python's definition.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def counted(number: int, word: str) -> str:
 def suggestion(asked: object, known: Iterable[str]) -> str:
     """Return `` (did you mean NAME?)`` with the known name nearest to the one asked for.
 
-    Names may be paths such as ``section.key``: one whose last part was asked for is nearest.
-    Returns nothing where no name is near.
+    Names may be paths such as ``section.key``: an equal last part is nearest. Returns "" where no
+    name is near.
     """
     names = list(known)
     text = str(asked)[:MAX_NAME].lower()
@@ -48,11 +48,11 @@ def is_clean(text: str, longest: int) -> bool:
 
 
 def clean(text: str, longest: int = MAX_NAME) -> str:
-    """`text` as a name: printable, on one line, of at most `longest` characters.
+    """Return `text` as a name: printable, on one line, of at most `longest` characters.
 
-    A name that is so already stays as it is. Blanks and line ends become one blank, what is not
-    printable its escape (``\\x1b``). A longer name is cut and ends in a digest of all of it, so
-    that different names stay different.
+    A clean name is returned unchanged. Blanks and line ends become one blank, unprintable
+    characters their escapes (``\\x1b``). A longer name is cut and ends in its digest, so that
+    different names stay different.
     """
     if is_clean(text, longest):
         return text
@@ -64,20 +64,19 @@ def clean(text: str, longest: int = MAX_NAME) -> str:
 
 
 def one_line(text: str, longest: int = MAX_MESSAGE) -> str:
-    """`text` as a message: printable, on one line, cut where it is longer."""
+    """Return `text` as a message: printable, on one line, cut to the length of messages."""
     found, is_whole = _visible(text, longest)
     return found if is_whole else f"{found[: longest - 1]}…"
 
 
 def printable(text: str) -> str:
-    """`text` with the escape of all that is not printable; line ends stay."""
+    """Replace unprintable characters by their escapes; line ends stay."""
     return "\n".join(map(_escaped, text.split("\n")))
 
 
 def _visible(text: str, longest: int) -> tuple[str, bool]:
-    """`text` on one line without what is not printable, and whether that is all of it.
-
-    Of a long text only the beginning is looked at; one that was cut may be longer than `longest`.
+    """Return `text` on one line without unprintable characters, and whether it is complete. Only
+    the beginning of a long text is read; a cut text may be longer than `longest`.
     """
     begin = text[: 4 * longest]
     found = _escaped(" ".join(begin.split()))

@@ -1,10 +1,9 @@
-"""Folders and files that nobody else can have written: for caches that are read as code.
+"""Private folders and files, which no other user can have written, for caches of code.
 
-What a cache holds is run without a question, so whoever can write there runs code as the user. A
-place is trusted if it and all folders above it belong to the user (or to root, who needs no cache
-for that), and no other user may write there. A folder with the sticky bit, as ``/tmp``, may lie
-above: in it nobody can replace what belongs to others. Links are followed first, and what they lead
-to is checked and used.
+Cached code is run unchecked, so write access to a cache is access to the user's account. A folder
+is trusted if it and all folders above it belong to the user (or to root), and no other user may
+write there. A folder with the sticky bit, such as ``/tmp``, may lie above, as users cannot replace
+each other's files in it. Links are resolved first, and their targets are checked.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotPrivateError(FileError):
-    """A folder that cannot be trusted, or not be made; one line."""
+    """Error of a folder that cannot be trusted or created; one line."""
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder, and those above it, for the user alone where there is none.
+    """Create a folder and its missing parents, for the user alone.
 
     Returns:
         its path without links, which is the one to use.
@@ -51,12 +50,13 @@ def private_folder(path: Path) -> Path:
 
 
 def read_private(path: Path) -> bytes | None:
-    """The content of a file, or None: not there, a link, another user's, or writable by others."""
+    """Return the content of a file; None if it is missing, a link, another user's, or writable by
+    others."""
     try:
-        # O_NONBLOCK: a pipe would wait for somebody to write.
+        # O_NONBLOCK: a pipe would wait for a writer.
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(number, "rb") as file:
-            # Asked of what is open: the name may mean another file by now.
+            # Checked on the open file: the name may mean another file by now.
             if fault_of(os.fstat(number)) is not None or not stat.S_ISREG(os.fstat(number).st_mode):
                 return None
             return file.read()
@@ -102,7 +102,7 @@ def _check_folder(folder: Path, *, is_last: bool) -> None:
 
 
 def _trusted() -> set[int]:
-    """The user, and who can do anything: root and (in a container without it) the owner of /."""
+    """Return the user's id, and those with all rights: root and (in a container) the owner of /."""
     return {os.geteuid(), 0, os.stat("/").st_uid}
 
 

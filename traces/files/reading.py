@@ -1,4 +1,4 @@
-"""Reading files, JSON and TOML that anybody may have written: every fault is one kind of error."""
+"""Reading of untrusted files, JSON and TOML: every fault is one kind of error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_bytes(
     """
     try:
         with path.open("rb") as file:
-            # What a device or a pipe holds, its size does not tell: it is read up to the bound.
+            # The size of a device or a pipe is unknown, so it is read up to the bound.
             content = file.read() if max_bytes is None else file.read(max_bytes + 1)
             size = path.stat().st_size
     except OSError as fault:
@@ -54,7 +54,7 @@ def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileErro
         error: raised where the text is no such JSON.
 
     Raises:
-        FileError: (or `error`) it is not; integers of absurd length and deep nesting included.
+        FileError: (or `error`) it is no such JSON, has huge integers, or is nested too deeply.
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
@@ -86,7 +86,7 @@ def parse_toml(text: str, where: str, error: type[ValueError] = FileError) -> di
     """The table of a TOML text.
 
     Raises:
-        FileError: (or `error`) it is no TOML; integers of absurd length and deep nesting included.
+        FileError: (or `error`) it is no TOML, has huge integers, or is nested too deeply.
     """
     try:
         return tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""Frozen settings from what a TOML or JSON file says: known keys, of their types, within the rules.
+"""Frozen settings from a TOML or JSON file, with checks of keys, types and rules.
 
 The rules stand in the settings' own `__post_init__`; types and keys are checked by pydantic.
 """
@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 def _maybe(value: Any) -> Any:
-    # Behind a validator of our own pydantic no longer reads JSON, in which a list may be a tuple.
+    # After an own validator pydantic no longer reads JSON, in which a list may be a tuple.
     return None if value == "none" else tuple(value) if isinstance(value, list) else value
 
 
 Maybe = Annotated[T | None, BeforeValidator(_maybe)]
-"""a setting that may be absent, for which TOML has no word but ours: "none" """
+"""an optional setting; TOML has no null, so "none" stands for it """
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _NEEDED = {
@@ -43,15 +43,15 @@ _NEEDED = {
 
 
 def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) -> T:
-    """The settings of the dataclass `kind` that `table` holds; what it leaves out has its default.
+    """Build the dataclass `kind` from `table`; missing keys have their defaults.
 
-    Whole numbers serve as numbers; nothing else is taken for another type.
+    Integers are accepted as floats; no other types are converted.
 
     Raises:
         ValueError: (`refusal`) an unknown key, a value of a wrong type, or one that breaks a rule.
     """
     try:
-        # As JSON, in which a list is what a tuple is written as.
+        # As JSON, in which tuples are lists.
         text = json.dumps([table], default=str)
         found: T = _reader(typing.cast(Any, kind)).validate_json(text)[0]
     except ValidationError as error:
@@ -64,7 +64,7 @@ def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) ->
 def change_setting(table: dict[str, Any], change: str, error: type[ValueError]) -> None:
     """Take one `--set KEY=VALUE`, or SECTION.KEY=VALUE, into a table of settings.
 
-    A value that is no TOML is text, so that nobody has to quote a word.
+    A value that is no TOML is text, so that words need no quotes.
 
     Raises:
         ValueError: (`error`) it has no such form, or the section was given as something else.

@@ -14,18 +14,17 @@ from typing import BinaryIO
 from traces.files.errors import FileError, reason
 
 PARTIAL_SUFFIX = ".partial"
-"""ends the name of a file that is being written; that name is hidden and cannot be guessed"""
+"""suffix of a file that is being written; its name is hidden and random"""
 
 
 @contextlib.contextmanager
 def written_whole(path: Path, error: type[ValueError] = FileError) -> Iterator[BinaryIO]:
     """Give a file to write to, which takes the place of `path` in one step at the end.
 
-    Whoever looks sees the old file or the new one. The data is on the disk before the name changes,
-    so a power cut leaves one of the two as well. If anything fails, `path` stays as it was.
-    What is written to is made anew beside `path`, under a name that nobody can have prepared, and
-    is given over open: no link is followed on the way. Its permissions are those of a file that a
-    plain write makes, or those of the file that it replaces.
+    Readers see the old file or the new one. The data is on disk before the name changes, so a power
+    cut leaves one of the two as well. If anything fails, `path` is unchanged. The new file is
+    created beside `path` under a random name and passed on open, so no link is followed. Its
+    permissions are those of a plainly written file, or of the file that it replaces.
 
     Args:
         path: where the file is to appear; a link there is replaced, not followed.
@@ -107,7 +106,7 @@ def _made(partial: Path, path: Path) -> BinaryIO:
     with contextlib.suppress(FileNotFoundError):
         mode = path.lstat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            # To replace a device or a pipe is never meant: as root, it would break the machine.
+            # Never replace a device or a pipe: as root, that would break the machine.
             raise OSError("neither a file nor a free name")
         return _opened(partial, stat.S_IMODE(mode) if stat.S_ISREG(mode) else None)
     return _opened(partial, None)
@@ -123,7 +122,7 @@ def _opened(partial: Path, mode: int | None) -> BinaryIO:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the new name itself on the disk; some file systems cannot, and need not."""
+    """Flush the folder's entry to disk; some file systems cannot, and need not."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

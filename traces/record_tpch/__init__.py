@@ -1,4 +1,4 @@
-"""Records the 22 TPC-H queries on real Spark as a trace. `docs/tpch-trace.md` tells how.
+"""Recording of the 22 TPC-H queries on real Spark as a trace; see `docs/tpch-trace.md`.
 
 Derived from TPC-H; what comes out is not comparable with TPC-H results.
 """

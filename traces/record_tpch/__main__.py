@@ -11,7 +11,7 @@ from traces.record_tpch.command import tpch
 
 
 def main() -> None:
-    """Run the command; every mistake of a user is one line and exit code 2."""
+    """Run the command; a user's mistake is one line and exit code 2."""
     try:
         tpch.main(prog_name="python -m traces.record_tpch", standalone_mode=False)
     except click.Abort:

@@ -32,7 +32,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="TPC-H sizes; 1 is 0.4 GB of Parquet.",
 )
-@click.option("--queries", help="Such as 1,6,21 (default: all 22).")
+@click.option("--queries", help="Numbers such as 1,6,21 (default: all 22).")
 @click.option(
     "--variant",
     type=click.Choice([variant.value for variant in Variant]),
@@ -45,7 +45,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     type=int,
     default=_PLAN.repetitions,
     show_default=True,
-    help="Runs of each job; the one with the least work is kept.",
+    help="Runs of each job; the one with the least work is stored.",
 )
 @click.option(
     "--time-limit",
@@ -64,9 +64,9 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="About the most samples of a stage in the file.",
 )
-@click.option("--no-model", is_flag=True, help="Do not ask for the model of many executors.")
+@click.option("--no-model", is_flag=True, help="Leave out the model of many executors.")
 @click.option("--keep-logs", type=_FOLDER, help="New folder for the event log and the facts.")
-@click.option("--from-logs", type=_FOLDER, help="Record nothing: read what --keep-logs kept.")
+@click.option("--from-logs", type=_FOLDER, help="Record nothing: read a folder of --keep-logs.")
 def tpch(
     output: Path,
     samples: int,

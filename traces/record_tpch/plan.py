@@ -17,10 +17,10 @@ QUERIES = tuple(range(1, 23))
 APPLICATION = "tpch"
 """name of the Spark application"""
 WARM_UP = "warm-up"
-"""description of the runs that are not kept"""
+"""description of the warm-up runs"""
 
 MAX_SCALE_FACTOR = 1_000.0
-"""of one machine's disk; TPC-H itself goes on"""
+"""bound by one machine's disk; TPC-H itself defines larger ones"""
 
 PARTITIONS_PER_SCALE_FACTOR = 100
 FEWEST_PARTITIONS, MOST_PARTITIONS = 20, 200
@@ -82,7 +82,7 @@ class QueryRun(NamedTuple):
 
     @property
     def description(self) -> str:
-        """Spark's description of the job, by which its log is told apart."""
+        """Spark's description of the job, which identifies it in the log."""
         return WARM_UP if self.repetition == 0 else f"{self.job}/run{self.repetition}"
 
 
@@ -95,7 +95,7 @@ class RecordingPlan:
     queries: tuple[int, ...] = QUERIES
     variant: Variant = Variant.CLUSTER
     repetitions: int = 2
-    """each job is run so often, time permitting; the run with the least work is kept"""
+    """runs of each job, time permitting; the one with the least work is stored"""
     time_limit_s: float = 1_500.0
     """repetitions after the first begin until then; the first is always made in full"""
     cores: int = 2
@@ -128,7 +128,7 @@ class RecordingPlan:
     def runs(self) -> Iterator[QueryRun]:
         """Warm-up of all queries on the smallest data, then pass after pass.
 
-        Repetitions of a job lie a whole pass apart, so what disturbs one seldom disturbs both.
+        Repetitions of a job are a whole pass apart, so a disturbance rarely affects both.
         """
         smallest = min(self.scale_factors)
         for repetition in range(self.repetitions + 1):

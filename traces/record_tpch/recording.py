@@ -57,7 +57,7 @@ def record_tpch(
 def read_recording(
     folder: Path, *, name: str = "tpch", samples: int = DEFAULT_SAMPLES, model: bool = True
 ) -> Trace:
-    """The trace of the logs that `record_tpch` kept in `folder`; arguments as there.
+    """Return the trace of the logs that `record_tpch` stored in `folder`; arguments as there.
 
     Raises:
         TraceError: the folder holds no recording.
@@ -143,7 +143,7 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
         "by scale factor": "; ".join(f"{size}: {_pairs(own)}" for size, own in sizes if own),
         "runs": (
             f"{facts['runs']}: all queries once on the smallest data to warm up, then at most "
-            f"{facts['repetitions']} of each job, of which the one with the least work is kept"
+            f"{facts['repetitions']} of each job, of which the one with the least work is stored"
         ),
         "time": f"{facts['wall_s']:,.0f} s in queries, mean load average {facts['mean_load']:.1f}",
         "samples": f"all durations of a stage of up to {samples} tasks; else shares' means",
@@ -151,7 +151,7 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
 
 
 def _without_settings(application: Mapping[str, Any]) -> dict[str, Any]:
-    """The importer's facts, less what the recipe tells already."""
+    """Return the importer's facts without those of the recipe."""
     return {key: value for key, value in application.items() if key != "settings"}
 
 

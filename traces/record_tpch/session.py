@@ -108,7 +108,7 @@ def _orders(plan: RecordingPlan, scratch: Path, command: list[str]) -> dict[str,
 def _run_worker(
     orders: Mapping[str, Any], scratch: Path, progress: RecordingProgress
 ) -> list[dict[str, Any]]:
-    """Run the queries in a process of their own; what it told, line by line."""
+    """Run the queries in their own process; return its lines of output."""
     written = scratch / "orders.json"
     written.write_text(json.dumps(orders), "utf-8")
     home = str(Path(__file__).parents[2])
@@ -129,7 +129,7 @@ def _run_worker(
                 told.append(json.loads(line))
                 if "run" in told[-1]:
                     progress(_words(told, len(orders["runs"])))
-        except BaseException:  # an interrupt, too: nothing may go on running unseen
+        except BaseException:  # an interrupt, too: no process may stay behind
             process.terminate()
             process.wait()
             raise
@@ -174,7 +174,7 @@ def _facts(
 
 
 def cpu_model() -> str:
-    """The processor's name, as far as the system tells."""
+    """Return the processor's name, if the system has one."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:

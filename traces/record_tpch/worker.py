@@ -1,8 +1,8 @@
 """The process that runs the queries: `python -m traces.record_tpch.worker ORDERS.json`.
 
-It is a process of its own because PySpark holds one driver for the whole life of a process, and
-because whatever Spark prints then stays out of the caller's output. On standard output it writes
-one JSON object a line: first the facts of the session, then each run as it ends.
+It is a separate process because PySpark holds one driver for the life of a process, and to separate
+Spark's output from the caller's. It writes one JSON object a line to standard output: first the
+facts of the session, then each run as it ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
     with driver(orders["command"]):
         try:
             record(orders)
-        except Py4JJavaError as error:  # its text is the driver's, which is about to go
+        except Py4JJavaError as error:  # its text belongs to the driver, which is about to end
             raise SystemExit(str(error.java_exception.toString()).splitlines()[0]) from None
 
 
@@ -45,7 +45,7 @@ def record(orders: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def driver(command: Sequence[str]) -> Iterator[None]:
-    """Start the driver and tell PySpark where it listens; it ends when its input closes."""
+    """Start the driver and pass its port to PySpark; it ends when its input closes."""
     with tempfile.TemporaryDirectory() as scratch:
         told = Path(scratch) / "connection"
         environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
@@ -74,7 +74,7 @@ def wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 def session_facts(spark: SparkSession) -> dict[str, Any]:
-    """Versions, as the driver tells them."""
+    """Return the versions that the driver reports."""
     system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
     return {
         "spark": spark.version,

@@ -1,4 +1,4 @@
-"""Spark's event logs as traces. `docs/spark-logs.md` tells what becomes what."""
+"""Importer of Spark's event logs as traces; see `docs/spark-logs.md`."""
 
 from traces.spark_log.dag import GroupBy
 from traces.spark_log.names import FORMAT

@@ -37,7 +37,7 @@ from traces.spark_log.summary import ImportSummary
 MAX_STRANGE_LINES = 1000
 """a file that begins with so many lines without one event is no event log"""
 
-_CHECK_EVERY = 256  # events between two looks at how large the tables are
+_CHECK_EVERY = 256  # events between two checks of the tables' sizes
 
 
 class TaskTable:
@@ -198,7 +198,7 @@ class Application:
 def read_application(
     log: LogFiles, summary: ImportSummary, limits: Bounds = DEFAULT
 ) -> Application:
-    """Read the files of one application; what cannot be kept is counted in `summary`.
+    """Read the files of one application; lines left out are counted in `summary`.
 
     Reading ends where a bound of `limits` is met, as if the log broke off there.
 
@@ -206,7 +206,7 @@ def read_application(
         TraceError: a file cannot be opened, or no file holds an event of Spark.
     """
     application = Application(log.path)
-    before_first: list[tuple[str, str]] = []  # told only if this is an event log at all
+    before_first: list[tuple[str, str]] = []  # counted only if this is an event log at all
     events = 0
     for path, number, name, record in _records(log.files, summary, limits):
         if isinstance(record, DamageError):
@@ -244,7 +244,7 @@ def read_application(
 def _records(
     files: Sequence[LogFile], summary: ImportSummary, limits: Bounds
 ) -> Iterator[tuple[LogFile, int, str, Event | DamageError | None]]:
-    """(file, line, type, event) of each line; None for an event of no use, else what is wrong."""
+    """Yield (file, line, type, event) of each line; the event is None if unused, or a fault."""
     for path in files:
         try:
             with path.open("rb") as stream:

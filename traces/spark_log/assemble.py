@@ -135,7 +135,7 @@ class JobAssembler:
         return found
 
     def _check_end(self, key: JobKey, numbers: Sequence[int]) -> None:
-        """Refuse a job that failed or whose end the log does not tell."""
+        """Refuse a job that failed or whose end the log lacks."""
         log = self._application
         if any(log.jobs[number].end_ms is None for number in numbers):
             raise _UnusableError(UNFINISHED)
@@ -190,8 +190,8 @@ class JobAssembler:
     def _num_tasks(self, node: int, measured: int) -> int:
         """Tasks of a stage of which `measured` are in the log.
 
-        Under load Spark drops events. A few missing ends are taken for that; a stage that misses
-        more than half says nothing that can be relied on, and counts as what was seen.
+        Under load Spark drops events, which explains a few missing ends. A stage that misses more
+        than half is not reliable, and counts only its seen tasks.
         """
         missing = max(0, self._application.ran[node].num_tasks - measured)
         self._summary.tasks_missing += missing

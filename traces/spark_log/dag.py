@@ -2,13 +2,13 @@
 
 A query runs as several Spark jobs: one for each broadcast, for the sampling before a sort, with
 adaptive execution one for each shuffle. A later Spark job lists the stages that earlier ones ran
-under new numbers and skips them. The log does not name the stage that stands in for a skipped one,
-but both have the same set of RDDs.
+under new numbers and skips them. The log does not name the stage that replaces a skipped one, but
+both have the same set of RDDs.
 
-What a query's Spark jobs wait for that is no shuffle (a broadcast, a sample, a subquery, the
-driver's own program) is known only from the order of events: the driver submitted a Spark job after
-others of the query had ended. Those waits become edges too, from the last stages of the Spark jobs
-that had ended to the first stages of the one submitted.
+A query's Spark jobs also wait for broadcasts, samples, subqueries and the driver's own program.
+These waits are known only from the order of events: the driver submitted a Spark job after others
+of the query had ended. They become edges too, from the last stages of the ended Spark jobs to the
+first stages of the submitted one.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class GraphBuilder:
     def _ranks(self, jobs: Sequence[int]) -> dict[int, int]:
         """1 for the last skipped stage over some RDDs in its Spark job, 2 for the last but one ...
 
-        Two shuffles of one RDD are two stages over the same RDDs; their order tells them apart.
+        Two shuffles of one RDD are two stages over the same RDDs, distinguished by their order.
         """
         ranks: dict[int, int] = {}
         for number in jobs:

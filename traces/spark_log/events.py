@@ -127,7 +127,7 @@ class TaskEnd(NamedTuple):
     speculative: bool
     launch_ms: int
     finish_ms: int
-    """when its slot was free again, as far as the driver's clock tells"""
+    """when its slot was free again, by the driver's clock"""
 
 
 Event = (

@@ -12,7 +12,7 @@ MAX_LINE_BYTES = 1 << 25
 
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes | DamageError]]:
-    """(line number, line) of each line that is not empty; a fault instead of a line not kept.
+    """Yield (line number, line) of each non-empty line, or a fault in place of an unusable line.
 
     Faults: the line is longer than `MAX_LINE_BYTES`, the last line lacks its end (a file cut short
     or still written to), the compressed data is damaged (nothing follows).

@@ -34,7 +34,7 @@ class Query(NamedTuple):
 
     name: str
     is_given: bool
-    """by a person; else it is a place in a program, which may submit many different queries"""
+    """given by a person; else a place in a program, which may submit many different queries"""
 
 
 def stand_in(kind: str, number: str) -> str:
@@ -62,9 +62,9 @@ def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
 def query_of(name: str) -> Query | None:
     """The query of a job so called, whatever its run: "q5 #17" is the seventeenth of q5.
 
-    Both sides come here, so a name that is too long to be shown is cut in one way only. None for
+    Both sides use this function, so long names are cut in the same way. None for
     the call site that all of pyspark shares, and for the number that a job without a name is given:
-    they say nothing.
+    they identify nothing.
     """
     plain = _RUN.sub("", clean(name))
     if not plain or _OF_ANYBODY.match(plain) or _STAND_IN.match(plain):
@@ -84,7 +84,7 @@ def query_in(trace: Trace, job: Job) -> Query | None:
 
 
 def _application(trace: Trace, job: Job) -> str | None:
-    """None for a trace whose metadata somebody has changed."""
+    """Return None for a trace with changed metadata."""
     try:
         number = trace.metadata["recorded"][job.name]["application"]
         return str(trace.metadata["applications"][number]["name"])

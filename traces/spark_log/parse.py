@@ -1,10 +1,10 @@
 """One line of an event log as a typed record.
 
-Spark writes one JSON object for each event. The bulk of a log is what nobody here needs: the
-metrics of every task, the call stacks of every stage, the plan of every query. Spark's field order
-is fixed, so most events are parsed only up to the field where the bulk begins. That is safe: the
-marker begins with a comma and a bare quote, and inside a JSON string every quote is escaped. Where
-the cut text is no JSON object after all, the whole line is parsed.
+Spark writes one JSON object for each event. The bulk of a log is not needed here: the metrics of
+every task, the call stacks of every stage, the plan of every query. Spark's field order is fixed,
+so most events are parsed only up to the field where the bulk begins. That is safe: the marker
+begins with a comma and a bare quote, and inside a JSON string every quote is escaped. Where the cut
+text is no JSON object after all, the whole line is parsed.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _whole_number(value: object, highest: int = MAX_ID) -> int:
 
 
 def _text(value: object) -> str:
-    """A name, fit to be stored and told."""
+    """Return a clean name."""
     if not isinstance(value, str):
         raise DamageError(f"expected text, found {value!r:.40}")
     return clean(value)
@@ -256,7 +256,7 @@ def _task_end(line: bytes) -> TaskEnd:
     task = found["Task Info"]
     outcome = _OUTCOMES.get(found["Task End Reason"]["Reason"], Outcome.FAILED)
     partition = task.get("Partition ID", -1)  # since Spark 3.3
-    # A large result is fetched after its task has left the slot; 0 says that it was not large.
+    # A large result is fetched after its task has left the slot; 0 means a small one.
     fetched = task.get("Getting Result Time", 0)
     finish = task["Finish Time"] if fetched == 0 else fetched
     return TaskEnd(

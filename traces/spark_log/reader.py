@@ -40,9 +40,9 @@ class ReadLog:
     label: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[RecordedJob, ...] = ()
-    """none where the log cannot be used, which the summary tells"""
+    """empty where the log cannot be used; the summary has the reason"""
     unread: str | None = None
-    """why it could not be read at all"""
+    """the reason, if it could not be read at all"""
 
 
 def read_spark_logs(
@@ -57,16 +57,17 @@ def read_spark_logs(
     """The jobs of Spark event logs as a trace, in the order of their submission.
 
     ``metadata["applications"]`` lists the applications (name, id, Spark version, slots, settings).
-    ``metadata["recorded"]`` tells for each job, by name, its application (position in that list)
-    and when it ran: ``start_ms`` and ``end_ms``, the first submission and the last end of its Spark
-    jobs, counted like `Job.arrival_ms` from the first submission in the trace.
+    ``metadata["recorded"]`` has for each job, by name, its application (position in that list) and
+    its times: ``start_ms`` and ``end_ms``, the first submission and the last end of its Spark jobs,
+    counted like `Job.arrival_ms` from the first submission in the trace.
 
     Args:
         paths: log files, rolled logs, or folders that hold any number of either.
         group_by: what makes one job.
         executors: the executor level under which all durations are filed; None measures it for
             each job: the largest number of its tasks that ran at once.
-        samples: about so many durations of each stage are kept (`traces.thinning`); None keeps all.
+        samples: number of durations to store of each stage, about (`traces.thinning`); None stores
+            all.
         name: of the trace; None takes that of the first path.
         limits: how much is taken in of one log; what lies beyond is not read, which is counted.
 

@@ -32,8 +32,8 @@ from traces.spark_log.events import TASK_CPUS
 SHORTEST_MS = 1
 """duration of a task that starts and ends in the same millisecond: the clock's step"""
 MAX_LAG_MS = 1000
-"""a finish stamped later than this after the slot was given away is no lag: the executor then has
-more slots than its cores tell (stage-level scheduling, a lost event)"""
+"""a longer lag of a finish stamp means that the executor has more slots than its cores give
+(stage-level scheduling, a lost event)"""
 
 
 class Placement(NamedTuple):
@@ -59,7 +59,7 @@ class _Slots:
     """The slots of one executor."""
 
     capacity: int | None
-    """None where the log does not tell"""
+    """None where the log lacks it"""
     used: int = 0
     """slots that ever ran a task"""
     warm: bool = False
@@ -110,7 +110,7 @@ def _place_one(
     if is_full and not slots.free and slots.busy[0][0] - now <= MAX_LAG_MS:
         stamped, early = heappop(slots.busy)
         _release(slots, int(stage[early]))
-        # A lag longer than the task itself is no lag: its slot is taken, its duration kept.
+        # A lag cannot be longer than the task: its slot is taken, its duration stays.
         if stamped - now <= now - launch[early]:
             finish[early] = now
     heappush(slots.busy, (int(finish[row]), row))

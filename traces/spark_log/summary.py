@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from traces.files.names import clean
 
 MAX_FAULTS = 20
-"""faults told one by one; further ones are only counted"""
+"""faults listed one by one; further ones are only counted"""
 _FEW_FAULTS = 3
 MAX_UNKNOWN_TYPES = 100
 """types of unknown events counted one by one"""
@@ -45,7 +45,7 @@ class ImportSummary:
     driver_edges: int = 0
     """edges that follow from the order in which the driver submitted Spark jobs of one job"""
     tasks_missing: int = 0
-    """tasks that a stage in the trace had, but whose end the log does not tell"""
+    """tasks of stages in the trace whose end the log lacks"""
     clock_repairs: int = 0
     """time stamps that went back, moved to the earliest time possible"""
     zero_length: int = 0
@@ -53,7 +53,7 @@ class ImportSummary:
     unknown_events: Counter[str] = field(default_factory=Counter)
     """events of types that no Spark version known here writes"""
     lines_skipped: int = 0
-    """lines of which nothing could be kept"""
+    """unusable lines"""
     files_skipped: int = 0
     """files of a folder that hold no usable log"""
     parts_missing: int = 0
@@ -66,12 +66,12 @@ class ImportSummary:
     """the first `MAX_FAULTS` skipped lines and files: where and why"""
 
     def skip_line(self, where: str, reason: str) -> None:
-        """Count a line that is not kept."""
+        """Count an unusable line."""
         self.lines_skipped += 1
         self._tell(f"{where}: {reason}", self.faults)
 
     def skip_file(self, reason: str) -> None:
-        """Count a file of a folder that is not kept; `reason` names it."""
+        """Count an unusable file of a folder; `reason` names it."""
         self.files_skipped += 1
         self._tell(reason, self.faults)
 
@@ -154,7 +154,7 @@ class ImportSummary:
             yield f"events of the unknown type {name}", count
         yield "parts of rolled logs that are missing", self.parts_missing
         yield (
-            "applications whose slots are inferred, with no executor's cores told",
+            "applications whose slots are inferred, as the log lacks the cores",
             (self.slots_inferred),
         )
         yield "files skipped", self.files_skipped

@@ -1,1 +1,1 @@
-"""Search: the network proposes plans, the simulator looks ahead, the best plan is played."""
+"""Search: the network proposes plans, the simulator compares their futures, the best is played."""

@@ -1,4 +1,4 @@
-"""Plans worth a look: the likeliest, those that differ from it in their first choice, another."""
+"""Candidate plans: the likeliest, variants of its first choice, and one from elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Width:
     limits: int = 3
     """other limits of the first stage's job"""
     least: float = 0.02
-    """a choice less likely than the likeliest times this is left out"""
+    """choices below this share of the likeliest one's probability are left out"""
 
     def __post_init__(self) -> None:
         for label in ("stages", "limits"):
@@ -40,7 +40,7 @@ def candidates(
         scores: of all choices.
         legal: what they stand for.
         likeliest: the likeliest plan of the decision, all entries in their order.
-        width: how many that differ from it.
+        width: bounds on the variants.
         other: a plan from elsewhere, to come last.
     """
     decision = int(likeliest.decision[0])

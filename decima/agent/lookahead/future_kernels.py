@@ -1,4 +1,4 @@
-"""Compiled: what the jobs in the system cost if a round goes one way, in a future drawn anew."""
+"""Compiled: the cost of the jobs in the system under a plan, in a newly drawn future."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _run = heuristics.run
 _TRIES = 16
 """draws of a duration longer than a task has run already"""
 _OVERDUE = 0.1
-"""what is left of a task that has run longer than all draws, over its stage's mean duration"""
+"""rest of a task that has run longer than all draws, over its stage's mean duration"""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
 def forget(state: State, key: np.uint64) -> None:
-    """Replace what a scheduler cannot know: no job arrives any more, and durations are new draws.
-
-    A task that runs takes what its stage's tasks take, given that it has run so long already.
+    """Replace what a scheduler cannot know: no job arrives, and durations are drawn again. A
+    running task's duration is drawn given the time that it has run already.
     """
     clock = state.clock[0]
     clock["num_jobs"] = clock["next_arrival"]
@@ -41,7 +40,7 @@ def forget(state: State, key: np.uint64) -> None:
 
 @inlined_kernel
 def _left_ms(state: State, executor: int, key: np.uint64) -> float:
-    """Draw how long the task of `executor` will still run."""
+    """Draw the remaining time of the task of `executor`."""
     worker = state.executors[executor]
     row = state.stages[worker["stage"]]
     job = state.jobs[row["job"]]
@@ -71,7 +70,7 @@ def cost_ms(
     """Follow a plan for one round and a heuristic from there on; changes `state`.
 
     Returns:
-        time that jobs spend in the system from now on, added up; infinity where jobs stay for ever.
+        total time of jobs in the system from now on; infinity if jobs never end.
     """
     before_ms = state.clock[0]["job_time_ms"]
     status, _ = follow(state, wanted, plan)

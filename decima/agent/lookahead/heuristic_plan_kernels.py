@@ -1,4 +1,4 @@
-"""Compiled: the plan of a round that a heuristic would make, as the network makes plans."""
+"""Compiled: a heuristic's choices of one round, as a plan of the network's form."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ class Round(NamedTuple):
 def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: Round) -> int:
     """Choose for one round as the heuristic would, and write it as a plan; changes `state`.
 
-    The label ends where `choices.follow` would: when the round is over, and when it is due again.
-    It also ends before a choice that a plan cannot say.
+    The label ends where `choices.follow` would: when the round is over or due again. It also ends
+    before a choice that a plan cannot express.
 
     Returns:
-        how many entries of the plan the round takes; 0 if the first choice is none of those that
-        the network was asked about.
+        number of the plan's entries that the round uses; 0 if the network has no such first choice.
     """
     stages = len(out.stage)
     out.is_placed[:] = False
@@ -85,9 +84,8 @@ def label(state: State, code: int, parameters: Numbers, scratch: Scratch, out: R
 
 @inlined_kernel
 def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
-    """Apply one choice and note what its job is to hold then.
-
-    That may be more than it gets of one class, and decima-sim counts only when a round is over.
+    """Apply one choice and record how many executors its job shall hold. That may exceed what it
+    gets of one class, and decima-sim counts only at the round's end.
 
     Returns DECIDE while the plan goes on, as in `choices.follow`.
     """
@@ -95,7 +93,7 @@ def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
     held, demand = state.jobs[row["job"]]["held"], row["num_tasks"] - row["covered"]
     wanted = min(limit - held, demand, state.clock[0]["on_offer"])
     if len(state.classes) > 1 and state.clock[0]["source_job"] == row["job"]:
-        # Until they leave, those that end its last tasks count against the job's limit.
+        # Executors that finish the job's last tasks count against its limit until they leave.
         wanted = min(limit - held, wanted + state.clock[0]["releasing"])
     out.held[out.job[entry]] = held + wanted
     known = state.clock[0]["open_stages"] - 1
@@ -121,10 +119,9 @@ def _entry(out: Round, stage: int) -> int:
 
 @inlined_kernel
 def _class_index(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
-    """Index of a class among those of a stage; where any would do, of the first that is given.
-
-    That is the smallest on offer, unless the limit leaves room for others alone, which end their
-    last tasks in the job. -1 if there is none.
+    """Return the index of a class among those of a stage, -1 if there is none. Without a class it
+    is the first that is given: the smallest on offer, unless the limit only leaves room for
+    executors that finish their last tasks in the job.
     """
     job = state.stages[out.stage[entry]]["job"]
     room = room_under(state, job, limit)
@@ -143,7 +140,7 @@ def _class_index(state: State, out: Round, entry: int, limit: int, kind: int) ->
 
 @inlined_kernel
 def _place_rest(out: Round, count: int, used: int) -> None:
-    """Put the entries that were not chosen behind the others; nobody looks at them."""
+    """Move the entries that were not chosen to the end, where they are not used."""
     stages = len(out.stage)
     place = count
     if used > count:
@@ -162,7 +159,7 @@ def _place_rest(out: Round, count: int, used: int) -> None:
 
 @inlined_kernel
 def _choose_limit(out: Round, job: int) -> None:
-    """The limit nearest, in ratio, to what the job holds after the round; the least if no more."""
+    """Return the limit nearest, in ratio, to what the job holds after the round."""
     first, last = out.limit_ptr[job], out.limit_ptr[job + 1]
     best = math.inf
     for row in range(first, last):

@@ -1,4 +1,4 @@
-"""`HeuristicPlans`: what a heuristic would do in a round, as a plan that the network can make."""
+"""`HeuristicPlans`: a heuristic's choices of one round, as a plan of the network's form."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class HeuristicPlans:
             row: which.
 
         Returns:
-            how many entries of the plan the round takes; 0 where the heuristic's first choice is
-            none of those that may be chosen: the plan means nothing then.
+            number of the plan's entries that the round uses; 0 where the network lacks the
+            heuristic's first choice, and the plan is void.
         """
         return int(label(copied(state), *self._compiled, _round(plans, row, legal, own)))
 
 
 def _round(of: Plans, row: int, legal: Legal, own: Int64) -> Round:
-    """Return views of what belongs to one decision."""
+    """Return views of one decision's rows."""
     decision = int(of.decision[row])
     first, last = int(legal.open_ptr[decision]), int(legal.open_ptr[decision + 1])
     first_job, last_job = int(legal.job_ptr[decision]), int(legal.job_ptr[decision + 1])

@@ -1,4 +1,4 @@
-"""`Lookahead`: which of several plans is best in futures that nobody knows."""
+"""`Lookahead`: comparison of plans in simulated futures."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Futures:
     """Settings of the futures in which plans are compared."""
 
     draws: int = 16
-    """futures at most: durations drawn anew, the same for all plans"""
+    """largest number of futures: durations drawn again, the same for all plans"""
     followed_by: str = "es_rule"
     """the heuristic that decides after the plan's round"""
     tasks: int = 500_000
     """tasks simulated for one decision at most, all plans and futures together"""
     margin: float = 1.0
-    """the likeliest plan stays unless another is better by so many standard errors"""
+    """standard errors by which another plan must beat the likeliest one"""
 
     def __post_init__(self) -> None:
         if self.draws < 2:
@@ -66,25 +66,23 @@ class Verdict(NamedTuple):
     """the best one"""
     is_likeliest: bool
     cost_s: Float64
-    """(Q, draws) time that the jobs present spend in the system, added up, of Q plans, the
-    likeliest first and the heuristic's last; without a column where there was nothing to compare,
-    or where the jobs have too many tasks to look ahead"""
+    """(Q, draws) total time of the present jobs in the system, for Q plans, the likeliest first and
+    the heuristic's last. No columns if nothing was compared, or the jobs have too many tasks"""
 
     @property
     def was_compared(self) -> bool:
-        """True if plans were played; else the plan is the likeliest, unexamined."""
+        """True if plans were compared; else the plan is the likeliest."""
         return self.cost_s.size > 0
 
 
 class Lookahead:
     """Comparison of plans at one decision, each simulated until all present jobs are complete.
 
-    Known is what a scheduler sees, with the recorded distribution of every stage's durations;
-    unknown are the durations themselves, and what arrives. All plans meet the same draws (common
-    random numbers), so their differences hold little noise.
-
-    The plan of the heuristic that follows is among them: without it the best plan may be to wait
-    for the heuristic, again and again.
+    A scheduler's observation is known, with the recorded distribution of each stage's durations;
+    the durations themselves and later arrivals are not. All plans meet the same draws (common
+    random numbers), so their differences have little noise. The plan of the heuristic that decides
+    afterwards is among them: without it the best plan may be to wait for that heuristic, again and
+    again.
     """
 
     def __init__(self, width: Width, futures: Futures, trace: TraceArrays, classes: Table) -> None:
@@ -137,7 +135,7 @@ class Lookahead:
 
 
 def _lowest(cost: Float64, margin: float) -> int:
-    """The plan with the lowest mean, if that is lower by more than noise may be; else the first."""
+    """Return the plan with the lowest mean if the difference exceeds the noise, else the first."""
     best = int(np.argmin(cost.mean(1)))
     if best == 0 or not np.isfinite(cost[0].sum()):
         return best

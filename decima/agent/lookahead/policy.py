@@ -1,4 +1,4 @@
-"""`SearchPolicy`: at every decision the network proposes, and a look ahead chooses."""
+"""`SearchPolicy`: the network proposes plans, and a look ahead chooses one, at every decision."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class SearchPolicy:
         self._width = Width() if width is None else width
         self._futures = Futures() if futures is None else futures
         self.changed = 0
-        """decisions at which another plan than the likeliest was better"""
+        """number of decisions at which another plan than the likeliest was better"""
 
     def decide(self, observation: Observation) -> Action:
-        """Refuse: an observation alone cannot be played on.
+        """Refuse, as an observation alone cannot be simulated.
 
         Raises:
             PolicyError: always.

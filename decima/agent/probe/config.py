@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 CLOSE = 0.01
-"""a stage counts as close to right if its critical path is at most this much shorter"""
+"""largest relative shortfall of a stage's critical path that counts as close"""
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,16 @@ class ProbeConfig:
     """gradient steps"""
     questions_per_step: int = 64
     learning_rate: float = 5e-3
-    """its peak; it rises over `warmup_steps` and falls to zero along a cosine"""
+    """peak; the rate rises over `warmup_steps`, then falls to zero along a cosine"""
     warmup_steps: int = 100
     scale: tuple[float, float] = (0.7, 2.0)
     """mean work of a question's stages, drawn log-uniformly: larger DAGs have longer paths"""
     smallest_path: float = 0.3
-    """paths below this count as this long where an error is taken relative to the path"""
+    """least path length for relative errors"""
     tolerance: float = 0.02
     """relative errors above this count linearly, below quadratically"""
     sharpness: float = 100.0
-    """a path that is 1 % longer is e^(sharpness / 100) times as likely to be named"""
+    """a path that is 1 % longer is named e^(sharpness / 100) times as often"""
     naming_weight: float = 0.1
     """weight of the loss of naming against that of the lengths"""
 

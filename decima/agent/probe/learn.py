@@ -57,7 +57,7 @@ def loss(length: Tensor, asked: Batch, config: ProbeConfig) -> Tensor:
     """Relative error of all nodes' lengths, and cross-entropy of naming the longest runnable one.
 
     Args:
-        length: (V,) what the probe says.
+        length: (V,) the probe's predictions.
         asked: the questions.
         config: weights.
     """
@@ -97,7 +97,7 @@ def grade(length: Tensor, asked: Batch) -> Grade:
     rows = asked.runnable.nonzero().squeeze(1)
     group, said, true = asked.question[rows], length[rows], asked.critical_path[rows]
     named = said == _largest(said, group, asked.num_questions)[group]
-    # Of stages named together, the worst counts: naming all of them is no answer.
+    # Of tied stages the worst counts, so that naming all of them is no answer.
     found = -_largest(-true[named], group[named], asked.num_questions)
     longest = _largest(true, group, asked.num_questions)
     return Grade(

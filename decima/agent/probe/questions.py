@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 STATES_PER_JOB = 2
-"""a job is asked about in so many random states of completion"""
+"""random states of completion asked about for each job"""
 
 
 class Question(NamedTuple):
@@ -37,7 +37,7 @@ class Question(NamedTuple):
 
 
 def question(job: Job, rng: np.random.Generator) -> Question | None:
-    """`job` after a random number of its stages completed; None if under two are runnable then."""
+    """Complete a random number of the stages of `job`; None if fewer than two are runnable then."""
     graph = to_networkx(job)
     for _ in range(int(rng.integers(len(graph)))):
         graph.remove_node(rng.choice(_roots(graph)))

@@ -16,7 +16,7 @@ from traces.numbers import Float64
 ALONE, WITH_CLASSES = "es_rule", "es_classes"
 """what is fitted: for executors that are all alike, for several classes of them"""
 REFERENCE = "strict_fair"
-"""scores are what is to be small divided by that of this heuristic on the same sequence"""
+"""heuristic that scores are relative to, on the same sequence"""
 
 Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
 """of a run: average JCT; the same times the 95th percentile of the JCT to the power `P95_POWER`,
@@ -29,7 +29,7 @@ STARTS = ("tuned_srw", "shipped")
 
 UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
 PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
-"""of a rule: what reads one feature, in all hidden units, and so on; or all of one unit"""
+"""parts of a rule: the weights of one feature in all hidden units, biases, outputs, or one unit"""
 
 _MAX_SIGMA = 10.0
 _FIRST_HELD_BACK = 1_000_000_000
@@ -43,7 +43,7 @@ class RuleFitConfig:
     settings: tuple[EvaluationConfig, ...]
     """traces, clusters and arrivals, all of them in every generation"""
     objective: Objective = "avg_jct"
-    """what is to be small: jobs that keep coming have no makespan worth the name"""
+    """objective to minimise; continuous arrivals have no useful makespan"""
     seed: int = 0
     sequences: int = 4
     """of each setting, drawn for each generation"""
@@ -56,8 +56,7 @@ class RuleFitConfig:
     sigma: float = 0.3
     """standard deviation of the first generation's weights"""
     validation: int = 30
-    """sequences of each setting on which the means of generations are compared, and of those held
-    back
+    """validation sequences of each setting, and as many held-out ones
     """
     validate_every: int = 10
     """generations between two comparisons"""
@@ -99,8 +98,8 @@ class RuleFitConfig:
     def workloads(self) -> tuple[EvaluationConfig, ...]:
         """The settings, each for the rule and its reference.
 
-        Where demands are drawn, each draws from a seed of its own: given twice, a setting meets
-        other demands.
+        Where demands are drawn, each setting has its own seed, so a repeated setting gets other
+        demands.
         """
         names = (REFERENCE, self.policy)
         return tuple(
@@ -114,12 +113,12 @@ class RuleFitConfig:
         )
 
     def validation_numbers(self) -> range:
-        """Numbers of the sequences on which means are compared; no generation is fitted to them."""
+        """Numbers of the validation sequences, which no generation is fitted to."""
         return range(FIRST_TRAINING_SEQUENCE, FIRST_TRAINING_SEQUENCE + self.validation)
 
     def held_back_numbers(self) -> range:
-        """Numbers of as many sequences on which what was chosen is compared with what is shipped;
-        nothing is fitted to them nor chosen by them.
+        """Numbers of as many held-out sequences, on which the chosen weights are compared with the
+        shipped ones.
         """
         return range(_FIRST_HELD_BACK, _FIRST_HELD_BACK + self.validation)
 

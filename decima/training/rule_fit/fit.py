@@ -1,5 +1,5 @@
-"""The fit: generations on fresh sequences, means compared on sequences of their own, and the best
-of them judged on others: the lowest of many comparisons is low by chance, too.
+"""The fit: generations on fresh sequences, means compared on validation sequences, and the best
+checked on held-out ones, as the lowest of many comparisons is also low by chance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from decima.training.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
 from traces.numbers import S_PER_MINUTE, Float64
 
 _SAME = 1e-6
-# Relative; rounding differs between machines, another search differs at once.
+# Relative tolerance: rounding differs between machines, but another search differs at once.
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Best:
 
 @dataclass(frozen=True, eq=False)
 class FittedRule:
-    """The weights found, and whether they hold on sequences that did not choose them."""
+    """The fitted weights, and their check on held-out sequences."""
 
     found: Parameters
     """the best of the means compared"""
@@ -74,11 +74,11 @@ class FittedRule:
     start_score: float
     """of the weights that the search began with"""
     found_logs: Float64
-    """(H,) logarithm of the same ratio on each of the sequences held back, mean over settings"""
+    """(H,) logarithm of the same ratio on each held-out sequence, mean over settings"""
     shipped_logs: Float64
     """(H,) of the weights in the package"""
     best_generation: int
-    """after which the mean was these weights; 0: they are the start"""
+    """generation whose mean these weights are; 0 is the start"""
     generations: int
     config: RuleFitConfig
 
@@ -153,14 +153,14 @@ def fit_rule(
     Args:
         config: the workloads and the search.
         budget: when to stop.
-        crew: who plays; the result does not depend on it.
+        crew: workers; the result does not depend on them.
         state: file that is rewritten after each generation.
         history: of a fit with the same `config`, to go on with (`read_history`).
-        progress: told what is known so far.
+        progress: called with the history so far.
 
     Returns:
-        of the means compared (every few generations, the start and the last among them), the best,
-        beside the shipped weights on sequences held back.
+        the best of the compared means (every few generations, with the start and the last), beside
+        the shipped weights on held-out sequences.
 
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
@@ -196,7 +196,7 @@ class _Fit:
         self._best = _Best(begin, history.start_score, 0)
 
     def repeat(self) -> None:
-        """Bring the search to where the history ends."""
+        """Replay the search to the end of the history."""
         for number, row in enumerate(self._history.generations, start=1):
             self._search.ask()
             self._search.tell(row.scores)
@@ -225,7 +225,7 @@ class _Fit:
         self._history.elapsed_s += time.monotonic() - began_s
 
     def result(self) -> FittedRule:
-        """The best of the means compared, the last one among them, on the sequences held back."""
+        """Compare the last mean too, then check the best one on the held-out sequences."""
         generations = self._history.generations
         if generations and generations[-1].validation is None:
             self._compare(self._validated_mean(), len(generations))

@@ -1,7 +1,7 @@
 """History of a fit, from which it resumes exactly where it stopped.
 
-The search is a pure function of its settings and of the scores it was told. So its state need not
-be stored: telling a new search the same scores brings it to the same point, in a second.
+The search is a pure function of its settings and scores. So its state need not be stored: a new
+search with the same scores reaches the same point, in a second.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Generation:
     scores: tuple[float, ...]
     """of its candidates, in the order in which the search gave them"""
     sigma: float
-    """width of the distribution after it; tells whether a repetition went the same way"""
+    """width of the distribution after it; checks that a repetition is equal"""
     validation: float | None
     """score of the mean after it on the validation sequences; None if it was not compared"""
 

@@ -45,7 +45,7 @@ class CandidateScorer:
         Args:
             candidates: parameters of C policies.
             numbers: S sequences, of each setting.
-            label: of the work, for those who watch.
+            label: of the work, for progress.
         """
         policies = [Heuristic(REFERENCE), *(Heuristic(self._policy, one) for one in candidates)]
         settings = range(len(self._settings.value))

@@ -32,8 +32,8 @@ def _like_tuned_srw() -> Float64:
     """Weights near `tuned_srw`: the shortest job first, under a limit that grows with its work.
 
     One hidden unit is the gate: open while the job holds less than 1.5 fair shares times its
-    relative work to the power 0.2. One is the score. The others read one feature each and count
-    for nothing yet.
+    relative work to the power 0.2. One is the score. The others read one feature each, with output
+    weights of 0.
     """
     weights = dict.fromkeys(PARAMETERS, 0.0)
     weights |= {"share_0": -3.0, "work_0": 1.2, "bias_0": 1.5, "gate_0": 2.0}
@@ -54,7 +54,7 @@ def _parts(name: str) -> set[str]:
 
 
 class Search:
-    """A CMA-ES run: a pure function of its settings and of the scores that it was told."""
+    """A CMA-ES run: a pure function of its settings and of the scores."""
 
     def __init__(
         self,
