@@ -126,7 +126,7 @@ class Simulator:
             SimulationError: the run was built without `timeline=True`.
         """
         if not self._has_timeline:
-            raise SimulationError("no timeline was kept; build the Simulator with timeline=True")
+            raise SimulationError("no timeline was recorded: build it with timeline=True")
         return self._state.timeline[: self._state.clock[0]["tasks_started"]]
 
     def completion_ms(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
