@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 from click.testing import Result
 
 from decima import EvaluationConfig
@@ -33,3 +34,19 @@ def refused(result: Result, *parts: str) -> None:
     assert result.stderr.count("\n") == 1
     for part in parts:
         assert part in result.stderr
+
+
+def below(command: click.Command) -> dict[str, click.Command]:
+    """The subcommands of a group, loaded; empty for a command."""
+    if not isinstance(command, click.Group):
+        return {}
+    context = click.Context(command)
+    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def every_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words after the program of a command and of all below it."""
+    yield words
+    for name, one in below(command).items():
+        yield from every_command(one, (*words, name))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator
+import subprocess
+import sys
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from decima.cli.examples import EXAMPLES
-from decima.cli.main import main
+from decima.cli.main import SUBCOMMANDS, main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
+from tests.commands import below, every_command
 from traces import list_builtin, load_trace
 
 
-def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words after `decima` of a command and of all below it."""
-    yield words
-    if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            yield from commands(below, (*words, name))
-
-
 @pytest.mark.parametrize(
-    "words", list(commands(main)), ids=lambda words: " ".join(words) or "decima"
+    "words", list(every_command(main)), ids=lambda words: " ".join(words) or "decima"
 )
 def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]) -> None:
     """It calls this command, or one below it, with arguments and options that it has."""
@@ -39,7 +34,7 @@ def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]
 
     command: click.Command = main
     while isinstance(command, click.Group):
-        command = command.commands[arguments.pop(0)]
+        command = below(command)[arguments.pop(0)]
     # A context with no parent would leave the command without `-h`: click keeps the first one's.
     context = click.Context(command, parent=click.Context(main, **main.context_settings))
     values, left, _ = command.make_parser(context).parse_args(arguments)
@@ -49,6 +44,26 @@ def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]
         assert load_trace(values["trace"]).job(values["job"]).name == values["job"]
 
 
+def test_help_loads_nothing_heavy() -> None:
+    """`decima --help` answers before numba, torch or Arrow could be imported."""
+    code = (
+        "import sys; from click.testing import CliRunner; from decima.cli.main import main; "
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
+        "print(sorted({'numba', 'torch', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
+
+
+def test_every_command_has_a_line_in_the_help() -> None:
+    help_text = CliRunner().invoke(main, ["--help"]).output
+    assert set(below(main)) == set(SUBCOMMANDS)
+    for name, line in SUBCOMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", help_text, re.MULTILINE)
+
+
 def test_the_example_of_a_job_is_checked() -> None:
     """Of a built-in trace: files that examples name are the reader's own."""
     assert EXAMPLES["traces show"].split()[3] in list_builtin()
@@ -56,7 +71,7 @@ def test_the_example_of_a_job_is_checked() -> None:
 
 def test_the_help_of_policies_names_the_learned_ones() -> None:
     """A newcomer finds `decima` where the policies are listed."""
-    (policies,) = (one for one in main.commands["evaluate"].params if one.name == "policies")
+    (policies,) = (one for one in below(main)["evaluate"].params if one.name == "policies")
     assert isinstance(policies, click.Option)
     assert policies.help is not None
     for name in (*HEURISTICS, SHIPPED_MODEL, "model files"):

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from decima.training.config import read_config
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
 from spark_sim import Protocol
+from tests.commands import below, every_command
 from tests.test_training import sets
 from traces import load_trace
 from traces.files import entry
@@ -30,15 +31,7 @@ from traces.files.names import suggestion
 PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
 
 
-def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words after the program of a command and of all below it."""
-    yield words
-    if isinstance(command, click.Group):
-        for name, below in command.commands.items():
-            yield from commands(below, (*words, name))
-
-
-EVERY = [(name, words) for name, program in PROGRAMS.items() for words in commands(program)]
+EVERY = [(name, words) for name, program in PROGRAMS.items() for words in every_command(program)]
 IDS = [" ".join((name, *words)) for name, words in EVERY]
 
 
@@ -62,8 +55,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(
     """Of every command, whatever it is doing."""
     command: click.Command = PROGRAMS[program]
     for word in words:
-        assert isinstance(command, click.Group)
-        command = command.commands[word]
+        command = below(command)[word]
     if isinstance(command, click.Group):
         pytest.skip("a group does nothing itself")
     monkeypatch.setattr(command, "invoke", interrupted)

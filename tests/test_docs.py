@@ -23,6 +23,7 @@ from decima.registry import HEURISTICS
 from decima.training.config import TrainConfig, read_config
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
+from tests.commands import below
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -92,9 +93,10 @@ def fault(words: list[str]) -> str | None:
     """Why the command would be refused for its name or an option's; None if it is known."""
     command, words = PROGRAMS[words[0]], words[1:]
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        if words[0] not in command.commands:
+        known_commands = below(command)
+        if words[0] not in known_commands:
             return f"no command {words[0]!r} in {command.name!r}"
-        command, words = command.commands[words[0]], words[1:]
+        command, words = known_commands[words[0]], words[1:]
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
     flags = [word.strip("[]").partition("=")[0] for word in words if re.match(r"\[?--?[a-z]", word)]
     unknown = [flag for flag in flags if flag not in {*known, "--help"}]
@@ -172,7 +174,7 @@ def test_arrivals_are_called_as_the_command_calls_them() -> None:
     """The processes of docs/trace-format.md are those of `--arrivals`."""
     text = (ROOT / "docs" / "trace-format.md").read_text()
     (table,) = re.findall(r"^\| process \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
-    (option,) = (one for one in main.commands["evaluate"].params if one.name == "arrivals")
+    (option,) = (one for one in below(main)["evaluate"].params if one.name == "arrivals")
     assert isinstance(option, click.Option)
     named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
     assert [name for name in sorted(named) if name not in str(option.help)] == []

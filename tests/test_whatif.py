@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from decima.registry import HEURISTICS, Parameters
+from decima.report.page import page
+from decima.report.whatif import whatif_section
 from decima.rl.parallel.local import LocalCrew
 from decima.training.descent import Found, descend, max_scores
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, findings
 from decima.whatif.caveats import caveats
+from decima.whatif.jobs import compared_policy, job_changes
 from decima.whatif.load import (
     by_length,
     known_share,
@@ -191,6 +194,32 @@ def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> 
     assert not any(
         "attach(" in words for words in findings(replace(found, settings=apart), exact(found))
     )
+
+
+def test_jobs_that_gain_come_first_and_each_keeps_its_name(contended: WhatIf) -> None:
+    """Short jobs behind a long one gain under a fair policy, what the long one loses."""
+    policy = compared_policy(contended)
+    assert policy is not None
+    changes = job_changes(contended, policy)
+    assert [one.change_s for one in changes] == sorted(one.change_s for one in changes)
+    assert {one.name for one in changes} == {job.name for job in contended.recording.trace.jobs}
+    assert changes[0].is_sooner
+    assert not changes[0].is_later
+    average_s = contended.main.policies[policy].avg_s.mean()
+    reference_s = contended.main.policies[contended.settings.reference].avg_s.mean()
+    mean_change_s = np.mean([one.change_s for one in changes])
+    assert mean_change_s == pytest.approx(average_s - reference_s)
+    assert min(one.submitted_s for one in changes) == 0.0
+
+
+def test_the_page_names_the_jobs_and_explains_the_policies(contended: WhatIf) -> None:
+    text = page([whatif_section(contended, exact(contended), [])], title="t", command="c")
+    policy = compared_policy(contended)
+    assert f"Under {policy}, " in text
+    for one in contended.recording.trace.jobs:
+        assert f'<th scope="row">{one.name}</th>' in text
+    for name in contended.settings.policies:
+        assert f"<dt>{name}</dt><dd>" in text
 
 
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:

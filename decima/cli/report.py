@@ -39,9 +39,11 @@ def report(
     """Make one HTML file of RESULTS: files of `decima evaluate --json`, run folders of training.
 
     The page opens from disk and loads nothing from the network. Each of the RESULTS becomes a
-    section. Several evaluations are also compared over all of them.
+    section. Several evaluations are also compared over all of them, and several runs by their
+    curves and by the settings in which they differ.
     """
     from decima.report import comparison_sections, read_results
+    from decima.report.runs import runs_section
     from decima.report.training import training_section
 
     if output is None and figures is None:
@@ -55,6 +57,8 @@ def report(
         tasks = None if timeline is None else _timelines(timeline, found[0])
         sections += comparison_sections(found, tasks)
     folders = [path for path in results if path.is_dir()]
+    if len(folders) > 1:
+        sections.append(runs_section(folders))
     sections += [training_section(path, number) for number, path in enumerate(folders)]
     if output is not None:
         if title is None and not found:

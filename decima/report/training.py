@@ -13,8 +13,9 @@ from decima.rl.errors import RunError
 from decima.rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
 
-_VALIDATION, _SCORE = "validation/", "validation/score"
-_DRAWN = "validation/drawn"
+_VALIDATION = "validation/"
+SCORE = "validation/score"
+DRAWN = "validation/drawn"
 _ABOVE = "validation/above_"
 _SETTING = "_percent"
 _NAMED = {
@@ -27,6 +28,10 @@ _NAMED = {
     "plans": ("Plans learned from", "an iteration"),
 }
 """metrics with a chart of their own: title, axis"""
+_SMOOTHED_FROM = 20
+"""iterations from which on a noisy curve has its moving mean beside it"""
+_WINDOWS = 10
+"""a moving mean is over this part of the iterations"""
 
 
 def training_section(path: Path, number: int = 0) -> Section:
@@ -37,7 +42,7 @@ def training_section(path: Path, number: int = 0) -> Section:
     """
     run = read_run(path)
     _check_differences(path, run)
-    best = _best(run)
+    best = best_validation(run)
     return Section(
         anchor=f"training-{number}",
         heading=training_title(path),
@@ -75,7 +80,7 @@ def references(row: dict[str, float]) -> dict[str, float]:
     A row says how far the model is from strict fair (`score`) and from each other policy
     (`above_NAME`), both in percent; the quotient of the two is that policy's own.
     """
-    share = 1 + row[_SCORE] / 100
+    share = 1 + row[SCORE] / 100
     return {
         name.removeprefix(_ABOVE): 100 * (share / (1 + value / 100) - 1)
         for name, value in row.items()
@@ -91,10 +96,10 @@ def _settings(row: dict[str, float]) -> dict[str, float]:
     }
 
 
-def _best(run: RunRecord) -> dict[str, float] | None:
-    """The validation with the lowest score."""
-    rows = [row for row in run.metrics if _SCORE in row]
-    return min(rows, key=lambda row: row[_SCORE], default=None)
+def best_validation(run: RunRecord) -> dict[str, float] | None:
+    """Metrics of the iteration with the lowest validation score; None before the first."""
+    rows = [row for row in run.metrics if SCORE in row]
+    return min(rows, key=lambda row: row[SCORE], default=None)
 
 
 def _charts(run: RunRecord) -> list[Lines]:
@@ -102,7 +107,7 @@ def _charts(run: RunRecord) -> list[Lines]:
     if not rows:
         return []
     found = []
-    validated = [row for row in rows if _SCORE in row]
+    validated = [row for row in rows if SCORE in row]
     if validated:
         found.append(_lines("Average JCT against strict_fair on held-back sequences", "%",
                             validated, _score_lines(validated)))  # fmt: skip
@@ -139,14 +144,30 @@ def _lines(
 
 def _column(rows: list[dict[str, float]], name: str, title: str, axis: str) -> Lines:
     values = np.array([row.get(name, np.nan) for row in rows])
-    return _lines(title, axis, rows, {"": values})
+    lines = {"": values}
+    if len(values) >= _SMOOTHED_FROM:
+        lines["moving mean"] = moving_mean(values, len(values) // _WINDOWS)
+    return _lines(title, axis, rows, lines)
+
+
+def moving_mean(values: Float64, width: int) -> Float64:
+    """Mean of the `width` values around each one, fewer at the ends; NaN values do not count."""
+    number = np.arange(len(values))
+    first = np.maximum(number - width // 2, 0)
+    past = np.minimum(number + (width + 1) // 2, len(values))
+    known = ~np.isnan(values)
+    total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
+    count = np.concatenate([[0], np.cumsum(known)])
+    with np.errstate(invalid="ignore"):
+        found: Float64 = (total[past] - total[first]) / (count[past] - count[first])
+    return found
 
 
 def _score_lines(rows: list[dict[str, float]]) -> dict[str, Float64]:
     """The model, and where the references are on the same sequences."""
-    found = {"model": np.array([row[_SCORE] for row in rows])}
-    if _DRAWN in rows[-1]:
-        found["model, drawn plans"] = np.array([row.get(_DRAWN, np.nan) for row in rows])
+    found = {"model": np.array([row[SCORE] for row in rows])}
+    if DRAWN in rows[-1]:
+        found["model, drawn plans"] = np.array([row.get(DRAWN, np.nan) for row in rows])
     for name in references(rows[-1]):
         found[name] = np.array([references(row).get(name, np.nan) for row in rows])
     return found

@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from decima.registry import HEURISTICS
 from decima.report.section import Lines, Section, series, share_complete
 from decima.rl.statistics import difference_percent, mean_of
 from decima.whatif.advice import findings
 from decima.whatif.caveats import caveats
+from decima.whatif.jobs import JobChange, compared_policy, job_changes
 from decima.whatif.load import by_length
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.report import verdict
 from decima.whatif.report import figure, percent, seconds
 from decima.whatif.study import WhatIf
+
+_MOST_JOBS = 200
+"""rows of the table of jobs: of more, those that gain and those that lose most"""
 
 
 def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
@@ -39,6 +44,8 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
             "policies": list(_rows(found)),
             "lengths": list(_lengths(found)),
             "length_policies": list(found.settings.policies),
+            "summaries": {name: _summary(name) for name in found.settings.policies},
+            "jobs": _jobs(found),
         },
         charts=list(_charts(found)),
     )
@@ -74,6 +81,40 @@ def _lengths(found: WhatIf) -> Iterator[dict[str, Any]]:
                 for result in found.main.policies.values()
             ],
         }
+
+
+def _summary(policy: str) -> str:
+    """One line that explains a policy."""
+    if policy in HEURISTICS:
+        return HEURISTICS[policy].summary
+    return "a learned policy: a graph network chooses the next stage and its job's limit"
+
+
+def _jobs(found: WhatIf) -> dict[str, Any] | None:
+    """The jobs under the best policy beside the reference; None where there is no other policy."""
+    policy = compared_policy(found)
+    if policy is None:
+        return None
+    changes = job_changes(found, policy)
+    half = _MOST_JOBS // 2
+    shown = changes if len(changes) <= _MOST_JOBS else [*changes[:half], *changes[-half:]]
+    return {
+        "policy": policy,
+        "total": len(changes),
+        "sooner": sum(one.is_sooner for one in changes),
+        "later": sum(one.is_later for one in changes),
+        "shown": len(shown),
+        "rows": [_job_row(one) for one in shown],
+    }
+
+
+def _job_row(change: JobChange) -> dict[str, Any]:
+    """Cells of a job: values to sort by, and words."""
+    times_s = (change.submitted_s, change.recorded_s, change.alone_s)
+    both_s = (change.reference_s, change.policy_s)
+    cells = [{"value": value_s, "text": seconds(value_s)} for value_s in (*times_s, *both_s)]
+    words = f"{change.change_s:+.3g} s ({change.change_percent:+.0f} %)"
+    return {"name": change.name, "cells": [*cells, {"value": change.change_s, "text": words}]}
 
 
 def _charts(found: WhatIf) -> Iterator[Lines]:
