@@ -3,7 +3,7 @@
 Their names are short, so a ``traces.py`` in the working folder, or a ``traces`` package that is
 installed by something else, may come first on Python's path. What would fail then is some import
 deep inside, with a message that names neither. Each package asks here first; this module's own name
-is one that nobody else has.
+is one that no other package has.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A line a cell: average JCT of strict fair, and the paired differences of the oth
 bootstrap intervals over sequences. A cell is a number of executors that move, or of slots of one
 session, with three loads (work that arrives over what the executors could do) and a batch of 20
 jobs. ``--retune`` tunes the tunable heuristics on training sequences of each cell; `best tuned` is
-the one that is best there. The last lines say, of each policy: the geometric mean of its ratios
+the one that is best there. The last lines give, for each policy, the geometric mean of its ratios
 over the cells, in how many it is above strict fair, or above the 95th percentile of strict fair's
 JCT (the interval excludes zero), or by more than 1 % above the best tuned heuristic.
 
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--store", type=Path, help="figures that are kept, JSON")
+    parser.add_argument("--store", type=Path, help="file of figures, JSON")
     arguments = parser.parse_args()
     wanted = (REFERENCE, *arguments.policies.split(","))
     sizes = tuple([int(one) for one in text.split(",") if one]

@@ -6,7 +6,7 @@ Trains at the default size on two executors of this machine and takes the time o
 the same shared state goes out, and recordings of the same size come back, without any playing
 between: that is the fixed cost. Driver costs are CPU seconds of its Python and its JVM, so a busy
 machine does not blur them. The model at the end scales the iteration with the workers (each plays
-as many groups as here) and says where the curve bends.
+as many groups as here) and shows where the curve bends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Task(NamedTuple):
 
 
 class Timed(Crew):
-    """A crew that keeps the times of its tasks."""
+    """A crew that records the times of its tasks."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew

@@ -3,7 +3,7 @@
     python -m benchmarks.executor_classes [--trace FILE] [--sequences 20] [--workers 2]
 
 A quarter of the executors each have 0.25, 0.5, 0.75 and 1.0 of the memory that the largest task
-needs. Demands are the trace's own, or uniform in (0, 1] where it does not say. Arrivals are
+needs. Demands are the trace's own, or uniform in (0, 1] where it has none. Arrivals are
 continuous at two loads: work that arrives over what those executors could do that can hold it, at
 the class where that is most; or a fifth of the jobs are there at once. Heuristics are tuned on
 training sequences of each setting, all for average JCT; the rules and models are as they ship. A

@@ -3,7 +3,7 @@
     python -m benchmarks.graph_ablation [--seeds 3] [--iterations 24] [--trace tpch]
 
 Without message passing a stage's embedding holds its own columns alone; without the path columns
-the stage head is not told where in its job's graph a stage lies. Traces: `tpch`, `random-dag`, and
+the stage head does not see a stage's position in its job's graph. Traces: `tpch`, `random-dag`, and
 `alike`, made here, whose jobs differ in nothing but their edges: nine stages of twelve tasks of one
 second each. A line each: the average JCT of the likeliest plans against strict fair's on sequences
 that no training saw, all seeds together, with 95 % bootstrap intervals over sequences.

@@ -6,9 +6,9 @@ FOLDER holds DeepShare's tables (Apache-2.0): `deepshare_shared_thp_ratio.csv`,
 `deepshare_isolated_thp.csv` and `deepshare_total_samples_trained.csv`; and Gavel's
 `gavel_throughputs.json` (MIT).
 
-Figures are copied as they stand; what stands beside them as `assumed` is nobody's measurement.
+Figures are copied as they stand; entries marked `assumed` were not measured.
 DeepShare measured six models as distributed jobs of 2, 4 and 8 GPUs on 2, 4 and 8 nodes. Of Gavel
-one figure a model is kept: how much faster 2 GPUs of one V100 server are than 2 of two.
+one figure a model is stored: how much faster 2 GPUs of one V100 server are than 2 of two.
 The arrivals are drawn here, by a process that switches between a calm and a busy state.
 """
 

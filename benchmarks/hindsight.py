@@ -4,7 +4,7 @@
 
 For each sequence an evolution strategy fits the 295 weights of `es_rule` to that very sequence, the
 same arrivals and task durations each time, from the shipped weights. The result has learned the
-sequence by heart and is worth nothing elsewhere; its gain over the rule that has not says how much
+sequence by heart and is worthless elsewhere; its gain over the usual rule shows how much
 there is to be had for weights that must serve sequences they do not know. It is an indication, not
 a bound: more generations find some more, and policies of another form are not covered (`bounds`).
 With `--classes` the settings are those of `executor_classes`, the rule is that of `es_classes`, and

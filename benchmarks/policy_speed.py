@@ -54,7 +54,7 @@ CONCURRENT = (10, 100, 1000)
 PLAN_JOBS, PLAN_SLOTS, PLANS = 500, 1_000, 40
 SESSION_JOBS, SESSION_SLOTS, SESSION_LOAD = 150, 96, 0.9
 SESSION_SEQUENCES = 10
-"""as many as `decima evaluate` plays side by side if nobody says otherwise"""
+"""as many as `decima evaluate` plays side by side by default"""
 
 ROLLOUT_TARGET, UPDATE_TARGET = 20_000, 50_000
 """decisions per CPU second"""
@@ -199,7 +199,7 @@ def decide(
 
 
 def plan_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> None:
-    """Print what a whole plan takes in a large session, all its choices said one by one."""
+    """Print the time of a whole plan in a large session, with all its choices."""
     cluster = Cluster(num_executors=PLAN_SLOTS, protocol=Protocol.SESSION)
     policy = LearnedPolicy(network, arrays)
     streams = Streams(0, 0)

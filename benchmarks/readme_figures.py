@@ -41,7 +41,7 @@ def draw_timeline(axes: Axes, report: Report, policy: str, end_s: float) -> None
     """Every task as a bar in its executor's row."""
     (run,) = report.policies[policy].runs
     if run.timeline is None:
-        raise TypeError(f"no timeline of {policy} was kept")
+        raise TypeError(f"no timeline of {policy} was recorded")
     start_s, finish_s = (run.timeline[name] / MS_PER_S for name in ("start_ms", "finish_ms"))
     row = run.timeline["executor"].astype(float)
     bars = np.stack(

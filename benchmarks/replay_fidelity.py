@@ -8,7 +8,7 @@ sleep for known times on eight slots; ``sql`` jobs are queries that compute, on 
 runs them one after the other; ``fifo`` and ``fair`` submit them while others run, under that mode
 of Spark's scheduler (for ``fair`` with a pool for each job). Needs pyspark, Java, some minutes, and
 a machine that has little else to do: what slows Spark down here slows a job without a cause that
-the log could tell.
+the log could show.
 """
 
 from __future__ import annotations

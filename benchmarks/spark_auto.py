@@ -8,7 +8,7 @@
 
 In every run each has the same work in one warm JVM, the order rotated: FAIR with a pool for each
 job, and "auto", which first sees the mix of another seed, as it would have seen yesterday's jobs,
-and chooses by that. Tasks sleep; nobody knows a duration beforehand. A batch of the streaming query
+and chooses by that. Tasks sleep; durations are unknown beforehand. A batch of the streaming query
 counts as a job. A run that the file holds is not repeated.
 """
 

@@ -3,7 +3,7 @@
     python -m benchmarks.spark_benefit --json runs/benefit.json [--runs 5] [--policies ...]
 
 In each run every policy gets the same TPC-H jobs of the built-in trace at the same times, replayed
-as tasks that sleep, on a local Spark of its own. Our policies know durations as anybody's would:
+as tasks that sleep, on a local Spark of its own. Policies know durations as in any application:
 the jobs ran once before, and the event log of that was imported. Differences are paired over runs,
 with 95 % bootstrap intervals. For the simulator, a task takes the median over all runs of what
 Spark was seen to add to one. A run takes the sum of its gaps and more for each policy; the file is

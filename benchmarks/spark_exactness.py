@@ -5,7 +5,8 @@
 Each run attaches a policy that draws stages and limits at random, new ones at each decision, while
 random graphs of sleeping tasks run. Afterwards every launch in the event log is held against the
 plan that was in force: no job may have been at its limit, and no stage earlier in the plan may have
-had a task to start and room under its job's limit. The counters of our own classes are shown too.
+had a task to start and room under its job's limit. The counters of the plugin's classes are shown
+too.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class RandomPlans:
 
 
 class Launch(NamedTuple):
-    """One task, as the event log tells."""
+    """One task of the event log."""
 
     time_ms: int
     finish_ms: int

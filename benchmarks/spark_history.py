@@ -3,8 +3,8 @@
     python -m benchmarks.spark_history [--policy tuned_srw] [--jobs 100 4000 16000]
 
 No Spark runs: reports are made as its classes would write them. Each Spark job has two stages of
-four tasks; another job waits all the time. Told are the median CPU milliseconds to take in reports
-and to plan, over the last fifty Spark jobs before each mark.
+four tasks; another job waits all the time. Reported are the median CPU milliseconds to take in
+reports and to plan, over the last fifty Spark jobs before each mark.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 The log is a real one (`tests/data/spark_logs/spark-4.3-zstd`), its queries repeated under new
 numbers and each task of a stage `--tasks` times, until it has the size asked for. Writing it takes
-longer than reading it. The importer runs in a process of its own, so that its memory is told alone.
+longer than reading it. The importer runs in a process of its own, so that its memory is measured
+alone.
 """
 
 from __future__ import annotations

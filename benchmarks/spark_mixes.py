@@ -5,7 +5,7 @@
 Every run gives each policy the same work in one JVM, one after the other, the order rotated from
 run to run: a job of 5,000 tasks, ten small ones that come while it runs, and a streaming query
 whose batches are due every half second. Tasks sleep, so that the machine's cores matter little;
-nobody knows a duration beforehand. The session has FAIR mode, with one FIFO pool for Spark's FIFO:
+durations are unknown beforehand. The session has FAIR mode, with one FIFO pool for Spark's FIFO:
 since Spark 3.3.2 the default pool is itself FAIR. A run that the file holds is not repeated.
 """
 

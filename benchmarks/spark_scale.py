@@ -3,9 +3,9 @@
     python -m benchmarks.spark_scale [--policies spark_fair,tuned_srw] [--seconds 40] [--json OUT]
 
 A Java program without Python (`java_app/ManyJobs.java`) on one Spark with a thread for each slot
-(``local[SLOTS]``: Spark's own scheduler and backend, nothing mocked); tasks sleep. Our part of an
-offer round and of a plan is what the plugin's own metrics tell at the end, of the newest thousand.
-"Spark" is Spark without the plugin, in FAIR mode with one pool.
+(``local[SLOTS]``: Spark's own scheduler and backend, nothing mocked); tasks sleep. The plugin's
+part of an offer round and of a plan comes from its own metrics at the end, over the newest
+thousand. "Spark" is Spark without the plugin, in FAIR mode with one pool.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def compile_program(folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """A port that nobody has now."""
+    """Return a free port."""
     with socket.socket() as one:
         one.bind((ADDRESS, 0))
         return int(one.getsockname()[1])

@@ -51,7 +51,7 @@ def rss_mb(pid: int | str = "self") -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return float(line.split()[1]) / KB
-    raise ValueError(f"process {pid} tells no VmRSS")
+    raise ValueError(f"process {pid} has no VmRSS")
 
 
 def main() -> None:

@@ -180,7 +180,7 @@ def show(
 
 
 def _run(opened: Any, minutes: float | None) -> Any:
-    """Train in a run folder, tell how it ended, and give back why."""
+    """Train in a run folder, print how it ended, and return the reason."""
     from deeprm.references import references
     from deeprm.session import MODEL, run_training
 

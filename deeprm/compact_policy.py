@@ -96,7 +96,7 @@ class FrozenCompactPolicy:
         self._score_bias = network.score.bias.item(), network.score_void.bias.item()
 
     def observe(self, episodes: Episodes, rows: Int32) -> Float32:
-        """(n, F) what the network is told."""
+        """Return the network's input (n, F)."""
         return CompactLayout(episodes.config).read(episodes, rows)
 
     def scores(self, seen: Float32) -> Float32:

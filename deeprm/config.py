@@ -62,7 +62,7 @@ class Config:
     cluster_columns: int = 10
     """cells of the cluster image for each resource"""
     shows_last_arrival: bool = False
-    """whether a further column says how long no job has come: the released code has it"""
+    """whether a further column has the time since the last arrival, as in the released code"""
     load: float = 0.7
     """mean work that arrives in a step, over what a resource can do in a step"""
     arrival_steps: int = 50

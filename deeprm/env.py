@@ -49,7 +49,7 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
     | m | place the job in slot m, 1 .. M |
 
     Choosing an empty slot, or a job that cannot end within the horizon of T steps, counts as void.
-    `action_masks()`, and `info["action_mask"]`, say which actions are void or place a job.
+    `action_masks()` and `info["action_mask"]` mark the actions that are void or place a job.
 
     ## Observation space
     With `observation="image"` a `Box` of shape (T, C), each cell in 0..1: a row for each step

@@ -24,7 +24,7 @@ MOST_JOBS = 9
 def least_cost(config: Config, jobs: Jobs, objective: Objective, number: int = 0) -> float:
     """The lowest cost of any schedule of a job set: a sum over its jobs, or a makespan.
 
-    Nobody who learns of jobs on their arrival can do better.
+    No scheduler that learns of jobs on arrival can do better.
 
     Args:
         config: the cluster.

@@ -3,7 +3,7 @@
 Every part of the image is a rectangle from a corner of its own: the units in use in one step of one
 resource, the units and steps of a waiting job, the cells of the backlog. So an image is a short
 list of rectangles, and the sum of weights under each is a row of a table that is made once for many
-images (`deeprm.image_policy`). The pixels themselves are drawn for whoever wants them.
+images (`deeprm.image_policy`). The pixels themselves are drawn on request.
 
 Letters: n images, T rows, C columns, K rectangles of an image, R rows of the table of all
 rectangles there can be.
@@ -26,7 +26,7 @@ from deeprm.image_kernels import ARRIVAL_LEVELS, Shape
 from deeprm.tables import Float32, Int16, Int32
 
 MOST_RECTANGLES = 2**15 - 1
-"""rows of a table: they are told by 16-bit numbers"""
+"""largest number of rows of a table, by 16-bit numbers"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ImageLayout:
         if self.table_rows > MOST_RECTANGLES:
             raise DeepRmError(
                 f"an image could hold {self.table_rows} different rectangles: "
-                f"at most {MOST_RECTANGLES} are told apart"
+                f"at most {MOST_RECTANGLES} can be numbered"
             )
 
     @property

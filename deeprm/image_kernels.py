@@ -33,7 +33,7 @@ class Shape(NamedTuple):
     """jobs that can be counted, row by row"""
     backlog_columns: int
     arrival_columns: int
-    """1 where the image says how long no job has come, as grey, else 0"""
+    """1 if the image shows the time since the last arrival, as grey, else 0"""
 
 
 @inlined_kernel

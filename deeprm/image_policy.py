@@ -121,7 +121,7 @@ class FrozenImagePolicy:
             self._score_bias = network.score.bias.numpy().copy()
 
     def observe(self, episodes: Episodes, rows: Int32) -> Int16:
-        """(n, K) what the network is told."""
+        """Return the network's input (n, K)."""
         return self._layout.read(episodes, rows)
 
     def scores(self, seen: Int16) -> Float32:

@@ -34,7 +34,7 @@ class Purpose(IntEnum):
 
 
 def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
-    """The stream of a purpose; `which` tells apart what serves the same one."""
+    """Return the stream of a purpose; `which` distinguishes streams of the same purpose."""
     if seed < 0:
         raise DeepRmError(f"seed is {seed}: it must not be negative")
     return np.random.SeedSequence(seed, spawn_key=(purpose, *which))

@@ -13,14 +13,14 @@ from deeprm.schedulers import Draws
 from deeprm.tables import Float32, Int32
 
 Seen = NDArray[Any]
-"""(n, ...) what a network is told, a row for each decision; its own kind of numbers"""
+"""(n, ...) input of a network, a row for each decision; its own kind of numbers"""
 
 
 class Frozen(Protocol):
     """A network as it was at one moment, quick to ask."""
 
     def observe(self, episodes: Episodes, rows: Int32) -> Seen:
-        """(n, ...) what it is told of the episodes `rows`."""
+        """Return its input (n, ...) for the episodes `rows`."""
         ...
 
     def scores(self, seen: Seen) -> Float32:
@@ -40,7 +40,7 @@ class Learned:
         self._frozen = frozen
         self._greedy = greedy
         self.seen: Seen
-        """what it was told when it last chose"""
+        """its input at the last choice"""
 
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions."""

@@ -10,7 +10,7 @@ All jobs in the system count: running, in a slot, and beyond the slots. Kernels 
 units (`Objective.unit`), so no rounding hides in a sum.
 
 The paper rewards utilisation in every step. Over an episode in which all jobs are completed that
-sum is the work of the jobs, whatever the scheduler does; it tells schedulers apart while jobs
+sum is the work of the jobs for any scheduler; it distinguishes schedulers while jobs
 arrive, for the length of an experiment.
 
 Source: DeepRM (HotNets 2016), sections 3.2 and 3.4.

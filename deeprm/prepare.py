@@ -16,7 +16,8 @@ _POLICIES: tuple[Literal["image", "compact"], ...] = ("image", "compact")
 
 
 def prepare() -> None:
-    """Train both networks for one iteration, and compare them; machine code is kept."""
+    """Train both networks for one iteration, and compare them, to fill the cache of machine
+    code."""
     tiny = TrainConfig(iterations=1, job_sets=1, episodes=2, validate_every=1, validation_sets=2)
     with tempfile.TemporaryDirectory() as folder:
         models = []

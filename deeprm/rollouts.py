@@ -31,7 +31,7 @@ class Rollouts(NamedTuple):
     """Q decisions of E episodes, in the order in which they were taken."""
 
     seen: Seen
-    """(Q, ...) what the network was told"""
+    """(Q, ...) the network's input"""
     action: Int32
     """(Q,)"""
     advantage: Float64
@@ -89,7 +89,7 @@ def roll_out(
     objective: Objective,
     grouping: Grouping,
 ) -> Rollouts:
-    """Play all episodes, and tell how much better each action turned out than expected.
+    """Play all episodes, and return the advantage of each action.
 
     Args:
         frozen: the network that chooses.

@@ -22,12 +22,13 @@ from deeprm.tables import Int32
 
 
 class Draws(RunDraws):
-    """Random numbers for choices: the k-th of an episode is the same whoever plays beside it.
+    """Random numbers for choices: the k-th of an episode does not depend on episodes played beside
+    it.
 
     Args:
         seed: of all.
         count: E, how many episodes there are.
-        which: tells draws of one seed apart, such as the number of an iteration.
+        which: distinguishes draws of one seed, such as the number of an iteration.
     """
 
     def __init__(self, seed: int, count: int, *which: int) -> None:
@@ -87,7 +88,7 @@ class RandomChoice:
 
 
 Watcher = Callable[[Int32, Int32, Steps], None]
-"""told of each round: (n,) episodes, their actions, what these led to"""
+"""called after each round: (n,) episodes, their actions, the results"""
 
 
 def play(

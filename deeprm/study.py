@@ -3,7 +3,7 @@
 Each seed begins with the paper's own recipe at 70 % (figure 6): 100 job sets that never change.
 Weights learned so fit these sets better than others. All other policies on images go on
 from there on job sets that are new in each iteration, a fifth as many, with a falling rate: it is
-cheaper, and better on job sets that nobody has seen (docs/results/2026-11-deeprm.md).
+cheaper, and better on unseen job sets (docs/results/2026-11-deeprm.md).
 
 Source: DeepRM (HotNets 2016), section 4.2: figure 4 has one policy a load, figure 5 one an
 objective at 130 %, figures 6 and 7 look into two of those.

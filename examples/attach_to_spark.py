@@ -1,8 +1,8 @@
 """Attach a policy to a live PySpark, run concurrent jobs, and see what it decided.
 
 A large job and, shortly after it, three small ones run twice: under Spark's own FIFO order, where
-the small ones wait for the large one, and with a policy attached. A plan says which stages come
-first and how many slots each job may hold; the decision log has them all.
+the small ones wait for the large one, and with a policy attached. A plan orders the stages and
+limits the slots of each job; the decision log has all plans.
 
     python examples/attach_to_spark.py
     python examples/attach_to_spark.py --policy strict_fair --tasks 40

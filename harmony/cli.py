@@ -208,7 +208,7 @@ def _warned(config: Config) -> Config:
 
 
 def _run(opened: Any, minutes: float | None) -> Any:
-    """Train in a run folder, tell how it ended, and give back why."""
+    """Train in a run folder, print how it ended, and return the reason."""
     from harmony.references import references
     from harmony.session import MODEL, run_training
 

@@ -46,7 +46,7 @@ class Clusters:
         seed: of the noise, if there is any.
         discount: of rewards, for each interval that passes within one step.
         priority: (S, J) lower is tried first; None: the order of arrival.
-        predictor: tells speeds in place of the configuration's; asked before each interval.
+        predictor: of speeds, in place of the configuration's; called before each interval.
 
     Raises:
         HarmonyError: a job would find no room in an empty cluster.

@@ -38,7 +38,7 @@ def compare(
         seed: of the sequences and of choices.
 
     Raises:
-        HarmonyError: a model is none of ours.
+        HarmonyError: a file is no such model.
     """
     schedulers = dict(baselines(config, samples_of(config)))
     schedulers |= {str(path): Learned(load_model(path).network.policy, config) for path in models}

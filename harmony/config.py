@@ -2,7 +2,7 @@
 
 Source: Harmony, section VI-A of the journal version: 6 servers of 2 GPUs, 8 cores and 48 GB, an
 interval of 20 minutes, 1 to 3 workers and as many parameter servers, half of the jobs all-reduce,
-3 jobs an interval or Poisson with 2. The sizes of jobs are ours, see docs/harmony.md.
+3 jobs an interval or Poisson with 2. The sizes of jobs are not from the paper: see docs/harmony.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_UNITS, MAX_INTERVALS = 1_000_000, 1_000_000
 MAX_SAMPLES = 1_000_000
 """that a training keeps in memory"""
 MAX_MIN = 1e10
-"""minutes that a float tells apart to a millisecond"""
+"""minutes that a float resolves to a millisecond"""
 _MIN_RATE, _MAX_RATE, _MAX_SPREAD = 1e-6, 1e6, 10.0
 _RATE_MIN = 20.0
 
@@ -162,7 +162,7 @@ class Config:
 
 
 RATES: Mapping[Arrivals, float] = {"uniform": 3.0, "poisson": 2.0, "trace": 2.0}
-"""jobs in 20 minutes; that of the trace is ours"""
+"""jobs in 20 minutes; the trace's is not from the paper"""
 
 PAPER = Config()
 """6 servers on measured interference"""

@@ -46,8 +46,8 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
     | m | a worker of the present job on server m, 0 .. M - 1 |
     | M + m | a parameter server of it on server m |
 
-    `action_masks()`, and `info["action_mask"]`, say which actions have room and leave room for the
-    rest of the job. Any other counts as the first of those, and `info["replaced"]` says so.
+    `action_masks()` and `info["action_mask"]` mark the actions that have room and leave room for
+    the rest of the job. Any other is replaced by the first of those, and sets `info["replaced"]`.
 
     ## Observation space
     A `Dict` of arrays, padded with 0 to N rows of jobs (`harmony.tokens.Scene`):

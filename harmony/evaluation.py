@@ -42,7 +42,7 @@ def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -
 
 
 def baselines(config: Config, samples: Samples) -> Mapping[str, Scheduler]:
-    """The heuristics by name: the paper's five, Tiresias without Gittins' index, and ours.
+    """The heuristics by name: the paper's five, Tiresias without Gittins' index, and the lookahead.
 
     Args:
         config: the cluster.

@@ -49,7 +49,7 @@ class Purpose(IntEnum):
 
 
 def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
-    """The stream of a purpose; `which` tells apart what serves the same one."""
+    """Return the stream of a purpose; `which` distinguishes streams of the same purpose."""
     if seed < 0:
         raise HarmonyError(f"seed is {seed}: it must not be negative")
     return np.random.SeedSequence(seed, spawn_key=(purpose, *which))
@@ -185,5 +185,5 @@ def equal_arrivals(config: Config) -> str | None:
         return None
     return (
         f"{config.arrivals_file}: its {len(times)} times are all {times[0]:g}, so jobs arrive "
-        f"{len(times)} at once and figures say little about other arrivals"
+        f"{len(times)} at once, so figures do not hold for other arrivals"
     )

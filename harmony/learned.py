@@ -1,4 +1,4 @@
-"""A network that places jobs, as a scheduler among the others; a model that tells speeds."""
+"""A network that places jobs, as a scheduler; a model that predicts speeds."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def load_model(path: Path) -> Model:
     """A policy that `save_model` wrote.
 
     Raises:
-        HarmonyError: the file is no such model of ours.
+        HarmonyError: the file is no such model.
         RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = _read(path, "policy")
@@ -103,7 +103,7 @@ def load_reward_model(path: Path) -> LearnedSpeeds:
     """A reward model that `save_model` wrote.
 
     Raises:
-        HarmonyError: the file is no such model of ours.
+        HarmonyError: the file is no such model.
         RunError: it cannot be read, or its header lacks something.
     """
     tensors, facts = _read(path, "reward model")

@@ -93,7 +93,7 @@ class Representation(nn.Module):
     def forward(self, scene: Scene) -> Tensor:
         """(B, M, D)"""
         is_job = torch.from_numpy(scene.is_job)
-        # A row without a job looks at itself: nobody else looks at it.
+        # A row without a job attends only to itself, and no other row attends to it.
         self_only = torch.eye(is_job.shape[1], dtype=torch.bool)
         beside = torch.from_numpy(scene.beside) | self_only
         among = attention_mask(beside, is_job, self._heads)

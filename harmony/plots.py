@@ -17,7 +17,7 @@ LABELS = {
     "tiresias_las": "Tiresias, LAS",
     "lif_linear": "LIF-Linear",
     "lif_quad": "LIF-Quad",
-    "lookahead": "lookahead (ours)",
+    "lookahead": "lookahead",
     "harmony": "Harmony",
     "harmony for 6 servers": "Harmony for 6 servers",
     "harmony on the reward model": "Harmony on the reward model",

@@ -23,7 +23,8 @@ _SAMPLES = 40
 
 
 def prepare() -> None:
-    """Train a policy and a reward model a little, and compare; machine code is kept."""
+    """Train a policy and a reward model a little, and compare, to fill the cache of machine
+    code."""
     policy = TrainConfig(
         cluster=_CLUSTER, size=_SIZE, iterations=1, replay=8, imitation=1, samples=_SAMPLES,
         validate_every=1, validation_sequences=1,

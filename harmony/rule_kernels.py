@@ -124,7 +124,7 @@ def _worth(
 ) -> float:
     """Speeds of all jobs and of the present one as placed, each over its best, added.
 
-    And `empty_worth` for each server whose GPUs are all free: whoever comes next may need it.
+    And `empty_worth` for each server whose GPUs are all free: the next job may need it.
     """
     state.running[e, state.running_count[e]] = state.current[e]
     state.running_count[e] += 1

@@ -34,12 +34,13 @@ FORM = 6
 
 
 class Draws(RunDraws):
-    """Random numbers for choices: the k-th of an episode is the same whoever plays beside it.
+    """Random numbers for choices: the k-th of an episode does not depend on episodes played beside
+    it.
 
     Args:
         seed: of all.
         count: E, how many episodes there are.
-        which: tells draws of one seed apart, such as the number of an iteration.
+        which: distinguishes draws of one seed, such as the number of an iteration.
     """
 
     def __init__(self, seed: int, count: int, *which: int) -> None:
@@ -183,7 +184,7 @@ class Lookahead(_Rule):
     Each choice is tried with the rest of the job placed as close together as it can be.
 
     Args:
-        believed: speeds alone and beside each other, as `interference.fit_pairs` estimates them
+        believed: speeds alone and beside each other, as estimated by `interference.fit_pairs`
             from samples; with the true ones it is a bound for what looks one job ahead.
         empty_worth: of a server that is left without any job.
     """

@@ -74,7 +74,7 @@ def config_of(folder: RunFolder) -> AnyConfig:
     """The configuration of a run.
 
     Raises:
-        HarmonyError: it is none of ours.
+        HarmonyError: it is no such model.
     """
     content = folder.config
     kinds: dict[str, type[AnyConfig]] = {"policy": TrainConfig, "reward model": RewardConfig}
@@ -87,7 +87,7 @@ def config_of(folder: RunFolder) -> AnyConfig:
 def run_training(
     folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
 ) -> TrainingResult:
-    """Train as the folder's configuration says, from its checkpoint if there is one.
+    """Train by the folder's configuration, from its checkpoint if there is one.
 
     Leaves the best model, or without a validation the newest, as `MODEL`; nothing if no iteration
     was done.
@@ -95,7 +95,7 @@ def run_training(
     Args:
         folder: the run folder, open.
         time_limit_s: stop after so long.
-        observers: told of each iteration.
+        observers: called after each iteration.
 
     Raises:
         ValueError: (one line) the configuration or the checkpoint breaks a rule.

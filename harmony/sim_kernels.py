@@ -27,7 +27,7 @@ def fits(types: Types, jobs: Jobs, state: State, e: int, job: int) -> bool:
     """Return whether the remaining tasks of the job find room, filled in server by server.
 
     Workers first, then parameter servers. If they do, then the first task of this filling leaves a
-    state of which the same is true: whoever places only where it stays true never gets stuck.
+    state for which it also holds. Placing tasks only where it still holds never gets stuck.
     """
     model = jobs.model[state.jobs_of[e], job]
     workers, ps = state.left[e, job, WORKER], state.left[e, job, PS]
@@ -95,7 +95,7 @@ def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
 
 @inlined_kernel
 def _complete(types: Types, jobs: Jobs, state: State, e: int, i: int, now_min: float) -> None:
-    """Job `running[i]` is done: its units are free, and it is nobody's neighbour."""
+    """Complete job `running[i]`: free its units and remove it as a neighbour."""
     job = state.running[e, i]
     model = jobs.model[state.jobs_of[e], job]
     for m in range(state.free.shape[1]):
@@ -219,7 +219,7 @@ def act(
 ) -> None:
     """Place one task of the present job; after its last one, go on to the next choice.
 
-    `reward` and `passed`, (1,), are what `_until_choice` says, and 0 before the last task.
+    `reward` and `passed`, (1,), are those of `_until_choice`, and 0 before the last task.
     """
     job = state.current[e]
     servers = state.free.shape[1]

@@ -1,4 +1,4 @@
-"""`Scene`: what networks are told of many clusters, padded to one shape.
+"""`Scene`: inputs of networks for many clusters, padded to one shape.
 
 Letters: n observations, N rows of jobs, M servers, F and G numbers of a row.
 """

@@ -23,14 +23,14 @@ class TrainConfig:
     seed: int = 0
     iterations: int = 20
     replay: int = 8_192
-    """choices that are kept, and drawn from at random; an iteration fills the buffer anew"""
+    """size of the buffer of choices, sampled at random; an iteration fills it again"""
     minibatch: int = 32
     passes: float = 1.0
     """how often an iteration learns from each choice, on average"""
     shuffled: bool = True
     """whether minibatches are drawn at random; else they are choices that follow each other once"""
     critic: bool = True
-    """whether a value network tells what to expect; else a moving average of the returns"""
+    """whether a value network is the baseline; else a moving average of the returns"""
     discount: float = 0.9
     """gamma, of rewards, for each interval"""
     learning_rate: float = 3e-4
@@ -47,7 +47,7 @@ class TrainConfig:
     max_norm: float = 1.0
     """of the gradient"""
     average_iterations: int = 1
-    """the weights that are validated and kept are a moving average over about so many"""
+    """the weights that are validated and saved are a moving average over about so many"""
     imitation: int = 20
     """iterations at the beginning that imitate a teacher; 0 in the paper"""
     tau: float = 0.5

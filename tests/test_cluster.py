@@ -130,7 +130,7 @@ def test_a_task_must_fit_some_class() -> None:
             SimulationError, match=r"job 0 of the trace, stage 1: its tasks need .* largest 1000"
         ):
             start(cpu, memory_mb)
-    with pytest.raises(SimulationError, match="stage 1: the trace says nothing of the memory"):
+    with pytest.raises(SimulationError, match="stage 1: the trace lacks the memory"):
         start(1.0, None)
 
 

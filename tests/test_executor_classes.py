@@ -447,7 +447,7 @@ def test_drawn_demands_lie_in_the_unit_interval_and_depend_on_the_seed() -> None
         (("--classes", "4x2,8x2", "--protocol", "session"), "not known to protocol 'session'"),
         (
             ("--classes", "4x2,8x2"),
-            "the trace says nothing of the memory of its tasks",
+            "the trace lacks the memory of its tasks",
         ),
         (("--demands", "drawn"), "demands are drawn for executor classes, and there are none"),
     ],

@@ -401,10 +401,10 @@ def test_caveats_come_where_they_should() -> None:
     )
     assert "The replay itself" not in said(found, 1.08)
     assert "6 jobs are few: one long job moves the averages, and the p95" in said(found)
-    assert "tuned_srw is told here how long tasks take" in said(found)
+    assert "tuned_srw knows here how long tasks take" in said(found)
     assert "0 % of the jobs are further runs" in said(found)
-    assert "is told here" not in said(found, 1.5), "nothing is recommended then"
-    assert "is told here" not in said(what_was_found(estimates="none"))
+    assert "knows here how" not in said(found, 1.5), "nothing is recommended then"
+    assert "knows here how" not in said(what_was_found(estimates="none"))
     assert "On more slots than recorded" in said(found)
     assert "On more slots than recorded" not in said(what_was_found(executors=4))
     assert "identical" not in said(found)

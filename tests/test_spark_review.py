@@ -133,7 +133,7 @@ def test_spark_s_own_time_is_part_of_every_simulated_run(tmp_path: Path) -> None
     [
         ("tuned_srw", "But: tuned_srw, which really ran, is -29 % off in the simulator"),
         ("fifo", "But: fifo, which really ran, is -29 % off in the simulator"),
-        ("of their own", "Nothing tells how near the simulator comes"),
+        ("of their own", "The simulator's error is unknown"),
     ],
 )
 def test_a_simulator_that_is_far_off_says_so(ran: str, part: str, tmp_path: Path) -> None:

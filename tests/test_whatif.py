@@ -435,9 +435,9 @@ def test_what_is_told_of_durations_is_a_setting_and_a_caveat() -> None:
     assert fifo_s[0] == fifo_s[1]
     assert srw_s[0] < srw_s[1]
     check = exact(known)
-    said = [line for line in caveats(known, check) if "is told here how long" in line]
+    said = [line for line in caveats(known, check) if "knows here how long" in line]
     assert "0 % of the jobs are further runs" in said[0]
-    assert not any("is told here" in line for line in caveats(blind, check))
+    assert not any("knows here how" in line for line in caveats(blind, check))
     assert known_share(recorded) == 0.0
     assert known_share(recording(*runs_of_one)) == pytest.approx(23 / 24)
 

@@ -26,7 +26,7 @@ from traces.numbers import MS_PER_S
 _COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a0522d", "#8c8c8c",
 )  # fmt: skip
-"""Okabe and Ito's, which the colour-blind tell apart"""
+"""Okabe and Ito's colours, distinguishable with colour blindness"""
 _DASHES = ("-", "--", ":", "-.")
 _PARTS = {"work": "#0072b2", "first tasks": "#56b4e9", "moving": "#e69f00", "idle": "#e8eaed"}
 _FORMATS = ("svg", "png")
@@ -36,7 +36,8 @@ _MOST_NAMED = 12
 _LONGEST_LABEL = 32
 """of the y axis in a line: a longer one would leave the picture"""
 _COLUMNS = 1_600
-"""of a timeline, which is a picture in the SVG too: nobody could open a path for each task"""
+"""resolution of a timeline, which is a bitmap in the SVG too, as a path for each task is too
+large"""
 _GOLDEN = 0.381966
 # Turns of the colour wheel from a job to the next: neighbours differ most.
 

@@ -97,7 +97,7 @@ def _filled(template: str, script: str, style: str, **content: Any) -> str:
     )
     environment.filters |= {"figure": figure_text, "interval": interval_text}
     return environment.get_template(template).render(
-        script=Markup(script),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704 - this package's files
         style=Markup(style),  # noqa: S704
         **content,
     )

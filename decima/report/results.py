@@ -209,7 +209,7 @@ def _results(file: _File) -> Results:
             "arrivals": config.arrivals,
             "mean gap": f"{config.interarrival_s:g} s",
             "moving delay": f"{config.moving_delay_s:g} s",
-            "durations told": config.estimates,
+            "estimates": config.estimates,
             "sequences": config.sequences,
             "jobs in a sequence": len(file.sequences[0].name),
             "seed": config.seed,

@@ -77,7 +77,7 @@ def _check_differences(path: Path, run: RunRecord) -> None:
 def references(row: dict[str, float]) -> dict[str, float]:
     """Scores of other policies on the validation sequences, percent of the first reference.
 
-    A row says how far the model is from strict fair (`score`) and from each other policy
+    A row has the model's distance from strict fair (`score`) and from each other policy
     (`above_NAME`), both in percent; the quotient of the two is that policy's own.
     """
     share = 1 + row[SCORE] / 100
@@ -182,7 +182,7 @@ def _throughput(rows: list[dict[str, float]]) -> dict[str, Float64]:
 
 
 def curriculum_jobs(config: dict[str, Any]) -> Callable[[int], float] | None:
-    """Mean arrivals in an episode by iteration; None where the run's settings do not say."""
+    """Mean arrivals in an episode by iteration; None if the run's settings lack it."""
     # Loads torch.
     from decima.training.config import config_from
     from decima.training.episodes import mean_jobs

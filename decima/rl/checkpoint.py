@@ -34,7 +34,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, 
         facts: plain JSON; its numbers must be finite.
 
     Raises:
-        RunError: the file cannot be written (say, a full disk); what was there is unchanged.
+        RunError: the file cannot be written (for example, a full disk); an old file is unchanged.
     """
     text = json.dumps(facts, allow_nan=False)
     write_whole(path, safetensors.torch.save(snapshot(tensors), {_FACTS: text}), RunError)

@@ -1,4 +1,4 @@
-"""Colours that tell many things apart."""
+"""Distinguishable colours for many things."""
 
 from __future__ import annotations
 

@@ -72,7 +72,9 @@ def one_line_errors(error: type[ValueError]) -> type[click.Group]:
             except (error, RunError) as fault:
                 raise Refused(one_line(str(fault))) from fault
             except OSError as fault:
-                if fault.errno == errno.EPIPE:  # nobody reads our output any more; click leaves
+                if (
+                    fault.errno == errno.EPIPE
+                ):  # the reader of the output has closed the pipe; click exits
                     raise
                 raise Refused(one_line(place_and_reason(fault))) from fault
 
@@ -80,7 +82,7 @@ def one_line_errors(error: type[ValueError]) -> type[click.Group]:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be written, or whose name says that it is of another kind.
+    """Refuse a picture that cannot be written, or whose suffix is of another kind.
 
     Raises:
         Refused: so it is.
@@ -116,7 +118,7 @@ def run_and_tell(
     model: str,
     references: Callable[[RunFolder], Sequence[Reference]],
 ) -> Any:
-    """Train in a run folder, tell how it ended, and give back why.
+    """Train in a run folder, print how it ended, and return the reason.
 
     Args:
         opened: the run folder, open; it is closed at the end.
@@ -193,7 +195,7 @@ def write_figures(
 ) -> None:
     """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
 
-    One whose models are missing is told on stderr and left out.
+    One whose models are missing is reported on stderr and left out.
 
     Raises:
         Refused: the models of all are missing.

@@ -15,7 +15,7 @@ _SHARE = 2.0**-53
 
 
 class Draws:
-    """Uniform numbers: the k-th of an episode is the same whoever plays beside it.
+    """Uniform numbers: the k-th of an episode does not depend on episodes played beside it.
 
     Args:
         stream: what the keys of the episodes are drawn from.

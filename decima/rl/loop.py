@@ -60,7 +60,7 @@ def train(
     observers: Sequence[Observer] = (),
     clock: Clock = time.monotonic,
 ) -> TrainingResult:
-    """Train until the settings, or a signal, say stop; torch computes with one thread.
+    """Train until the settings or a signal stop it; torch computes with one thread.
 
     Goes on from the checkpoint in the folder if there is one. SIGINT (Ctrl-C), SIGTERM and the time
     limit stop it after the current iteration, with a checkpoint. An iteration that has not ended
@@ -71,11 +71,12 @@ def train(
         learner: as newly made from the configuration of the run.
         folder: the run folder, open.
         settings: how long to train.
-        observers: told of each iteration, in this order.
+        observers: called after each iteration, in this order.
         clock: seconds that never go backwards.
 
     Raises:
-        NotFiniteError: a figure or the state is not finite; the message says how to replay it.
+        NotFiniteError: a figure or the state is not finite; the message has the command to replay
+            it.
         RunError: a file cannot be written or the checkpoint cannot be read.
     """
     session = _Session(learner, folder, settings, clock)
@@ -85,7 +86,7 @@ def train(
         with one_thread(), stop_signals(settings.time_limit_s) as stop:
             reason = _run(session, observers, stop)
             session.save()
-    except BaseException:  # what was reached is kept, whatever went wrong after it
+    except BaseException:  # the state so far is saved, whatever the error
         with contextlib.suppress(RunError):
             session.save()
         raise

@@ -109,7 +109,7 @@ class AverageRate:
     """Mean reward for each unit of time over the newest steps: the r-bar of the average reward.
 
     Sum of rewards over sum of times (not a mean of ratios: steps differ in duration). Steps are
-    kept as sums of the batches in which they came, so the state stays small; the oldest batch is
+    stored as sums of the batches in which they came, so the state stays small; the oldest batch is
     forgotten once the others hold `window` steps.
 
     Source: Decima (SIGCOMM 2019), appendix B; its released code takes the last 100,000 steps.

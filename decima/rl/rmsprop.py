@@ -29,7 +29,7 @@ class RmsProp:
     Args:
         module: whose parameters to improve; all float32 and on the CPU.
         learning_rate: alpha, above 0.
-        decay: rho, in [0, 1); how much of the square's mean is kept.
+        decay: rho, in [0, 1); decay of the square's mean.
     """
 
     def __init__(self, module: nn.Module, learning_rate: float, decay: float = 0.9) -> None:

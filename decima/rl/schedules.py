@@ -13,7 +13,7 @@ class Curriculum:
     """Memoryless ends of episodes whose mean length grows.
 
     A length is drawn from an exponential distribution: at no moment does the time already passed
-    tell how much is left. With a fixed, predictable end a policy learns to push work past it.
+    show how much is left. With a fixed, predictable end a policy learns to push work past it.
     Early episodes are short, as a policy that knows nothing lets the queue grow without bound and
     late states of such episodes teach little.
 

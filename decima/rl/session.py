@@ -18,7 +18,7 @@ from traces.files.reading import read_bytes
 from traces.files.writing import make_folder, write_whole
 
 Save = Callable[[Mapping[str, Tensor], Mapping[str, object]], None]
-"""writes weights, and a card that says how the training went"""
+"""writes weights, and a card about the training"""
 
 
 def train_and_save(
@@ -39,7 +39,7 @@ def train_and_save(
         folder: the run folder, open.
         settings: how long to train.
         save: called at the end, at most once.
-        observers: told of each iteration, after TensorBoard's log.
+        observers: called after each iteration, after TensorBoard's log.
 
     Raises:
         ValueError: (one line) the configuration or the checkpoint breaks a rule.
@@ -103,7 +103,7 @@ def gather_models(
         raise error(f"{runs}: holds no run of the study, such as {next(iter(planned))}")
     for name in found:
         if not planned[name](read_run(runs / name).config):
-            raise error(f"{runs / name}: was not trained as the study says")
+            raise error(f"{runs / name}: was not trained with the study's settings")
     make_folder(out, error)
     for name in found:
         content = read_bytes(runs / name / model, error)

@@ -2,7 +2,7 @@
 
 Both are drawn at random, so both are resampled: what happens within one input (jobs wait for each
 other), and all that one training does, is not independent. From `FEWEST` inputs on it is the
-percentile bootstrap. Resampling fewer says too little (of normal data its interval holds the mean
+percentile bootstrap. Resampling fewer is too narrow (of normal data its interval holds the mean
 in 57 % of cases with 2 inputs, 87 % with 5, 92 % with 10): there it is Student's t. Inputs that all
 give the same are repeats of one: they have no interval, however many there are.
 
@@ -184,7 +184,7 @@ def _resampled(values: Floats, stream: int = 0) -> Floats:
 def _student(mean: float, values: Floats) -> tuple[float, float] | None:
     """The interval of a mean that errs as that of (S,) values does.
 
-    Of what is always positive (times) it is taken in logarithms: a time below 0 says nothing.
+    Of what is always positive (times) it is taken in logarithms, as a time below 0 is impossible.
     """
     count = len(values)
     if count < 2:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 GRACE_S = 5.0
-"""An iteration that ends so soon after a request to stop is kept."""
+"""seconds after a request to stop in which an iteration may still end and count"""
 _LONGEST_S = 1e8
 """The system's timer refuses much more."""
 

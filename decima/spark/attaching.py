@@ -62,7 +62,8 @@ def attach(
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
-        lapse_s: Spark's own order rules where our plan keeps slots idle and we are silent longer.
+        lapse_s: timeout after which Spark's own order applies, if a plan keeps slots idle and no
+            report comes.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured, and
             beside the first tasks: a trace, or its file.
@@ -175,7 +176,7 @@ def auto_switch(
 
     Args:
         policy: as for `attach`.
-        settings: how to choose; None: as `AutoSettings` says.
+        settings: of the choice; None takes the defaults of `AutoSettings`.
         order: Spark's own (`spark_order`).
         priors: earlier runs, to choose by before anything is observed.
         planner: makes the plans.
@@ -229,7 +230,7 @@ def policy_for(
 
 
 class Guest:
-    """A policy that somebody else wrote: it reads what we go by and cannot change it."""
+    """Policy of another author, which gets read-only observations."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -241,7 +242,7 @@ class Guest:
 
 
 def trained_slots_of(policy: str | Policy) -> tuple[int, int] | None:
-    """The slots that a model was trained for; None for other policies, and where nobody says."""
+    """Slots that a model was trained for; None for other policies, and models without a card."""
     if not isinstance(policy, str) or not is_learned(policy):
         return None
     return trained_slots(read_card(model_path(policy)))

@@ -1,10 +1,10 @@
-"""`Auto`: choose what is in force by what the simulator says of the session's own jobs.
+"""`Auto`: choose the policy in force by simulations of the session's own jobs.
 
 At first and every few minutes the jobs that were observed (before any were, those of the priors)
 are played under each candidate and under Spark's own order, by a process of its own. The best
 candidate is put in force where it is better than Spark's order for certain, else Spark's order is.
 And where jobs take longer or shorter than was predicted for what ran, nothing that is predicted is
-believed: Spark's order is in force, and the policy goes on in shadow.
+trusted: Spark's order is in force, and the policy continues in shadow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from traces.numbers import MS_PER_S
 LOG = logging.getLogger("decima.spark")
 
 AUTO = "auto"
-"""the policy that is chosen by what the simulator says"""
+"""name of the policy that is chosen by simulation"""
 MOST_JOBS = 300
 """the newest of a window are played"""
 KNOWN_SHARE = 0.5
@@ -50,13 +50,13 @@ class AutoSettings:
     candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rule", "decima")
     """policies by name"""
     every_s: float = 600.0
-    """between two judgements"""
+    """between two comparisons"""
     window_s: float = 3_600.0
     """jobs that ended longer ago do not count"""
     least_jobs: int = 20
-    """that have ended before they are judged by"""
+    """ended jobs needed before a comparison"""
     tolerance: float = 0.5
-    """a prediction that is off by more than this part, either way, is not believed"""
+    """largest relative error of a prediction that is still trusted"""
     parameters: Mapping[str, Parameters] = field(default_factory=dict)
     """of candidates, where they are not those that the package ships"""
 
@@ -99,7 +99,7 @@ class Auto:
         settings: how to choose.
         order: Spark's own, fifo or spark_fair.
         priors: earlier runs; None: the first verdict waits for jobs.
-        judge: who is asked.
+        judge: process that compares policies.
         acts: False in mode shadow: whatever is chosen, Spark's order runs.
         """
         self._settings = settings
@@ -113,7 +113,7 @@ class Auto:
         self._asked: Future[dict[str, Any]] | None = None
         self._ended: deque[Mapping[str, Any]] = deque(maxlen=MOST_JOBS)
         self._next_s: float | None = None
-        """when the next verdict is due; None: as soon as there are jobs to judge by"""
+        """when the next verdict is due; None as soon as there are enough jobs"""
         self._asked_of = order
         """what ran when it was asked"""
         self._is_left = True
@@ -175,7 +175,7 @@ class Auto:
     # --- asking ----------------------------------------------------------------------------------
 
     def _rows(self, live: LiveJobs, now_s: float) -> Rows | None:
-        """The jobs to judge by, if it is time."""
+        """Return the jobs to compare policies on, if it is time."""
         if live.slots == 0 or (self._next_s is not None and now_s < self._next_s):
             return None
         if self._priors:
@@ -246,7 +246,7 @@ class Auto:
             )  # fmt: skip
         drift = self._drift(verdict["error"])
         if drift is not None:
-            # What would be chosen is not to be believed; what was chosen shows what it would do.
+            # The prediction is not trusted; the policy in shadow shows its plans.
             shown = self.choice.policy
             return Choice(shown, shown != self._order, f"{drift} ({by})")
         found = {name: _words(*one) for name, one in verdict["differences"].items()}

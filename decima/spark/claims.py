@@ -1,6 +1,6 @@
 """One scheduler for each SparkContext, one that only watches included.
 
-The log of one that watches says what Spark did by itself, which would be false beside another.
+The log of a watching scheduler records Spark's own choices, which another scheduler would change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Claim:
                 raise AttachError("a scheduler is attached to this SparkContext already")
 
     def release(self) -> None:
-        """Leave it to the next; whoever has it not releases nothing."""
+        """Release the claim; without one this has no effect."""
         with _LOCK:
             if _CLAIMED.get(self._context) is self._token:
                 del _CLAIMED[self._context]

@@ -62,7 +62,7 @@ def read_logs_on_cluster(
             host; logs, rolled logs, or folders of either.
         how: to read each.
         name: of the trace; None takes that of the first path.
-        progress: told as logs are read.
+        progress: called as logs are read.
 
     Raises:
         ClusterError: the executors are not fit for it, or the cluster gave up.

@@ -1,4 +1,4 @@
-"""Java sources of ours, compiled in the driver by Janino, the compiler that Spark ships."""
+"""Java sources of this package, compiled in the driver by Janino, the compiler that Spark ships."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
         for_executors: tasks need it too.
 
     Raises:
-        AttachError: this Spark has no Janino, or not the classes that ours extend.
+        AttachError: this Spark has no Janino, or lacks the classes that these extend.
     """
     from py4j.protocol import Py4JError
 
@@ -48,7 +48,7 @@ def java_class(context: Any, source: str, name: str, *, for_executors: bool = Fa
                 known[f"jar of {name}"] = _jar_of(compiler, name)
         except (Py4JError, TypeError) as error:
             raise AttachError(
-                f"Spark {context.version} has no Janino, or not the classes that ours extend: "
+                f"Spark {context.version} has no Janino, or lacks the scheduler's base classes: "
                 f"{first_line(error)}"
             ) from error
     if for_executors:
@@ -84,7 +84,8 @@ def _jar_of(compiler: Any, name: str) -> Path:
 
 
 def first_line(error: object) -> str:
-    """The first line of an error's text, or its type; of one in the JVM, what it says there."""
+    """Return the first line of an error's text, or its type; of an error in the JVM, the text
+    there."""
     cause = getattr(error, "java_exception", None)
     text = str(error if cause is None else cause.toString()).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -27,11 +27,11 @@ LOG = logging.getLogger("decima.spark")
 SHOWN_JOBS = 200
 _NAME_LENGTH = 200
 _FRESH_S = 0.25
-"""a status is told to all who ask within so long"""
+"""lifetime of a cached status"""
 _PATIENCE_S = 3.0
 """for a status; then the answer is that there is none"""
 _CONNECTIONS = 32
-"""at a time; more are closed unread, so that nobody can fill the driver with threads"""
+"""connections at a time; more are closed unread, to bound the driver's threads"""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -44,7 +44,7 @@ _HEADERS = {
 def serve(
     status: Callable[[], SchedulerStatus], port: int, address: str = ADDRESS
 ) -> tuple[str, Callable[[], None]]:
-    """Serve on `port` (0: any free one), to this machine only unless `address` says otherwise.
+    """Serve on `port` (0: any free one), to this machine only, unless `address` is given.
 
     Returns:
         The address of the page, and how to stop.
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.hosts is not None and not (
             len(hosts) == 1 and hosts[0].lower() in self.server.hosts
         ):
-            # Another site whose name leads here, so that its scripts might read what we answer.
+            # Another site whose name resolves here, so that its scripts could read the answers.
             self._answer(HTTPStatus.FORBIDDEN, b"forbidden: use http://localhost and the port\n")
         elif self.path == "/":
             self._answer(HTTPStatus.OK, self.server.page, "text/html")
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_status(self) -> None:
         try:
             text = self.server.statuses.json()
-        except Exception as error:  # noqa: BLE001 - whatever it is: the page says that it waits
+        except Exception as error:  # noqa: BLE001 - any error: the page shows that it waits
             LOG.debug("no status: %r", error)
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no status\n")
         else:

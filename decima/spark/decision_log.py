@@ -35,7 +35,7 @@ FORMAT = "decima-decisions"
 VERSION = 2
 _MAX_JOBS = 100_000
 MAX_BYTES = 1 << 28
-"""of all files of a log that is read: twice what `DecisionLogFiles` keeps unless told otherwise"""
+"""bound on all files of a log: twice the default of `DecisionLogFiles`"""
 _BOUNDS = LineBounds(MAX_BYTES, 1 << 24, "`DecisionLogFiles` keeps a log within bounds")
 
 
@@ -151,7 +151,7 @@ def job_row(job: LiveJob) -> dict[str, Any]:
 
 
 def prior_rows(trace: Trace) -> list[dict[str, Any]]:
-    """The jobs of a trace in the same form, by arrival where it tells that; none has ended."""
+    """Return the jobs of a trace in the same form, by arrival if known; none has ended."""
     return [
         {
             "job": job.name,

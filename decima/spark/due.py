@@ -23,7 +23,7 @@ class Due:
         by itself.
 
         Args:
-            report: what the JVM tells.
+            report: of the JVM.
             plan: the one in force; None before the first.
             now_s: seconds on any clock.
         """

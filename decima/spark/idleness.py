@@ -41,7 +41,7 @@ class IdleWatch:
 
 
 def unused_slots(seen: Observation) -> int:
-    """Slots that a plan in the making gives to nobody."""
+    """Count the slots that an unfinished plan leaves unused."""
     return int(seen.num_executors - seen.jobs[seen.active]["held"].sum())
 
 

@@ -112,7 +112,7 @@ class Waits:
     ready_s: float | None
 
     def __post_init__(self) -> None:
-        # The JVM counts milliseconds: a lapse of none would have plans lapse as they are made.
+        # The JVM counts milliseconds: with a timeout of 0 every plan would expire at once.
         check_within("lapse_s", self.lapse_s, 1 / MS_PER_S, _LONGEST_S)
         check_within("hold_s", self.hold_s, 0, _LONGEST_S)
         if self.ready_s is not None:

@@ -1,4 +1,4 @@
-"""The plugin's jar: our Java classes for any Spark from 3.5 to 4.x, whatever its Scala."""
+"""The plugin's jar: Java classes for any Spark from 3.5 to 4.x and any Scala version."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
     """The jar that came with this installation, else one in the user's cache, made if need be.
 
-    A jar in the cache is used only if nobody else can have written it (`traces.files.private`), and
-    if it is what was written: its digest lies beside it.
+    A jar in the cache is used only if no other user can have written it (`traces.files.private`),
+    and if it is what was written: its digest lies beside it.
 
     Raises:
         AttachError: it has to be compiled, and there is no JDK or no pyspark; or others may write
@@ -47,7 +47,7 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
         path = private_folder(Path(cache) / "decima") / name
     except NotPrivateError as fault:
         raise AttachError(
-            f"{fault}: no jar is kept or taken there; set XDG_CACHE_HOME to a folder of your own"
+            f"{fault}: no jar is stored there or loaded; set XDG_CACHE_HOME to a folder of your own"
         ) from fault
     if not _is_as_written(path):
         with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +136,7 @@ def compile_java(
             *("-Werror", "-proc:none", "-encoding", "utf-8"),
             *("-cp", f"{spark_jars()}/*", "-d", str(classes), *map(str, paths)),
         ]
-        done = subprocess.run(  # noqa: S603 - the JDK's compiler on our own sources
+        done = subprocess.run(  # noqa: S603 - the JDK's compiler on this package's sources
             command, capture_output=True, text=True, timeout=_COMPILER_S, check=False
         )
     if done.returncode != 0:

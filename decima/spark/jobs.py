@@ -33,12 +33,12 @@ LOST_MS = 600_000
 DEFAULT_TASK_MS = 1_000.0
 """of a task, while nothing at all has been measured"""
 PRIOR_TASKS = {Match.NAME: 4.0, Match.SHAPE: 1.0}
-"""earlier runs of a stage say as much of its tasks as so many that were measured, by how the runs
+"""number of measured tasks that earlier runs of a stage count for, by how the runs
 were found"""
 
 
 class LiveJobs:
-    """All jobs in the system, kept up to date by `update`."""
+    """All jobs in the system, updated by `update`."""
 
     def __init__(self, priors: Priors | None = None) -> None:
         self._priors = priors
@@ -57,7 +57,7 @@ class LiveJobs:
         """Spark's stage id -> job, row"""
         self._job_of_spark_job: dict[int, LiveJob] = {}
         self.lost_slots: dict[str, int] = {}
-        """by job: slots of tasks that run on though nobody needs them any more"""
+        """by job: slots of tasks that still run although their results are not needed"""
         self._forgotten_jobs = 0
         self._forgotten_work_log = 0.0
         """sum over them of log(work in ms)"""

@@ -74,7 +74,7 @@ class JudgeProcess:
     def _answer(self, asked: Question) -> dict[str, Any]:
         if self._is_closed:
             raise JudgeError("closed")
-        process = subprocess.Popen(  # noqa: S603 - our own module
+        process = subprocess.Popen(  # noqa: S603 - this package's module
             [sys.executable, "-P", "-m", "decima.spark.judge_process", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -3,7 +3,7 @@
 Jobs are played as a decision log holds them: one mean duration for each stage, and what Spark
 itself took of each job's time added. Policies are compared on sequences that are resampled from
 what was observed, job and the time since the one before it together, since the arrivals of the past
-will not come again. Whether the simulator is to be believed shows where it plays what really ran.
+will not come again. The simulation of the policy that really ran checks the simulator.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class World:
         return Run(np.cumsum(gap_ms) - gap_ms[0], job, Streams(0, number).duration_key())
 
     def _gaps_ms(self, rng: np.random.Generator) -> Float64:
-        """(K,) time from the job before to each job; memoryless where nobody knows."""
+        """Return (K,) gaps before each job; exponential where unknown."""
         count = len(self._arrival_ms)
         if self._asked.is_timed:
             gaps_ms = np.diff(self._arrival_ms)
@@ -142,7 +142,7 @@ class World:
         return found
 
     def followers(self) -> float:
-        """Share of the jobs that came right after another had ended; 0 if nobody knows."""
+        """Return the share of the jobs that came right after another had ended; 0 if unknown."""
         if not self._asked.is_timed:
             return 0.0
         end_ms = np.array([one.completion_ms for one in self._jobs], float)

@@ -1,4 +1,4 @@
-"""`Jvm`: our Java classes in the driver, compiled there by the compiler that Spark ships.
+"""`Jvm`: Java classes in the driver, compiled there by the compiler that Spark ships.
 
 Nothing is downloaded, put on a class path or left behind; the folder `java/exact` is all of it.
 """
@@ -20,7 +20,7 @@ CAPACITY = 100_000
 
 
 def check_session(spark: Any) -> Any:
-    """The SparkContext of a session that we can schedule.
+    """Return the SparkContext of a session that can be scheduled.
 
     Args:
         spark: a `SparkSession` or `SparkContext`.
@@ -55,7 +55,7 @@ class Jvm:
         """Compile and connect; nothing of Spark is touched before `attach`.
 
         Raises:
-            AttachError: Spark's scheduler has not the fields that we set, or refuses to have them
+            AttachError: Spark's scheduler lacks the fields to set, or refuses to have them
                 set, or the classes do not compile.
         """
         from py4j.protocol import Py4JJavaError
@@ -80,7 +80,7 @@ class Jvm:
         """Put ourselves before Spark's pool.
 
         Raises:
-            AttachError: somebody is attached already, or Spark does not let us; all is as before.
+            AttachError: another scheduler is attached, or Spark refuses; nothing has changed.
         """
         from py4j.protocol import Py4JJavaError
 

@@ -145,7 +145,7 @@ class LiveJob:
         return free_ms + max(0, self.done_ms - since_ms)
 
     def _busy_ms(self) -> list[tuple[int, int]]:
-        """Return the intervals (begin, end) in which stages ran or were kept from slots."""
+        """Return the intervals (begin, end) in which stages ran or waited for slots."""
         found = []
         for stage in self.stages:
             if stage.first_launch_ms is not None and stage.last_finish_ms is not None:

@@ -32,7 +32,7 @@ class DecisionLogFiles:
     max_bytes: int = 16 << 20
     """of each file"""
     files: int = 8
-    """how many are kept, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
+    """number of files, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
 
     def __post_init__(self) -> None:
         check_count("decision log: files", self.files, 2)

@@ -47,7 +47,7 @@ class LoggedJob(NamedTuple):
 
 
 class UnmeasuredJob(NamedTuple):
-    """A job of which no task succeeded, so that nobody knows how long one takes."""
+    """A job without a successful task, so that its durations are unknown."""
 
     key: str
     name: str
@@ -71,7 +71,7 @@ def logged_plan(row: Mapping[str, Any]) -> LoggedPlan:
         tuple(_count(stage, "chosen") for stage in row["chosen"]),
         {text(job, "limits"): _count(limit, "limits") for job, limit in row["limits"].items()},
         None if row["fault"] is None else text(row["fault"], "fault"),
-        row.get("in_force", True) is True,  # older logs do not say
+        row.get("in_force", True) is True,  # missing in older logs
     )
 
 

@@ -89,7 +89,7 @@ class _RemoteFile:
         return cast(BinaryIO, _Stream(self._pieces))
 
     def skip(self) -> None:
-        """Take what nobody has read, as of a file that is damaged in its middle."""
+        """Read and drop the rest, for example of a damaged file."""
         for _ in self._pieces:
             pass
 

@@ -17,8 +17,8 @@ _JVM_COUNTERS = {
     "launches_over_limit": "Tasks started beyond a limit; always 0.",
     "early_launches": "Tasks started before the first plan that knew their stage.",
     "expired_holds": "Stages that started without waiting longer for their first decision.",
-    "lapses": "Times that the plan lapsed: the scheduler was silent while slots stood idle.",
-    "faults": "Exceptions of ours in the JVM.",
+    "lapses": "Times that the plan expired: no message of the scheduler while slots were idle.",
+    "faults": "Exceptions of the plugin's classes in the JVM.",
     "abandoned": "1 once the JVM has let go by itself, for want of a sign of life.",
 }
 
@@ -56,7 +56,7 @@ class Collector:
             in_force.add_metric([status.choice.policy], 1.0)
             yield in_force
             shadow = float(status.choice.is_shadow)
-            yield Gauge("decima_auto_shadow", "1 while what it has chosen is not believed.", shadow)
+            yield Gauge("decima_auto_shadow", "1 while its choice is not trusted.", shadow)
         for name, values, text in (
             ("decima_job_slots", status.held, "Slots that a job holds."),
             ("decima_job_limit", status.limits, "Its limit in the newest plan."),
@@ -72,7 +72,8 @@ class Collector:
 def serve(
     status: Callable[[], SchedulerStatus], port: int, address: str = ADDRESS
 ) -> Callable[[], None]:
-    """Serve on `port`, to this machine only unless `address` says otherwise; returns how to stop.
+    """Serve on `port`, to this machine only, unless `address` is given; returns a function that
+    stops it.
 
     Raises:
         AttachError: prometheus_client is not installed, or the port is taken.

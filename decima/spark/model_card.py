@@ -14,7 +14,7 @@ from traces.files.reading import parse_json
 
 
 def read_card(path: Path) -> Mapping[str, Any]:
-    """The card in the header of a model file. The rest is checked by whoever loads it.
+    """The card in the header of a model file. Loading the model checks the rest.
 
     Raises:
         AttachError: it cannot be read, or is no model of `decima train`.
@@ -33,7 +33,7 @@ def read_card(path: Path) -> Mapping[str, Any]:
 
 
 def trained_slots(card: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Least and most slots that a model was trained for; None where its card does not say."""
+    """Return the least and most slots that a model was trained for; None if its card lacks them."""
     workload: Any = card
     for key in ("config", "workload"):
         workload = workload.get(key) if isinstance(workload, dict) else None

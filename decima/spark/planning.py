@@ -28,7 +28,7 @@ from traces.spark_log.events import JobStart, StageInfo
 LOG = logging.getLogger("decima.spark")
 
 PolicyFor = Callable[[TraceArrays], Policy]
-"""the policy, told the graphs of the jobs that observations point to"""
+"""factory of the policy, from the graphs of the jobs in observations"""
 
 
 class Plan(NamedTuple):
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     """why something stood in"""
 
     def told(self, number: int) -> dict[str, Any]:
-        """The form in which the JVM is told."""
+        """Format the plan for the JVM."""
         chosen = set(self.chosen)
         others = [stage for stage in self.considered if stage not in chosen]
         return {"number": number, "limits": self.limits, "chosen": self.chosen, "others": others}
@@ -261,7 +261,7 @@ class Planner:
             round_.assign(self._stand_in.decide(round_.observation()))
 
     def _idle_under_strict_fair(self, live: LiveJobs) -> int:
-        """Slots that its plan would give to nobody though a task waits, as the JVM counts them."""
+        """Count the slots that its plan would leave unused although a task waits, like the JVM."""
         round_ = self._tables.fill(live)
         if round_ is None:
             return 0
@@ -269,7 +269,7 @@ class Planner:
         seen = round_.observation()
         return min(unused_slots(seen), tasks_left(seen))
 
-    # --- nobody starves --------------------------------------------------------------------------
+    # --- no job starves --------------------------------------------------------------------------
 
     def _serve_starved(self, round_: Round, live: LiveJobs) -> list[Action]:
         """Give a slot to jobs that have waited beyond the bound, before the policy decides; what

@@ -1,8 +1,9 @@
 """The process that the plugin starts for a learned policy: `python -m decima.spark.plugin_worker`.
 
 The plugin inside the driver's JVM (`decima/spark/java/plugin/Worker.java`) listens on loopback and
-tells the port and a secret in the environment. We connect, say the secret, get the settings, and
-then are what `attach` is in a Python driver: a `Scheduler` whose `Control` is over there.
+passes the port and a secret in the environment. This process connects, sends the secret, gets the
+settings, and then are what `attach` is in a Python driver: a `Scheduler` whose `Control` is over
+there.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from traces.loopback import ADDRESS
 PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"
 _SETTINGS = {"policy", "mode", "parameters", "priors", "starve_s", "idle_s", "fair"}
 _SETTINGS |= {"decision_log", "auto_every_s"}
-"""that the plugin tells"""
+"""from the plugin"""
 _READY_S = 300.0
 _LOOK_S = 0.2
 
@@ -51,7 +52,7 @@ class RemoteControl:
     def __init__(self, end: socket.socket, secret: str) -> None:
         """Args:
             end: connected to the plugin.
-            secret: that it told us.
+            secret: from the plugin.
 
         Raises:
             ConnectionError: it turned us away.
@@ -65,7 +66,7 @@ class RemoteControl:
         """The plugin has, before it started us."""
 
     def detach(self) -> None:
-        """The plugin goes on without us; it notices that we are gone."""
+        """The plugin continues without this process and notices its end."""
 
     def wait(self, timeout_ms: int) -> SessionReport:
         """News, or the state of things after `timeout_ms`."""
@@ -146,7 +147,7 @@ def serve(control: RemoteControl) -> None:
         policy = str(control.settings["policy"])
         prepare(planner, policy, _READY_S if is_learned(policy) else None)
         scheduler.start()
-    except ValueError as error:  # all of ours are: one line that says what is wrong
+    except ValueError as error:  # all errors of this package are: one line with the reason
         if scheduler is not None:
             scheduler.detach()
         control.refuse(str(error))
@@ -162,7 +163,7 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="decima: %(message)s")
     with socket.create_connection((ADDRESS, int(os.environ[PORT]))) as end:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The processes that we start need not know it.
+        # Child processes need not know it.
         control = RemoteControl(end, os.environ.pop(SECRET))
         try:
             serve(control)

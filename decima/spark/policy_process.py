@@ -36,7 +36,7 @@ class PolicyProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._end: socket.socket | None = None
         self.is_started = False
-        """it has said that it can be asked"""
+        """set once the process can answer"""
         self._started = 0.0
         self._graphs: TraceArrays | None = None
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class PolicyProcess:
 
     def start(self) -> None:
         """Begin to load the policy; returns at once. Does nothing once it is closed."""
-        # A thread that was late may come here when another has closed us: nobody would end it.
+        # A late thread may come here after another closed this object: the process would never end.
         with self._lock:
             if not self._is_closed:
                 self._start()
@@ -57,9 +57,9 @@ class PolicyProcess:
     def _start(self) -> None:
         self._end, theirs = socket.socketpair()
         with theirs:
-            # -P: the folder that we happen to be in is no place to import from.
+            # -P: do not import from the current folder.
             command = [sys.executable, "-P", "-m", "decima.spark.policy_server", self.name]
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
+            self._process = subprocess.Popen(  # noqa: S603 - this package's module
                 [*command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

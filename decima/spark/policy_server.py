@@ -25,7 +25,7 @@ from traces.arrays import TraceArrays
 
 _LOOK_S = 5.0
 """so often it looks whether the driver is still there: a process that the driver has forked may
-keep our connection open after the driver's end"""
+keep the connection open after the driver's end"""
 
 
 def learned(name: str) -> PolicyFor:
@@ -67,7 +67,7 @@ class Server:
             return wire.actions_bytes(self._decide_all(wire.read_request(data)))
         except WireError as error:
             return wire.FAULT + str(error).encode(errors="replace")
-        except Exception as error:  # noqa: BLE001 - the policy's, whatever it is; the driver tells it
+        except Exception as error:  # noqa: BLE001 - any error of the policy; the driver reports it
             return wire.FAULT + f"{type(error).__name__}: {error}".encode(errors="replace")
 
     def _decide_all(self, request: PlanRequest) -> list[Action]:
@@ -82,7 +82,7 @@ class Server:
             try:
                 round_.assign(action)
             except IllegalActionError:
-                break  # the driver finds the same, and tells it as it does of every policy
+                break  # the driver finds the same, and reports it as for every policy
         return actions
 
     def _fill(self, request: PlanRequest) -> tuple[State, Policy]:
@@ -126,7 +126,7 @@ def serve(end: socket.socket, policy_for: PolicyFor) -> None:
             continue
         try:
             data = wire.receive(end)
-        except WireError as error:  # nothing tells where the next frame begins
+        except WireError as error:  # the start of the next frame is unknown
             wire.send(end, wire.FAULT + str(error).encode())
             return
         if data is None:

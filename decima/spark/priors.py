@@ -23,7 +23,7 @@ class Match(Enum):
     NAME = "name"
     """by its query, its number of tasks and its place among the query's stages with as many"""
     SHAPE = "shape"
-    """by its number of tasks alone: nothing tells its query from others"""
+    """by its number of tasks alone: its query has no distinct name"""
     AMBIGUOUS = "ambiguous"
     """what fits does not agree, and is not used"""
     UNKNOWN = "unknown"
@@ -74,7 +74,7 @@ class Priors:
     def find(self, queries: Sequence[Query], num_tasks: int, place: int) -> Prior:
         """Look up a stage in earlier runs.
 
-        A name that a person gave is believed: durations are the mean over its runs. A place in a
+        A user's name is trusted: durations are the mean over its runs. A place in a
         program may stand for many queries, and a bare number of tasks for anything: these count
         only where all runs agree. Another query's stages never stand in for those of a named one.
 

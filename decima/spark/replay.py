@@ -99,7 +99,7 @@ class Replayer:
         """Measure what this Spark adds to a task: the extra time of a wave of sleeping tasks.
 
         From the difference between a long and a short stage, so that what a stage or a job costs
-        once cancels out; the median of a few, since a busy moment tells nothing.
+        once cancels out; the median of a few, to ignore busy moments.
         """
         short, long = _MEASURED_WAVES
         found = []
@@ -145,7 +145,7 @@ def submit_all(
         context.setLocalProperty(POOL, names[number])
         try:
             run(number)
-        except Exception as error:  # noqa: BLE001 - py4j's, whatever Spark threw; told below
+        except Exception as error:  # noqa: BLE001 - py4j's, for any error in Spark; reported below
             faults.append(f"{names[number]}: {first_line(error)}")
         found[number] = time.monotonic() - submitted
 

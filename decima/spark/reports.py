@@ -54,7 +54,7 @@ class Measured(NamedTuple):
     num_tasks: int
     total_ms: float
     first_launch_ms: int | None = None
-    """since the epoch; None where the source does not tell"""
+    """since the epoch; None where the source lacks it"""
     last_finish_ms: int | None = None
 
 
@@ -87,7 +87,7 @@ class SessionReport(NamedTuple):
     measured: tuple[Measured, ...] = ()
     """since the last report"""
     idle_ms: int = 0
-    """for how long slots have stood idle beside tasks that the plan in force kept from starting"""
+    """time that slots have been idle beside tasks that the plan in force held back"""
     idle_slots: int = 0
     """how many did so all the time since the last report"""
 
@@ -100,7 +100,7 @@ def read_report(text: str) -> SessionReport:
     """Parse what `Control.await` returns.
 
     Raises:
-        ReportError: not such a text; it comes from our own code, so this is a fault of ours.
+        ReportError: not such a text, which is a bug of this package.
     """
     return parse_report(parse_json(text, "report of the JVM", ReportError))
 
@@ -137,7 +137,7 @@ def _event(row: list[Any]) -> LiveEvent:
     if kind == "E":
         return JobDone(*values)
     if kind == "J":
-        job, time_ms, stages, properties, _key = values  # the key is what `job_of` says
+        job, time_ms, stages, properties, _key = values  # the key is that of `job_of`
         return JobStart(job, time_ms, tuple(_stage_info(*one) for one in stages), properties)
     raise ValueError(f"event {kind!r}")
 

@@ -1,7 +1,7 @@
 """Simulation of other policies on the jobs of a decision log.
 
-This is what shadow mode is for: the jobs ran under Spark's own scheduler, and the figures say what
-the policy would have changed. The simulator's shared session knows the jobs only as they were
+This is the purpose of shadow mode: the jobs ran under Spark's own scheduler, and the figures show
+what the policy would have changed. The simulator's shared session knows the jobs only as they were
 measured: one mean duration for each stage. What Spark itself took of each job's time (planning,
 submission, first decisions) was measured too, and is added to every simulated JCT.
 """
@@ -35,12 +35,13 @@ _OTHERS = "others"
 _DRAWN_JOBS = 12
 _NAMED_JOBS = 3
 TRUSTED = 0.1
-"""a simulated run this far from the real one of the same policy says little about others"""
+"""largest error of a simulated run, against the real one of the same policy, that is still
+trusted"""
 
 
 @dataclass(frozen=True)
 class Review:
-    """The jobs of a log, as they ran and as the simulator says that they would have run."""
+    """The jobs of a log, as they ran and as simulated under other policies."""
 
     names: tuple[str, ...]
     """K jobs, by arrival"""
@@ -62,7 +63,7 @@ class Review:
     """mean JCT of these jobs, simulated under `ran`, over that as they ran, minus 1; None where
     there are none or the simulator does not have the policy"""
     left_out: tuple[str, ...] = ()
-    """jobs of which no task succeeded: the log does not tell how long one takes"""
+    """jobs without a successful task, so that their durations are unknown"""
     lost_slots: int = 0
     """the most that these held at a plan; the simulator gives them to others"""
 
@@ -79,7 +80,7 @@ class Row(NamedTuple):
     jct_s: Float64
     """the same jobs in every line"""
     versus: float | None
-    """mean JCT over that of the first policy, minus 1; None where that says nothing"""
+    """mean JCT over that of the first policy, minus 1; None if meaningless"""
 
 
 def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
@@ -110,7 +111,7 @@ def words(found: Review) -> Iterator[str]:
         yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
     yield from _auto_words(found)
     if found.error is None:
-        yield f"Nothing tells how near the simulator comes: {_why_unknown(found, ended)}."
+        yield f"The simulator's error is unknown: {_why_unknown(found, ended)}."
     elif not found.is_trusted:
         yield (
             f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
@@ -200,7 +201,7 @@ def review(
     if not decisions.plans:
         raise AttachError(
             f"this log holds {len(decisions.jobs)} jobs and no plan: Spark's own order ruled all "
-            "the time, and only plans tell how many slots there were"
+            "the time, and the number of slots is only in plans"
         )
     slots = max(plan.slots for plan in decisions.plans)
     # Two runs of one query are two jobs, with durations of their own.

@@ -127,7 +127,7 @@ class Scheduler:
         """Attach and begin to decide.
 
         Raises:
-            AttachError: somebody is attached already, or the decision log cannot be written.
+            AttachError: another scheduler is attached, or the decision log cannot be written.
         """
         self._control.attach()
         self._is_attached = True
@@ -285,7 +285,7 @@ class Scheduler:
             self._log.note_plan(self._number, report, plan, applied_ms, is_in_force=not is_left)
 
     def _note_end(self) -> None:
-        """The JVM says that we are not attached any more: tell why, unless `detach` was called."""
+        """Report why the JVM is no longer attached, unless `detach` was called."""
         if self._stop.is_set():
             return
         if self._is_stopped():

@@ -1,7 +1,7 @@
-"""`SoftControl`: the plan's limits as shares of Spark's own FAIR pools, without any class of ours.
+"""`SoftControl`: the plan's limits as shares of Spark's own FAIR pools, without extra Java classes.
 
 For a Spark on which the exact classes do not compile. A pool's minimum share is a target, not a
-cap: slots that nobody else wants are still given away, and the order inside a pool stays Spark's.
+cap: slots that no other job wants are still given away, and the order inside a pool stays Spark's.
 Each job needs a pool of its own (``spark.scheduler.pool``) and the session the FAIR scheduler.
 """
 
@@ -66,7 +66,7 @@ class SoftControl:
         """Do nothing: a session is changed only by its first plan.
 
         Raises:
-            AttachError: somebody is attached already.
+            AttachError: another scheduler is attached.
         """
         self._claim.take()
         self._is_attached = True

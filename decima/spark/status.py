@@ -23,7 +23,7 @@ class JobStatus:
     key: str
     """by which `SchedulerStatus.held` and `limits` know it"""
     name: str
-    """for people; whatever the application said"""
+    """a description, as the application gave it"""
     held: int
     """slots"""
     limit: int | None
@@ -84,7 +84,7 @@ class SchedulerStatus:
 
 
 def held_slots(report: SessionReport) -> dict[str, int]:
-    """Slots by job, tasks that nobody needs any more included."""
+    """Slots by job, including tasks whose results are not needed."""
     found: Counter[str] = Counter()
     for one in report.sets:
         found[one.job] += one.running

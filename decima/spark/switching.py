@@ -69,7 +69,7 @@ class Switch:
         choice = self._auto.look(live, now_s)
         if choice is not None and not choice.is_shadow and not self._auto.is_spark_order:
             self._try(choice.policy, live)
-        # Nobody asks a policy that is neither in force nor in shadow: its process may rest.
+        # A policy neither in force nor in shadow is not called: its process may rest.
         is_wanted = self.choice.is_shadow or not self._auto.is_spark_order
         plans = self._policy is not None and is_wanted and self._is_ready(live)
         self._leave(self._auto.is_spark_order or not plans, live)

@@ -70,7 +70,7 @@ def _offsets(lengths: list[int]) -> np.ndarray:
 
 
 def usual_inflation(slots: int) -> float:
-    """`inflation` of an observation, which nobody has measured: about that of `tpch`."""
+    """`inflation` of an observation, not measured here: about that of `tpch`."""
     return min(_INFLATION_A_SLOT * slots, _MOST_INFLATION)
 
 
@@ -93,13 +93,13 @@ class LiveTables:
     @property
     def state(self) -> State:
         """The tables themselves; `fill` comes first."""
-        assert self._state is not None  # noqa: S101 - as said
+        assert self._state is not None  # noqa: S101 - see above
         return self._state
 
     def fill(self, live: LiveJobs) -> Round | None:
         """Begin a round on what is running now; None if there is no job or no slot at all.
 
-        Slots of tasks that nobody needs any more are not there until these end.
+        Slots of tasks whose results are not needed are unavailable until these end.
         """
         self.jobs = live.active()
         self._lost_slots = live.lost_slots

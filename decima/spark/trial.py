@@ -25,7 +25,7 @@ from traces.numbers import Float64
 from traces.spark_log import read_spark_logs
 
 PLAIN = ("spark-fifo", "spark-fair")
-"""Spark's own schedulers, with nothing of ours attached"""
+"""Spark's own schedulers, with nothing attached"""
 _SIMULATED_AS = {"spark-fifo": "fifo", "spark-fair": "spark_fair"}
 
 
@@ -75,7 +75,7 @@ class TrialOutcome:
     overhead_ms: float
     """what Spark adds to a task, measured before the jobs came"""
     status: SchedulerStatus | None
-    """of our scheduler; None where Spark's own ran"""
+    """of the attached scheduler; None where Spark's own ran"""
 
     @property
     def error(self) -> float:
@@ -94,7 +94,7 @@ def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> 
     return (
         f"{config.jobs} jobs of {trace} on {config.slots} slots of a local Spark, mean gap "
         f"{config.interarrival_s:g} s, tasks at {config.time_scale:g} of their time. Spark adds "
-        f"{added_ms:.0f} ms to each, which the simulator is told."
+        f"{added_ms:.0f} ms to each, which the simulator includes."
     )
 
 
@@ -120,8 +120,8 @@ def run_trial(
     Args:
         trace: the jobs are drawn from it.
         config: what runs.
-        progress: told what comes next.
-        priors: from which our policies know durations; None: from an earlier run (`record`).
+        progress: called with the next step.
+        priors: durations for the policies; None takes those of an earlier run (`record`).
 
     Raises:
         AttachError: no pyspark, no Java, or a job failed.
@@ -213,7 +213,7 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")  # in force before what can fail
     )
-    # What the first session of a process sets, its JVM keeps for all: no log is said as well.
+    # The JVM keeps the settings of a process's first session, so "no log" is set as well.
     settings = {**LOOPBACK, "spark.eventLog.enabled": "false" if event_log is None else "true"}
     if event_log is not None:
         settings["spark.eventLog.dir"] = event_log.absolute().as_uri()

@@ -149,7 +149,7 @@ def send(end: socket.socket, data: bytes) -> None:
     """Send a frame, within the timeout of `end`.
 
     Raises:
-        OSError: TimeoutError, or nobody is there.
+        OSError: TimeoutError, or no process listens.
     """
     end.sendall(_LENGTH.pack(len(data)) + data)
 

@@ -61,8 +61,8 @@ def _distrust_words(check: ReplayReport) -> str:
         median, bias = fidelity.median_error_percent, fidelity.bias_percent
         off = f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
     return (
-        f"No policy is recommended: the simulator does not repeat this recording{off}, so what it "
-        "says of other policies may be as wrong. `decima replay` names the jobs."
+        f"No policy is recommended: the simulator does not repeat this recording{off}, so its "
+        "figures for other policies may be as wrong. `decima replay` names the jobs."
     )
 
 

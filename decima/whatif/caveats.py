@@ -38,8 +38,8 @@ def _of_the_replay(found: WhatIf, check: ReplayReport) -> Iterator[str]:
         )
     if found.settings.protocol == Protocol.EXECUTORS.label:
         yield (
-            "The replay was checked as it was recorded, in shared sessions; of executors that move "
-            f"between applications it says nothing. One takes {found.settings.moving_delay_s:g} s "
+            "The replay was checked in shared sessions, as recorded, but not for executors that "
+            f"move between applications. One takes {found.settings.moving_delay_s:g} s "
             f"to start in another application and {found.settings.warmup_delay_s:g} s longer for "
             "its first task there: assumptions, not measured in this log."
         )
@@ -98,7 +98,7 @@ def _of_the_policy(found: WhatIf) -> Iterator[str]:
     best = best_policy(found)
     if best is not None and best not in ORDERS and found.settings.estimates == "exact":
         yield (
-            f"{best} is told here how long tasks take. On a live session it knows that of queries "
+            f"{best} knows here how long tasks take. On a live session it knows that of queries "
             "in its priors, of others only as they run. In this recording "
             f"{100 * known_share(found.recording):.0f} % of the jobs are further runs of a query "
             "before them; --estimates none shows what it does where nothing is known."

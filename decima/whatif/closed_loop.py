@@ -1,8 +1,8 @@
 """Do jobs come when other jobs end? So they do where clients wait for their jobs.
 
-A comparison of policies on recorded arrivals says little then: had a job ended sooner, its client's
-next one would have come sooner, too. With a fixed number of clients and slots that are always busy,
-no order changes the average JCT (Little's law).
+A comparison of policies on recorded arrivals is not valid then: had a job ended sooner, its
+client's next one would have come sooner, too. With a fixed number of clients and slots that are
+always busy, no order changes the average JCT (Little's law).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from traces.numbers import Float64
 
 MOSTLY = 0.5
-"""from this share on, jobs are said to come from clients that wait for them"""
+"""share from which jobs count as coming from clients that wait for them"""
 _FEWEST = 3
-"""jobs after the first end; of fewer nothing is said"""
+"""least number of jobs after the first end for a finding"""
 _SOON_MS = 1000.0
 _SOON = 0.25
 # "Right after" is within a second and within a quarter of the mean time between two ends. Of jobs

@@ -35,7 +35,7 @@ class WhatIfSettings:
     protocol: str = Protocol.SESSION.label
     """one of `PROTOCOLS`"""
     estimates: Estimates = "exact"
-    """what policies are told of task durations (`traces.estimates`)"""
+    """estimates of task durations that policies observe (`traces.estimates`)"""
     draws: int = 10
     """repetitions of the recorded arrivals with other task durations"""
     sequences: int = 20
@@ -43,7 +43,7 @@ class WhatIfSettings:
     training: int = 3
     """further resampled sequences to tune on"""
     held_back: int = 5
-    """further ones on which tuned parameters must be better than the shipped ones to be kept"""
+    """further ones on which tuned parameters must beat the shipped ones to be used"""
     seed: int = 0
     moving_delay_s: float = 2.0
     """to start an executor in another application; none in a shared session"""

@@ -30,7 +30,7 @@ _RECORDED = 0
 _FIRST_EVALUATION = 1
 _FIRST_TRAINING = 1_000_000
 _FIRST_HELD_BACK = 2_000_000
-# Numbers of random streams: nothing is tuned on what it is judged by.
+# Numbers of random streams: tuning and evaluation share none.
 
 _LANES = 32
 """runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
@@ -133,14 +133,14 @@ def what_if(
     """Replay `recording` as `settings` ask.
 
     Policies meet the same arrivals and the same tasks. Parameters are fitted on resampled arrivals
-    that nothing is judged by.
+    that no figure is taken from.
 
     Args:
         recording: the jobs.
         settings: what to compare.
         driver_times: whether the driver takes the time that was measured (`ReplayWorkload.of`).
-        crew: who simulates; the result does not depend on it.
-        progress: told after each run.
+        crew: workers; the result does not depend on them.
+        progress: called after each run.
     """
     workload = ReplayWorkload.of(
         recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed

@@ -7,7 +7,7 @@ again. The weight of reason r in a choice is
 .. math::
     w_r = \log p(\mathit{choice}) - \log p_r(\mathit{choice})
 
-where p_r is the probability with r ablated. A weight of 0.7 says that the reason doubles the
+where p_r is the probability with r ablated. With a weight of 0.7 the reason doubles the
 probability. Weights need not add up, because several columns may carry the same information.
 """
 

@@ -1,9 +1,9 @@
 """`Crew`: the one seam between what is computed and where. Tasks, their shared state, answers.
 
 A task is *pure*: what it answers depends on the shared state and on itself, not on the process, on
-the moment or on other tasks. Then nobody sees where it ran, whether it ran twice, or which task
-ended first: answers come in the order of the keys, and whoever adds them up in that order gets the
-same bytes from one process, from many and from a cluster.
+the moment or on other tasks. Then the place of a run, a second run and the order of ends have no
+effect: answers come in the order of the keys, and sums in that order give the same bytes from one
+process, from many and from a cluster.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Crew(Protocol):
     ) -> Iterator[tuple[K, R]]:
         """`function(shared, task)` of each task, with its key, in the order of `tasks`.
 
-        Nothing runs before the first answer is asked for. Whoever stops asking, by an error or by
+        Nothing runs before the first answer is requested. Stopping the iteration, by an error or by
         Ctrl-C, ends the tasks that still run.
 
         Args:

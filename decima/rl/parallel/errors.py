@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class ClusterError(ValueError):
-    """A cluster that cannot be used as asked; the message is one line for whoever named it."""
+    """A cluster that cannot be used as requested; the message is one line."""
 
 
 class TaskError(RuntimeError):
-    """A task failed, or its process died: the message names the task, the cause tells where."""
+    """A task failed, or its process died: the message names the task, the cause the place."""
 
 
 class TaskRefusedError(ValueError):

@@ -51,12 +51,12 @@ def check_executors(context: Any, answer: Answer, *, patience_s: float = PATIENC
 
     Args:
         context: a SparkContext.
-        answer: a function of a module; what it tells must agree, key by key.
+        answer: a function of a module; its values must agree, key by key.
         patience_s: a cluster that gives no executor for so long has none to give.
 
     Raises:
         ClusterError: an executor answers otherwise (its host, the key, both values), cannot answer
-            because it lacks our code, or none came.
+            because it lacks this code, or none came.
     """
     expected = dict(answer())
     heard: set[tuple[str, int]] = set()

@@ -27,7 +27,7 @@ from decima.rl.parallel.crew import (
 from decima.rl.parallel.errors import TaskError
 
 _PATIENCE_S = 5.0
-"""for a process that was told to end"""
+"""for a process that was asked to end"""
 
 
 class LocalCrew(Crew):
@@ -138,7 +138,7 @@ class _Work(NamedTuple):
     rest: Any
     kept: Mapping[int, Kept[Any]]
     alive: frozenset[str]
-    """names of all that is still kept"""
+    """names of all retained values"""
 
 
 class _Order(NamedTuple):
@@ -152,7 +152,7 @@ class _Order(NamedTuple):
 
 
 class _Process:
-    """A process of a crew, and what it holds."""
+    """A process of a crew, and its retained values."""
 
     def __init__(self) -> None:
         # "spawn": forking a process that has started threads may hang.
@@ -182,7 +182,7 @@ class _Process:
                 self._work = work
             self.pipe.send(task)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has died: waiting for the answer tells
+            pass  # it has died, which shows when waiting for the answer
 
     def _order(self, work: _Work) -> _Order:
         places = {place: one.name for place, one in work.kept.items()}
@@ -230,7 +230,7 @@ def _reply(pipe: Connection, outcome: Any) -> None:
     try:
         pipe.send(outcome)
     except OSError:
-        return  # nobody waits any more
+        return  # the caller no longer waits
     except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
         pipe.send(Failure.of(error))
 

@@ -70,7 +70,7 @@ def check_output(path: Path) -> None:
     """Refuse now what `pack` would refuse.
 
     Raises:
-        ClusterError: Spark could not tell from the name how to unpack it, or there is no folder.
+        ClusterError: the suffix is none that Spark unpacks, or there is no folder.
     """
     if not path.name.endswith(SUFFIXES):
         raise ClusterError(f"{path}: an archive ends in {' or '.join(SUFFIXES)}")

@@ -1,8 +1,8 @@
-"""A Spark context for any master URL, or one line that says why there is none.
+"""A Spark context for any master URL, or an error of one line.
 
-Spark itself tells such things late and at length: a master that is not there is tried for a
+Spark itself reports such errors late and at length: a missing master is tried for a
 minute, and the driver's log goes to the terminal. So what can be known before is checked before,
-and what the driver's JVM writes goes to a file, of which only the reason of a failure is told.
+and the output of the driver's JVM goes to a file, of which only the reason of a failure is shown.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def open_session(
         settings: of Spark, beside those that a file of its own sets.
 
     Raises:
-        ClusterError: the URL is none, nobody answers there, this Spark is of another version, no
+        ClusterError: the URL is none, there is no master, this Spark has another version, no
             Java is found, or the cluster refuses; one line.
     """
     _check_master(master)
@@ -83,7 +83,7 @@ def open_session(
         except Exception as error:
             raise ClusterError(f"{master}: {_reason(error, said)}") from error
     context.setLogLevel("OFF")
-    # Not the environment variable: it would reach every process that we start.
+    # Not the environment variable: it would reach every child process.
     context.pythonExec = _python(archive)
     return context
 

@@ -87,7 +87,7 @@ class SparkCrew(Crew):
             common.destroy()
 
     def close(self) -> None:
-        """Take back what is kept; all Spark jobs of the crew have ended."""
+        """Destroy retained broadcasts; all Spark jobs of the crew have ended."""
         self._thread.shutdown()
         for broadcast in self._sent.values():
             broadcast.destroy()

@@ -1,4 +1,4 @@
-"""Replaying what Spark's event logs recorded. `docs/whatif.md` tells how and how well."""
+"""Replay of Spark's event logs; see `docs/whatif.md` for the method and its error."""
 
 from decima.whatif.replay.check import Fidelity, ReplayReport, ReplaySettings, replay
 from decima.whatif.replay.driver import DriverRecord, Recording, read_recording

@@ -173,8 +173,8 @@ def replay(
     Args:
         recording: the applications.
         settings: how to replay them.
-        progress: told after some of the runs.
-        crew: who simulates; the result does not depend on it.
+        progress: called after some of the runs.
+        crew: workers; the result does not depend on them.
 
     Raises:
         ValueError: (one line) the number of slots is impossible.

@@ -3,7 +3,7 @@
 A stage does not start the moment its last parent ends. The driver has to notice, to plan (between
 the Spark jobs of one query: broadcasts, adaptive execution), to send tasks out. At the end of a job
 it fetches and merges results. A trace holds tasks only, so a replay that knows no more is too fast.
-The log tells these times, but for one thing: a stage that finds every slot busy waits for a slot,
+The log has these times, with one exception: a stage that finds every slot busy waits for a slot,
 too. Then what the driver needed is not seen, and the median of the stages that found a free slot
 stands in for it (or the whole wait, if that was shorter).
 """

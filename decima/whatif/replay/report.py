@@ -90,7 +90,7 @@ def verdict(report: ReplayReport) -> str:
     if not found.above(TRUSTED_PERCENT):
         is_whole = report.recording.summary.parts_missing == 0
         but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
-        return f"{words}: what the simulator says about these jobs can be relied on{but}."
+        return f"{words}: the simulator's figures for these jobs can be relied on{but}."
     if not found.above(USELESS_PERCENT):
         return (
             f"{words}. {_too_large(found, TRUSTED_PERCENT)}: take smaller differences between "

@@ -57,8 +57,8 @@ class ReplayWorkload:
             recording: the jobs.
             jobs: which of them; None: all.
             driver_times: whether the driver takes the time that was measured.
-            estimates: what policies are told of task durations.
-            seed: of what is told where it is noisy.
+            estimates: of task durations, for policies.
+            seed: of noisy estimates.
         """
         wanted = range(len(recording.trace.jobs)) if jobs is None else jobs
         pairs = [(recording.trace.jobs[index], recording.driver[index]) for index in wanted]
