@@ -35,6 +35,7 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.words
 
 # The documentation site, for a browser: site/index.html. Warnings are errors.
 docs: .venv/installed

@@ -82,7 +82,7 @@ def iteration(load: float, model: Path | None, repeats: int) -> None:
     verdict = "reached" if took_s < TARGET_S else "MISSED"
     print(
         f"load {load:.0%}: iteration {took_s:.2f} s, {decisions:,.0f} decisions, "
-        f"{1e6 * took_s / decisions:.2f} us each; target {TARGET_S:.0f} s {verdict}"
+        f"{1e6 * took_s / decisions:.2f} µs each; target {TARGET_S:.0f} s {verdict}"
     )
 
 

@@ -69,7 +69,7 @@ def is_below(pid: int, parents: Mapping[int, int]) -> bool:
 
 
 class Watch:
-    """Polls the readers, which may end before the work does."""
+    """Poller of the readers, which may end before the work does."""
 
     def __init__(self) -> None:
         self.seen: dict[int, Usage] = {}

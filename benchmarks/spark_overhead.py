@@ -73,8 +73,8 @@ def main() -> None:
     print(f"{given.tasks:,} empty tasks of {JOBS} jobs, {SLOTS} slots, policy {given.policy}")
     print(f"plain Spark             {rate:8,.0f} tasks/s")
     print(f"attached                {100 * slower:+8.1f} % of the time (target: at most +20 %)")
-    print(f"JVM, an offer round     {np.median(round_us):8.0f} us (target: below 1,000)")
-    print(f"Python, a task          {np.median(cpu_us):8.0f} us of CPU (target: below 250)")
+    print(f"JVM, an offer round     {np.median(round_us):8.0f} µs (target: below 1,000)")
+    print(f"Python, a task          {np.median(cpu_us):8.0f} µs of CPU (target: below 250)")
     print(f"stage to first decision {np.median(waits):8.1f} ms, median (target: below 30)")
 
 

@@ -142,7 +142,7 @@ class ActorCritic(nn.Module):
 
 
 class RewardModel(nn.Module):
-    r"""Epochs a minute of all jobs that run, at once.
+    r"""Predict the epochs per minute of all running jobs at once.
 
     .. math:: \log v_n = a_n + k_n b_n
 

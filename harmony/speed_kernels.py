@@ -50,7 +50,7 @@ def _noise(rules: Rules, state: State, e: int, job: int) -> float:
 
 @inlined_kernel
 def speed_alone(types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
-    """Epochs a minute without neighbours, where the job is."""
+    """Return the epochs per minute without neighbours, in the job's place."""
     s = state.jobs_of[e]
     n = state.spread[e, job]
     return float(types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], n])
@@ -130,7 +130,7 @@ def _contended(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job
 
 @inlined_kernel
 def speed_of(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
-    """Epochs a minute of a job whose tasks are all placed, without noise."""
+    """Return the epochs per minute of a fully placed job, without noise."""
     if rules.speed == ANALYTIC:
         s = state.jobs_of[e]
         there = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]

@@ -182,7 +182,7 @@ class _Server(ThreadingTCPServer):
         is_loopback = address[0] == ADDRESS
         names = ("localhost", "127.0.0.1", "[::1]")
         self.hosts = {f"{name}:{self.port}" for name in names} if is_loopback else None
-        """what a browser may call us; None: anything"""
+        """names by which a browser may call this server; None: any"""
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):

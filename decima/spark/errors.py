@@ -13,4 +13,5 @@ def missing(package: str) -> AttachError:
 
 
 class PolicyFaultError(Exception):
-    """A policy raised, took too long or answered with what is not allowed. Never leaves us."""
+    """Error of a policy that raised, took too long or gave an illegal answer; always caught
+    here."""

@@ -19,7 +19,7 @@ _JVM_COUNTERS = {
     "expired_holds": "Stages that started without waiting longer for their first decision.",
     "lapses": "Times that the plan expired: no message of the scheduler while slots were idle.",
     "faults": "Exceptions of the plugin's classes in the JVM.",
-    "abandoned": "1 once the JVM has let go by itself, for want of a sign of life.",
+    "abandoned": "1 once the JVM has detached by itself, after too long without a message.",
 }
 
 

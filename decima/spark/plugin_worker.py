@@ -55,7 +55,7 @@ class RemoteControl:
             secret: from the plugin.
 
         Raises:
-            ConnectionError: it turned us away.
+            ConnectionError: it refused the connection.
         """
         self._end = end
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class RemoteControl:
         self.settings = self._ask({"secret": secret})
 
     def attach(self) -> None:
-        """The plugin has, before it started us."""
+        """Do nothing: the plugin has attached before it started this process."""
 
     def detach(self) -> None:
         """The plugin continues without this process and notices its end."""
@@ -159,7 +159,7 @@ def serve(control: RemoteControl) -> None:
 
 
 def main() -> None:
-    """Connect to the plugin that started us, and serve it."""
+    """Connect to the plugin that started this process, and serve it."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="decima: %(message)s")
     with socket.create_connection((ADDRESS, int(os.environ[PORT]))) as end:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

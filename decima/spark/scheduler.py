@@ -29,7 +29,7 @@ _WAIT_MS = 200
 _PAUSE_S = 0.02
 """after a report of which nothing follows: tiny jobs would bring several each"""
 _KEPT_LATENCIES = 1_000
-_ABANDONED = "the JVM had no sign of life from us for too long and let go by itself"
+_ABANDONED = "the JVM detached by itself after too long without a message"
 _FAR = 2.0
 """a model trained for so many times fewer or more slots is at a loss"""
 
@@ -217,7 +217,7 @@ class Scheduler:
         try:
             while not self._stop.is_set() and self._step():
                 pass
-        except Exception as error:  # whatever it is, Spark goes on without us
+        except Exception as error:  # on any error Spark continues by itself
             if not self._stop.is_set() and not self._is_stopped():
                 self._ended_because = f"{type(error).__name__}: {error}"
                 LOG.exception("the scheduler failed and detaches")
@@ -293,7 +293,7 @@ class Scheduler:
             LOG.info("%s", self._ended_because)
         else:
             self._ended_because = _ABANDONED
-            LOG.error("%s: Spark goes on without us", self._ended_because)
+            LOG.error("%s: Spark continues by itself", self._ended_because)
 
     def _check_slots(self, slots: int) -> None:
         """Warn once where a model meets a cluster of another size: it may do worse than FAIR."""

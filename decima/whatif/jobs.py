@@ -32,17 +32,17 @@ class JobChange(NamedTuple):
 
     @property
     def change_percent(self) -> float:
-        """The same, relative to the reference."""
+        """Change relative to the reference, in percent."""
         return 100.0 * self.change_s / self.reference_s
 
     @property
     def is_sooner(self) -> bool:
-        """Whether the policy ends the job at least 1 % sooner."""
+        """True if the policy ends the job at least 1 % sooner."""
         return self.change_s < -_LEAST_CHANGE * self.reference_s
 
     @property
     def is_later(self) -> bool:
-        """Whether the policy ends the job at least 1 % later."""
+        """True if the policy ends the job at least 1 % later."""
         return self.change_s > _LEAST_CHANGE * self.reference_s
 
 

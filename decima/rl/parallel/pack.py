@@ -189,7 +189,7 @@ def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
 
 
 def _add_metadata(archive: tarfile.TarFile, site: str) -> None:
-    """The name and version that pip knows us by; a checkout holds them under another name."""
+    """The name and version of this package for pip; a checkout holds them under another name."""
     own = importlib.metadata.distribution(NAME)
     text = own.read_text("METADATA") or own.read_text("PKG-INFO") or ""
     folder = f"{NAME.replace('-', '_')}-{own.version}.dist-info"
