@@ -1,6 +1,6 @@
 """Runs the code blocks of Markdown files, as a newcomer would type them.
 
-    python -m tests.readme_blocks README.md docs/start-researcher.md
+    python -m tests.readme_blocks README.md docs/quick-start.md
 
 Python blocks run in a fresh interpreter each, shell blocks (`sh`) line by line, those of a file in
 one folder that holds no more than the repository's `docs` and `tests`. `git`, `make test` and the

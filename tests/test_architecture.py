@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
@@ -263,3 +264,13 @@ def _executes(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
     if name == "torch.load":
         return told.get("weights_only") != "True"
     return name in _CALLS or told.get("allow_pickle", "False") != "False"
+
+
+def test_a_newcomers_questions_have_one_file_each() -> None:
+    """Twenty in docs/architecture.md, each with a file of this tree, and no file twice."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+\?) \| ([^|]+) \|$", text, re.MULTILINE)
+    named = [re.fullmatch(r"`([\w./]+)`", cell) for _, cell in rows]
+    files = [found[1] for found in named if found is not None]
+    assert len(rows) == len(files) == len(set(files)) == 20
+    assert [file for file in files if not (ROOT / file).is_file()] == []

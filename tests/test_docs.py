@@ -32,7 +32,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 
 _LINK = re.compile(r"\]\(([\w./-]+\.\w+)[)#]")
 _PATH = re.compile(
-    r"`((?:parallel|traces|spark_sim|gnn|rl|deeprm|harmony|decima|tests|benchmarks|docs)/[\w./-]+)`"
+    r"`((?:parallel|traces|spark_sim|gnn|rl|deeprm|harmony|decima|tests|benchmarks|examples|docs)/[\w./-]+)`"
 )
 _CODE = re.compile(
     r"`((?:decima|deeprm|harmony) [a-z][^`]*)`|^(?: {4})?((?:decima|deeprm|harmony) [a-z].*)$",
@@ -306,7 +306,7 @@ def test_figures_of_the_readme_are_those_of_the_results() -> None:
         for one in re.findall(figure, line)
     ]
     results = (DOCS / "results" / "2026-11-network.md").read_text()
-    assert len(named) == 8
+    assert len(named) == 6
     assert [one for one in named if one not in results] == []
     page = (DOCS / "results" / "2026-11-policies.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*)$", page, re.MULTILINE))
@@ -327,3 +327,16 @@ def test_the_page_of_environments_names_all() -> None:
     for path in sorted(ROOT.glob("*/env.py")):
         module = resolve_name(f"{path.parent.name}.env")
         assert module.ENV_ID in page
+
+
+def test_the_readme_is_short() -> None:
+    """900 words, and no table that a terminal or a narrow window would cut."""
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.split()) <= 900
+    assert [line for line in readme.splitlines() if line.startswith("|") and len(line) > 100] == []
+
+
+def test_pages_for_users_stay_short() -> None:
+    """18,000 words in all; results are a record, which only grows."""
+    pages = [page for page in DOCS.rglob("*.md") if page.parent.name != "results"]
+    assert sum(len(page.read_text().split()) for page in pages) <= 18_000

@@ -33,7 +33,7 @@ def driver() -> Iterator[Any]:
 def test_a_search_from_disk_finds_pages(driver: Any, tmp_path: Path) -> None:
     """Nothing is asked of another site, from the first page and from one in a folder."""
     build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True))
-    for name in ("index.html", "how-to/tune.html"):
+    for name in ("index.html", "how-to/own-policy.html"):
         driver.get((tmp_path / name).as_uri())
         driver.execute_script(_SEARCH, "moving delay")
         until(driver, f"return {_FOUND}.length > 0")

@@ -27,7 +27,7 @@ from traces.spark_log import read_spark_logs
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TUTORIALS = [ROOT / "docs" / name for name in ("start-researcher.md", "start-engineer.md")]
+TUTORIALS = [ROOT / "docs" / "quick-start.md"]
 _BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
 _RELATIVE = re.compile(r"\]\((?![a-z]+://)[^)]*\)")
 
