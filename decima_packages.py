@@ -26,7 +26,7 @@ _HOME = Path(__file__).resolve().parent
 
 
 def check(package: str) -> None:
-    """Refuse to go on where something else would be imported in place of what `package` needs.
+    """Refuse to import `package` where another module shadows one that it needs.
 
     Raises:
         ImportError: so it is; one line with both places.

@@ -4,7 +4,7 @@
 
 RUN is the folder of a training, OUT a folder. Above are two timelines of one batch of jobs: a row
 an executor, a colour a job, a line where the average job is complete. Below is the learning curve
-of RUN: likeliest and drawn plans on held-back sequences against strict fair, and the heuristics.
+of RUN: likeliest and drawn plans on held-out sequences against strict fair, and the heuristics.
 """
 
 from __future__ import annotations

@@ -143,7 +143,8 @@ def query(text: str) -> Job:
 
 
 def make_tables(spark: Any) -> None:
-    """Two views that are computed anew by each query: two million orders, fifty thousand people."""
+    """Two views that are computed again by each query: two million orders, fifty thousand
+    people."""
     orders = spark.range(0, 2_000_000, 1, 6).selectExpr(
         "hash(id, 1) & 65535 AS customer",
         "hash(id, 2) & 1023 AS price",
@@ -245,7 +246,7 @@ def results_table() -> Table:
 
 
 def main() -> None:
-    """Record and replay what the command line asks for."""
+    """Record and replay the workloads of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--jobs", type=int, default=30, help="in each recording, after warming up")
     parser.add_argument("--only", action="append", choices=list(RECORDINGS))

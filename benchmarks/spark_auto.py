@@ -87,7 +87,7 @@ MIXES: dict[str, Callable[[int], list[Work]]] = {
 
 
 def play(spark: Any, replayer: Replayer, mix: str, seed: int) -> dict[str, float]:
-    """JCT of every job in seconds, by name; whatever is attached decides."""
+    """JCT of every job in seconds, by name, under the attached policy."""
     took_s: dict[str, float] = {}
     stream = streaming(spark, "stream") if mix == "streaming" else nullcontext()
     with stream as query:

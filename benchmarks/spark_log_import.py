@@ -2,7 +2,7 @@
 
     python -m benchmarks.spark_log_import [--logs 1000] [--megabytes 4] [--executors 1 2]
 
-The logs are copies of one: a real log whose queries are repeated until it has the size asked for
+The logs are copies of one: a real log whose queries are repeated until it has the requested size
 (`benchmarks.spark_log_throughput`), zstd as Spark writes it. Each count of executors, of one core
 each, is measured in a process of its own that runs on as many cores of the machine, with a tenth of
 the logs before all of them. CPU seconds are those of the processes that read (Python) and of the

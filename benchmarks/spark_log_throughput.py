@@ -3,7 +3,7 @@
     python -m benchmarks.spark_log_throughput [--megabytes 1000] [--tasks 20] [--codec zstd]
 
 The log is a real one (`tests/data/spark_logs/spark-4.3-zstd`), its queries repeated under new
-numbers and each task of a stage `--tasks` times, until it has the size asked for. Writing it takes
+numbers and each task of a stage `--tasks` times, until it has the requested size. Writing it takes
 longer than reading it. The importer runs in a process of its own, so that its memory is measured
 alone.
 """

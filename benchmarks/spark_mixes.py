@@ -49,7 +49,7 @@ MEASURES = {"small": "small jobs, mean", "p95": "batches, p95", "large": "large 
 
 
 def make_fifo_pool(spark: Any) -> None:
-    """A pool in which jobs are served by their number, whatever the default one does."""
+    """A pool in which jobs are served by their number, independently of the default one."""
     jvm, context = spark._jvm, spark._jsc.sc()
     scheduler = jvm.org.apache.spark.scheduler
     fifo = scheduler.Pool(FIFO_POOL, scheduler.SchedulingMode.FIFO(), 0, 1)

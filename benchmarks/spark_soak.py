@@ -1,4 +1,4 @@
-"""One attached session for a long time: 20,000 jobs, and what is left behind.
+"""One attached session for a long time: 20,000 jobs, and the objects that remain.
 
     python -m benchmarks.spark_soak --json runs/soak.json [--jobs 20000] [--policy decima]
 

@@ -1,4 +1,4 @@
-"""Random worlds: shapes, sizes, loads and moving delays drawn anew, to find where a policy fails.
+"""Random worlds: shapes, sizes, loads and moving delays, to find where a policy fails.
 
     python -m benchmarks.worlds --count 200 --policies tuned_srw,es_rule,decima
     python -m benchmarks.worlds --count 100 --family any-heavy

@@ -1,4 +1,4 @@
-"""Errors of what a user asked for. Each message is one line that names the value and the rule."""
+"""Errors of a user's input. Each message is one line that names the value and the rule."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def learned_policy(
     """The policy called `name` for one run.
 
     Args:
-        name: "decima", or a file of `decima train`; with ":sampled" behind it, actions are drawn
+        name: "decima", or a file of `decima train`; with ":sampled" after it, actions are drawn
             from its distribution instead of taking the likeliest.
         trace: the jobs of the run.
         key: seed of the draws.

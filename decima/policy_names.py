@@ -13,11 +13,11 @@ LEARNED_SUFFIX = ".safetensors"
 
 
 SAMPLED_SUFFIX = ":sampled"
-"""behind a learned policy's name: draw actions instead of taking the likeliest"""
+"""suffix of a learned policy's name: draw actions instead of taking the likeliest"""
 
 
 SEARCH_SUFFIX = ":search"
-"""behind a learned policy's name: the network proposes, and the simulator looks ahead
+"""suffix of a learned policy's name: the network proposes, and the simulator looks ahead
 (`decima.agent.lookahead`)"""
 
 
@@ -25,7 +25,7 @@ _SHIPPED_FOLDER = Path(__file__).parent / "agent" / "data"
 
 
 def is_learned(name: str) -> bool:
-    """Return whether `name` is that of a learned policy, whatever its file holds."""
+    """Return whether `name` is that of a learned policy; its file is not read."""
     plain = _without_suffix(name)
     return plain == SHIPPED_MODEL or plain.endswith(LEARNED_SUFFIX)
 
@@ -48,7 +48,7 @@ def _without_suffix(name: str) -> str:
 
 
 def model_path(name: str) -> Path:
-    """The file behind the name of a learned policy."""
+    """Return the file of the learned policy called `name`."""
     plain = _without_suffix(name)
     if plain == SHIPPED_MODEL:
         return _SHIPPED_FOLDER / f"{plain}{LEARNED_SUFFIX}"

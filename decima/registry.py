@@ -149,10 +149,10 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _checked(words: str, value: object, searched: tuple[float, ...]) -> float:
-    """A parameter as a number; it has the sign that all values have which are searched.
+    """Return a parameter as a number, with the sign of all searched values.
 
     Raises:
-        PolicyError: it is none, or has not.
+        PolicyError: it is no such number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise PolicyError(f"{words} must be a number, got {value!r:.40}")
@@ -246,7 +246,7 @@ class Heuristic:
         return spent_us / 1e6
 
     def _plan(self, trace: TraceArrays | None, classes: Table) -> None:
-        """Put the plan of the trace's jobs behind the parameters, if it is not there.
+        """Append the plan of the trace's jobs to the parameters, if it is missing.
 
         Raises:
             PolicyError: there is no trace.

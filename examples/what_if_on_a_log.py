@@ -1,4 +1,4 @@
-"""Ask what another scheduler would have done to the jobs of Spark event logs.
+"""Simulate another scheduler on the jobs of Spark event logs.
 
 This is `decima whatif` from Python, which can also change the recording: the second study submits
 the same jobs several times as fast. Without LOGS the sample log of the package is read, four small

@@ -224,7 +224,7 @@ class _Slots(NamedTuple):
         return cls((len(counts), size), lane, slot)
 
     def pad(self, values: NDArray[Any], dtype: type[np.generic], absent: int = 0) -> NDArray[Any]:
-        """(B, size) `values` in front, `absent` behind them."""
+        """(B, size) `values` first, then `absent`."""
         out = np.full(self.shape, absent, dtype) if absent else np.zeros(self.shape, dtype)
         if self.shape[0] == 1:
             out[0, : len(values)] = values

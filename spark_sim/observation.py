@@ -67,7 +67,7 @@ class Observation(NamedTuple):
         return max(0, int(row["num_tasks"] - row["covered"]))
 
     def legal_kinds(self, stage: int) -> list[int]:
-        """The classes on offer that can hold a task of `stage`; ANY is legal besides."""
+        """The classes on offer that can hold a task of `stage`; ANY is legal too."""
         fits = int(self.stages[stage]["fits"])
         if len(self.classes) == 1:
             return [0]

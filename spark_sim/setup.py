@@ -72,7 +72,7 @@ class Misfit(NamedTuple):
 
 
 def first_misfit(trace: TraceArrays, cluster: Cluster) -> Misfit | None:
-    """The first stage that fits no executor class; None: there is none.
+    """Return the first stage that fits no executor class, or None.
 
     A missing demand fits everywhere. But with several classes memory is required, and must be above
     0.

@@ -525,7 +525,7 @@ def test_a_training_beside_its_references(tmp_path: Path) -> None:
     assert section.content["references"] == [("es_rule", pytest.approx(-10.0))]
     assert section.content["settings"] == [("<b>", -15.0), ("one", -19.0)]
     charts = {chart.title: chart.series for chart in section.charts if isinstance(chart, Lines)}
-    score = charts["Average JCT against strict_fair on held-back sequences"]
+    score = charts["Average JCT against strict_fair on held-out sequences"]
     assert score.x == [0, 2]
     assert score.y["model"] == [-10.0, -19.0]
     assert score.y["es_rule"] == [-25.0, -10.0]

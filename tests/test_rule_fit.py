@@ -234,7 +234,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     assert len(parameters) == 295
     assert run("--policies", "strict_fair,es_rule", "--tuned", out).exit_code == 0
     state = tmp_path / "rule.state.json"
-    refused(run(*arguments, command="fit-rule"), "holds a fit; go on with --resume")
+    refused(run(*arguments, command="fit-rule"), "holds a fit; continue with --resume")
     assert run(*arguments, "--resume", state, command="fit-rule").exit_code == 0
 
 

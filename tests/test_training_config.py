@@ -106,7 +106,7 @@ def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> Non
     for fixed in ("recorded", "decima-sim", str(own)):
         path.write_text(SETTINGS.replace("batch", fixed))
         with pytest.raises(
-            ConfigError, match=re.escape(f"arrivals '{fixed}' cannot be drawn anew")
+            ConfigError, match=re.escape(f"arrivals '{fixed}' cannot be drawn")
         ):
             read_config(path)
     path.write_text(SETTINGS + "seed = 3\n")

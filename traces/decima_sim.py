@@ -49,7 +49,7 @@ _BROKEN_PICKLE = (
     TypeError,
     ValueError,
 )
-# numpy parses a header as Python literals, with whatever errors the parser has for a damaged one.
+# numpy parses a header as Python literals, with any of the parser's errors for a damaged one.
 _BROKEN_HEADER = (
     LookupError,
     MemoryError,

@@ -98,7 +98,7 @@ class LevelDurations:
 
     @property
     def mean_ms(self) -> float:
-        """Mean over all measured tasks of the level, whatever their wave."""
+        """Mean over all measured tasks of the level, of all waves."""
         count = sum(len(values) for values in self.waves)
         return float(sum(values.sum(dtype=np.float64) for values in self.waves)) / count
 
@@ -138,7 +138,7 @@ class Stage:
 
     @classmethod
     def fixed(cls, name: str, num_tasks: int, task_ms: float, parents: Sequence[int] = ()) -> Stage:
-        """A stage whose every task takes `task_ms`, whatever its wave and level."""
+        """A stage whose every task takes `task_ms` in all waves and levels."""
         every = LevelDurations.of(1, fresh_ms=[task_ms], first_ms=[task_ms], rest_ms=[task_ms])
         return cls(name, num_tasks, tuple(parents), (every,))
 

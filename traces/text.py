@@ -102,7 +102,7 @@ def parse_count(text: str, column: str) -> int:
 
 
 def json_number(value: object, where: str) -> float:
-    """`value` as a finite number; JSON's true and false are none."""
+    """Return `value` as a finite number; JSON's true and false are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TraceError(f"{where}: expected a number, found {value!r:.60}")
     try:

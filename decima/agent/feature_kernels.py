@@ -175,7 +175,7 @@ def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
 def _describe_stages(
     scene: Scene, decision: int, index: int, row: int, units: Units, out: Columns
 ) -> int:
-    """Write columns `STAGE` of a job's open stages from `row` on; return the row behind them."""
+    """Write columns `STAGE` of a job's open stages from `row` on; return the next free row."""
     job = scene.jobs[scene.rows[index]]
     executors = float(scene.num_executors[decision])
     offered = max(1.0, float(scene.on_offer[decision]))

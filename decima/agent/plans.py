@@ -2,7 +2,7 @@ r"""Plans: all choices of one scheduling event, drawn from one pass of the netwo
 
 A plan orders the stages that may be chosen, gives every job a limit and, where executors are of
 several classes, every stage a class. The order is drawn without
-replacement from one softmax over the stages and *the end*, behind which nothing is given (Plackett
+replacement from one softmax over the stages and *the end*, after which nothing is given (Plackett
 1975; Luce 1959):
 
 .. math::

@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     scene: Scene
     tables: Tables
     scores: Found
-    changed: Int64  # jobs, by index in the scene, that were embedded anew
+    changed: Int64  # jobs, by index in the scene, that were embedded again
 
 
 class Scorer:
@@ -202,7 +202,7 @@ def _sum(step: TwoLevelSum) -> tuple[Layers, Layers]:
 
 
 def _head(head: Head) -> list[Layers]:
-    """The parts of the first layer, each alone, and the layers behind it."""
+    """Return the parts of the first layer, each alone, and the layers after it."""
     behind = [*head.body, head.last]
     return [
         *(_linear(part) for part in head.parts),

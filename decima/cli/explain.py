@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--model",
     default=SHIPPED_MODEL,
     show_default=True,
-    help='A model file of `decima train`, or the one in the package; with ":sampled" behind it '
+    help='A model file of `decima train`, or the one in the package; with ":sampled" after it '
     "actions are drawn instead of taking the likeliest.",
 )
 @workload_options

@@ -197,7 +197,7 @@ def _state_path(output: Path, resume: Path | None) -> Path:
         return resume
     state = output.with_suffix(".state.json")
     if state.exists():
-        raise ConfigError(f"{state}: holds a fit; go on with --resume {state}, or remove it")
+        raise ConfigError(f"{state}: holds a fit; continue with --resume {state}, or remove it")
     return state
 
 

@@ -40,7 +40,7 @@ def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> P
     "--cluster",
     metavar="URL",
     help="Read on this Spark cluster, a task for each log; PATHS may be hdfs://, s3a:// and "
-    "whatever else its Spark can read.",
+    "other paths that its Spark reads.",
 )
 @click.option(
     "--cluster-archive",

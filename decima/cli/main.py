@@ -1,4 +1,4 @@
-"""The `decima` command. Subcommands are loaded when they are first asked for."""
+"""The `decima` command. Subcommands are loaded on first use."""
 
 from __future__ import annotations
 

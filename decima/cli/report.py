@@ -51,7 +51,7 @@ def report(
     check_outputs(output)
     found = [read_results(path) for path in results if not path.is_dir()]
     if not found and timeline is not None:
-        raise click.UsageError("--timeline is of an evaluation, and there is none")
+        raise click.UsageError("--timeline belongs to an evaluation, and there is none")
     sections: list[Section] = []
     if found:
         tasks = None if timeline is None else _timelines(timeline, found[0])

@@ -74,7 +74,7 @@ def train(
 ) -> None:
     """Train a policy: imitate the best heuristic of each setting, then policy gradient.
 
-    The score is the average JCT on held-back sequences against strict_fair, in percent, averaged
+    The score is the average JCT on held-out sequences against strict_fair, in percent, averaged
     over the settings: lower is better. Ctrl-C, SIGTERM and --minutes stop after the current
     iteration, or abandon it after five seconds. `--resume` continues to the same result as an
     uninterrupted run.

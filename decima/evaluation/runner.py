@@ -52,7 +52,7 @@ class PolicyRun:
     environment_cpu_s: float
     """all else: building the run and its events"""
     timeline: Table | None
-    """the record of each task, if it was asked for"""
+    """the record of each task, if requested"""
 
 
 @dataclass(frozen=True, eq=False)

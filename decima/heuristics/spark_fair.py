@@ -1,6 +1,6 @@
 """Spark's FAIR scheduler with one pool for each job (minShare 0, equal weights).
 
-Spark gives each free slot to the pool with the fewest running tasks, whatever the others want: the
+Spark gives each free slot to the pool with the fewest running tasks: the
 shares are max-min fair and no slot stays idle while a job wants one.
 """
 

@@ -1,4 +1,4 @@
-"""Strict fair share: every job at most N / jobs executors; those over the cap go on.
+"""Strict fair share: every job at most N / jobs executors; those over the cap move on.
 
 Decima section 7.1, baseline 3, without the loophole of decima-sim's version (`sticky_fair`).
 """

@@ -41,7 +41,7 @@ def decisions_section(
 
     Args:
         workload: the jobs.
-        config: the evaluation; its heuristics are asked for their choice at every plan.
+        config: the evaluation; its heuristics' choices are shown at every plan.
         policy: name of the learned policy in the evaluation.
         sequence: number of the sequence.
         explained: how many plans get reasons.

@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, which asks the network for nothing."""
+"""The page: one HTML file with everything in it, which loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def interval_text(bounds: tuple[float, float] | None, unit: str) -> str:
 
 
 def _embedded(data: Any) -> str:
-    """JSON that may stand in a script element, whatever names it holds."""
+    """JSON that is safe inside a script element, with any names."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -123,7 +123,7 @@ class Results:
 
     label: str
     settings: Mapping[str, Any]
-    """what was asked for, for people"""
+    """the settings, in words"""
     trace: str
     executors: int
     sequences: Sequence[Jobs]

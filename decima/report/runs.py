@@ -24,7 +24,7 @@ class RunRow(NamedTuple):
     iterations: int
     minutes: float
     best: float | None
-    """percent against strict fair on its held-back sequences; None before the first validation"""
+    """percent against strict fair on its held-out sequences; None before the first validation"""
     best_iteration: int | None
     drawn: float | None
     """drawn plans at the same iteration"""
@@ -93,7 +93,7 @@ def _flattened(prefix: str, value: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _charts(runs: Mapping[str, RunRecord]) -> list[Lines]:
     rows = {name: [row for row in run.metrics if SCORE in row] for name, run in runs.items()}
     scores = {name: np.array([row[SCORE] for row in own]) for name, own in rows.items()}
-    title = "Average JCT against strict_fair on held-back sequences"
+    title = "Average JCT against strict_fair on held-out sequences"
     axes = {
         "iteration": ("iteration", 1.0),
         "minutes of training": ("elapsed_s", _SECONDS_A_MINUTE),

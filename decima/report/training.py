@@ -109,7 +109,7 @@ def _charts(run: RunRecord) -> list[Lines]:
     found = []
     validated = [row for row in rows if SCORE in row]
     if validated:
-        found.append(_lines("Average JCT against strict_fair on held-back sequences", "%",
+        found.append(_lines("Average JCT against strict_fair on held-out sequences", "%",
                             validated, _score_lines(validated)))  # fmt: skip
         by_setting: dict[str, Float64] = {
             name: np.array([_settings(row).get(name, np.nan) for row in validated])

@@ -72,7 +72,7 @@ class WorkloadConfig:
             for one in found:
                 _require(
                     one.arrivals in ARRIVALS,
-                    f"workload.settings: arrivals {one.arrivals!r} cannot be drawn anew for each "
+                    f"workload.settings: arrivals {one.arrivals!r} cannot be drawn for each "
                     f"episode, as training needs: one of {', '.join(ARRIVALS)}",
                 )
             return found
@@ -349,7 +349,7 @@ class TrainConfig:
 
     seed: int = 0
     initial_model: Maybe[str] = None
-    """a model file to go on from, for another workload or other settings"""
+    """a model file to continue from, for another workload or other settings"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)

@@ -53,7 +53,7 @@ def descend_together(
 
     Args:
         searches: by key, not yet begun.
-        scores: of what some of them ask for.
+        scores: of requested parameters.
     """
     asked = {key: next(search) for key, search in searches.items()}
     found: dict[K, Found] = {}

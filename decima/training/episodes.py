@@ -153,7 +153,7 @@ class EpisodeSource:
         return self._groups([index // each for index in range(len(self.settings) * each)])
 
     def for_validation(self, indices: range | None = None) -> list[Episode]:
-        """The held-back sequences of all settings, each played until every job is complete."""
+        """The held-out sequences of all settings, each played until every job is complete."""
         each = self._config.validation.sequences
         return [
             self._episode(

@@ -280,7 +280,7 @@ class DecimaLearner:
     # --- validation ------------------------------------------------------------------------------
 
     def validate(self) -> Mapping[str, float]:
-        """Average JCT on the held-back sequences, over that of the references.
+        """Average JCT on the held-out sequences, over that of the references.
 
         Returns:
             "score": percent above `strict_fair` (lower is better) of the likeliest plans, the
@@ -335,7 +335,7 @@ class DecimaLearner:
     def _validated(
         self, names: Sequence[str | None], weights: Tensor | None, *, is_drawn: bool = False
     ) -> dict[str | None, AverageJct]:
-        """Heuristics by name, or the network as None, on all held-back sequences."""
+        """Heuristics by name, or the network as None, on all held-out sequences."""
         groups = self._ground.value.source.groups_for_validation()
         tasks = {
             (name, shard, number): Validation(name, episodes, is_drawn)

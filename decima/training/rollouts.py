@@ -168,7 +168,7 @@ class Validating(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """Held-back sequences of one setting under one policy."""
+    """Held-out sequences of one setting under one policy."""
 
     heuristic: str | None
     """None: the network"""

@@ -94,7 +94,7 @@ def verdict(folder: RunFolder, best_iteration: int) -> str:
         if name.startswith(ABOVE)
     }
     best = min(others, key=lambda name: others[name])
-    reached = f"{score:+.1f} % against {REFERENCE} on the held-back sequences that chose it"
+    reached = f"{score:+.1f} % against {REFERENCE} on the held-out sequences that chose it"
     ahead = others[best] - score
     if score < 0.0 and abs(ahead) < _LEVEL:
         return (

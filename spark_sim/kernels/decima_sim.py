@@ -5,7 +5,7 @@ protocol's rule instead. Only the parts that decide differ from the other protoc
 of a stage at once, and a fallback of its own for executors whose destination is gone.
 
 Here `held` counts the executors in the job, moving to it, or promised to it by others, less those
-on offer. The round is asked even if no stage may be chosen, and it lasts until all are promised.
+on offer. A round opens even if no stage may be chosen, and it lasts until all are promised.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from spark_sim.tables import (
     State,
 )
 
-# decima-sim's ties run in push order whatever the event, so all are pushed as one kind.
+# decima-sim's ties run in push order for any event, so all are pushed as one kind.
 _ONE_KIND = TASK_DONE
 
 

@@ -137,7 +137,7 @@ def open_round(state: State) -> bool:
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
             running = row["launched"] - row["finished"]
-            # Tasks that run now are covered anew: their slots are on offer too.
+            # Tasks that run now are covered again: their slots are on offer too.
             row["covered"] = row["finished"]
             row["open"] = 0
             if row["launched"] == row["num_tasks"]:

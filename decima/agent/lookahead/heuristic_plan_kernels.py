@@ -87,7 +87,7 @@ def _give(state: State, out: Round, entry: int, limit: int, kind: int) -> int:
     """Apply one choice and record how many executors its job shall hold. That may exceed what it
     gets of one class, and decima-sim counts only at the round's end.
 
-    Returns DECIDE while the plan goes on, as in `choices.follow`.
+    Returns DECIDE while the plan continues, as in `choices.follow`.
     """
     row = state.stages[out.stage[entry]]
     held, demand = state.jobs[row["job"]]["held"], row["num_tasks"] - row["covered"]

@@ -41,7 +41,7 @@ class TestSet:
 
     @property
     def largest_work(self) -> float:
-        """Accuracy of naming the runnable stage of the most work, whatever follows it."""
+        """Accuracy of naming the runnable stage of the most work, ignoring its descendants."""
         return grade(self.asked.x[:, 0], self.asked).accuracy
 
 

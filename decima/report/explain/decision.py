@@ -116,7 +116,7 @@ class Explanation:
     reasons: tuple[Reason, ...]
     """reasons of at least `LEAST_WEIGHT`, the heaviest first"""
     columns: tuple[Reason, ...]
-    """the same for single input columns; empty unless asked for"""
+    """the same for single input columns; empty unless requested"""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON-like values, each reason with its weight in the choice."""

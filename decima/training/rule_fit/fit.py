@@ -155,7 +155,7 @@ def fit_rule(
         budget: when to stop.
         crew: workers; the result does not depend on them.
         state: file that is rewritten after each generation.
-        history: of a fit with the same `config`, to go on with (`read_history`).
+        history: of a fit with the same `config`, to resume (`read_history`).
         progress: called with the history so far.
 
     Returns:
