@@ -170,11 +170,11 @@ def test_hostile_names_stay_text(live: Live) -> None:
         (lambda one: replace(one, mode="shadow"), "live", "nothing is changed in shadow mode"),
         (lambda one: replace(one, is_ready=False), "starting", "strict fair decides meanwhile"),
         (lambda one: replace(one, is_lapsed=True), "lapsed", "Spark's own order is in force"),
-        (lambda one: replace(one, heard_s=20.0), "slow", "Nothing new from Spark for 20 s"),
+        (lambda one: replace(one, heard_s=20.0), "slow", "No report from Spark for 20 s"),
         (
             lambda one: replace(one, is_attached=False, ended_because=HOSTILE),
             "ended",
-            f"The scheduler let go: {HOSTILE}.",
+            f"The scheduler detached: {HOSTILE}.",
         ),
     ],
     ids=["shadow", "starting", "lapsed", "slow", "ended"],
@@ -194,7 +194,7 @@ def test_it_says_when_nobody_answers_and_finds_the_server_again(live: Live) -> N
     port = int(live.url.rsplit(":", 1)[1].strip("/"))
     live.stop()
     live.state("gone")
-    assert live.text("#state").startswith("Nobody answers: the scheduler was detached")
+    assert live.text("#state").startswith("No answer: the scheduler was detached")
     assert len(live.rows()) == 3
     look = "const news = document.getElementById('news'); return news.classList.contains('old')"
     assert live.driver.execute_script(look)

@@ -105,9 +105,7 @@ def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> Non
     own.write_text("arrival_ms,job\n")
     for fixed in ("recorded", "decima-sim", str(own)):
         path.write_text(SETTINGS.replace("batch", fixed))
-        with pytest.raises(
-            ConfigError, match=re.escape(f"arrivals '{fixed}' cannot be drawn")
-        ):
+        with pytest.raises(ConfigError, match=re.escape(f"arrivals '{fixed}' cannot be drawn")):
             read_config(path)
     path.write_text(SETTINGS + "seed = 3\n")
     with pytest.raises(ConfigError, match="seed is for the command to say"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -86,13 +87,11 @@ def test_code_is_no_prose() -> None:
     assert found[0].startswith("'Giants'")
 
 
-def test_docstrings_of_a_file_are_found_with_their_lines(tmp_path: Path) -> None:
+def test_docstrings_of_a_file_are_found_with_their_lines() -> None:
     source = (
         '"""Module."""\n\n\nclass A:\n    """Class."""\n\n    def b(self):\n        """Method."""\n'
     )
-    path = tmp_path / "a.py"
-    path.write_text(source)
-    found = list(words.docstrings(words.ast.parse(path.read_text())))
+    found = list(words.docstrings(ast.parse(source)))
     assert found == [(1, "Module."), (5, "Class."), (8, "Method.")]
 
 

@@ -1,4 +1,4 @@
-// The live page: asks for the status every second, shows it, and says so when nobody answers.
+// The live page: requests the status every second, shows it, and reports when there is no answer.
 
 const EVERY_MS = 1000, SLOWEST_MS = 30000, PATIENCE_MS = 5000;
 const KEPT_S = 300, LEAST_S = 60, GAP_S = 5;
@@ -35,13 +35,13 @@ function say(state, words) {
 
 function sayHow(status) {
   if (status.ended_because !== null) {
-    return say("ended", `The scheduler let go: ${status.ended_because}. Spark goes on without it.`);
+    return say("ended", `The scheduler detached: ${status.ended_because}. Spark's own order is in force.`);
   }
   if (!status.is_attached) return say("waiting", "The scheduler is not attached.");
   if (status.heard_s !== null && status.heard_s > GAP_S) {
-    return say("slow", `Nothing new from Spark for ${span(status.heard_s)}.`);
+    return say("slow", `No report from Spark for ${span(status.heard_s)}.`);
   }
-  if (status.is_lapsed) return say("lapsed", "The plan has lapsed: Spark's own order is in force.");
+  if (status.is_lapsed) return say("lapsed", "The plan has expired: Spark's own order is in force.");
   if (!status.is_ready) return say("starting", "The policy is starting; strict fair decides meanwhile.");
   return say("live", status.mode === "shadow" ? "Watching: nothing is changed in shadow mode." : "Attached.");
 }
@@ -164,7 +164,7 @@ async function ask() {
   if (status === null) {
     delay = Math.min(2 * delay, SLOWEST_MS);
     const last = heardAt === null ? "" : ` What is below is of ${heardAt}.`;
-    say("gone", `Nobody answers: the scheduler was detached, or its application has ended or is too busy.${last}`);
+    say("gone", `No answer: the scheduler was detached, or its application has ended or is too busy.${last}`);
   } else {
     delay = EVERY_MS;
     heardAt = new Date().toLocaleTimeString();
