@@ -20,7 +20,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "deeprm": ("traces", "spark_sim", "gnn", "decima"),
     "harmony": ("traces", "spark_sim", "gnn", "decima"),
 }
-"""what each package imports"""
+"""requirements of each package"""
 
 _HOME = Path(__file__).resolve().parent
 

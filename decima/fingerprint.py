@@ -29,8 +29,8 @@ _OURS = "decima-scheduler"
 COMPILING_S = 900.0
 """a process that has waited so long for another one's compilation compiles too"""
 _DECIMALS = 2
-"""of what is hashed, in milliseconds and logits: far above the last bits in which processors of
-different kinds differ, far below what another version of the code makes of it"""
+"""decimals that are hashed, in milliseconds and logits: far above the last bits in which processors
+of different kinds differ, far below the differences of another version of the code"""
 
 
 @cache

@@ -22,7 +22,7 @@ from spark_sim.vector import Run
 from traces.arrays import TraceArrays
 
 Networks = Mapping[str, PolicyNetwork]
-"""of learned policies by name, for processes that may not see their files"""
+"""networks of learned policies by name, for processes that may not see their files"""
 
 
 def load(name: str, networks: Networks | None = None) -> PolicyNetwork:

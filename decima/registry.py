@@ -23,7 +23,7 @@ from traces.arrays import TraceArrays
 from traces.files.names import suggestion
 
 Parameters = Mapping[str, float]
-"""of a heuristic, by name"""
+"""parameters of a heuristic, by name"""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class HeuristicSpec:
     search: Mapping[str, tuple[float, ...]]
     """the values that `decima tune` tries; empty if there is nothing to tune"""
     inseparable: bool = False
-    """the parameters were fitted together: who gives one gives all"""
+    """True if the parameters were fitted together, so that all or none must be given"""
     plans_ahead: bool = False
-    """it needs the trace, to work out an order of each job's stages before the run"""
+    """True if it needs the trace, to order each job's stages before the run"""
 
 
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))

@@ -43,7 +43,7 @@ NEGATIVE_SLOPE = 0.2
 TYPICAL_CHILDREN = 2
 TYPICAL_STAGES = 8
 TYPICAL_JOBS = 16
-"""how many terms the three sums typically have; only the initial weights depend on it"""
+"""typical number of terms of the three sums; only the initial weights depend on it"""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ __all__ = ["ENV_ID", "SCALED_ENV_ID", "ArrivalSettings", "ArrivalSource", "Spark
 
 ENV_ID = "decima/Spark-v0"
 SCALED_ENV_ID = "decima/SparkScaled-v0"
-"""with relative limits and scaled observations"""
+"""id of the environment with relative limits and scaled observations"""
 
 _CLUSTER = Cluster()
 _ARRIVALS = ArrivalSettings()

@@ -21,7 +21,7 @@ from traces import ARRIVALS, Arrivals, Trace, load_trace, to_arrays
 from traces.numbers import MS_PER_S
 
 ArrivalSource = Callable[[Trace, np.random.Generator], Arrivals]
-"""draws the jobs of one episode from the episode's own generator"""
+"""function that draws the jobs of one episode from the episode's own generator"""
 
 
 @dataclass(frozen=True)

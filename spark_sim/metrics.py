@@ -21,7 +21,7 @@ class ClassUse:
     """Use of the executors of one class."""
 
     memory_mb: float
-    """of each"""
+    """memory of each executor"""
     count: int
     """executors"""
     busy_s: float
@@ -44,13 +44,13 @@ class RunMetrics:
     not_arrived: int
     """jobs that were to arrive after the time limit, K - A"""
     makespan_s: float
-    """from time 0 to the last completion, or to the time limit"""
+    """time from 0 to the last completion, or to the time limit"""
     busy_executor_s: float
     """running tasks"""
     moving_executor_s: float
     """starting in another job"""
     idle_executor_s: float
-    """neither of these: busy + moving + idle = N x makespan"""
+    """idle time: busy + moving + idle = N x makespan"""
     first_executor_s: float
     """part of busy: tasks that were an executor's first in their job, those under way at a time
     limit with all they would have taken"""

@@ -24,7 +24,7 @@ class Action(NamedTuple):
 
 
 PASS = Action(NONE, 0)
-"""nothing more at this event"""
+"""action that ends the decisions of this event"""
 
 
 class Observation(NamedTuple):

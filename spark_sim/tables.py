@@ -22,7 +22,7 @@ NONE = -1
 """no row: no job, no stage, no executor, no list element"""
 
 ANY = -1
-"""in place of an executor class: any that fits, the smallest first"""
+"""placeholder of an executor class: any that fits, the smallest first"""
 
 MAX_CLASSES = 16
 """classes of executors: a stage's `fits` has a bit for each"""

@@ -34,7 +34,7 @@ class Run:
     job: Int32
     """(K,) which row of the trace it is"""
     duration_key: int = 0
-    """decides every task's duration (`Streams.duration_key`)"""
+    """key of every task's duration (`Streams.duration_key`)"""
     time_limit_ms: float | None = None
     """truncate there instead of at the cluster's limit; None leaves that one"""
 

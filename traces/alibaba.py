@@ -42,7 +42,7 @@ SKIPPED = {
     "task_too_long": "a job with a task whose instances take longer than `most_task_s`",
     "too_much_work": "a job with more instance-seconds than `most_work_s`",
 }
-"""why a job was left out; ``malformed`` also counts rows that name no job"""
+"""reasons to leave out a job; ``malformed`` also counts rows that name no job"""
 
 ADJUSTED = {
     "under_a_second": "tasks with equal start and end: the clock ticks in seconds, 0.5 s is taken",

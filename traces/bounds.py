@@ -19,9 +19,9 @@ class Bounds:
     content_bytes: int = 16 * 2**30
     """decompressed content of a log or table that is read as a stream"""
     file_bytes: int = 2**28
-    """of a file read at once, and of the rows that an importer holds"""
+    """size of a file read at once, and of the rows that an importer holds"""
     text_bytes: int = MAX_JSON_BYTES
-    """of JSON and CSV"""
+    """size of JSON and CSV"""
     values: int = 20_000_000
     """durations, and in a Parquet file the values of all columns together"""
     stages: int = 1_000_000

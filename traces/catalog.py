@@ -41,7 +41,7 @@ _SAMPLE_NAME = "local-1795258383920.zstd"
 """Spark's name for the log of this application"""
 
 _SEED = 20_190_819
-"""any constant: a built-in trace is the same everywhere"""
+"""arbitrary constant: a built-in trace is the same everywhere"""
 
 _GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
     "tpch-like": (tpch_like, "made-up TPC-H-like queries, 22 at 7 sizes, with work inflation"),

@@ -9,7 +9,7 @@ import numpy as np
 from traces.model import Trace
 
 DEMANDS = ("trace", "drawn")
-"""where demands come from: the trace itself, or `drawn_demands`"""
+"""sources of demands: the trace itself, or `drawn_demands`"""
 
 
 def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:

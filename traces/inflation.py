@@ -69,7 +69,7 @@ class ExecutorModel:
     """Parameters of the model; see the module for what they do."""
 
     start_ms: float
-    """what the first task of a fresh executor takes on top, after scaling"""
+    """extra time of a fresh executor's first task, after scaling"""
     time_scale: float = 1.0
     inflation: Mapping[int, float] = field(default_factory=lambda: PUBLIC_INFLATION)
     """executor level -> factor on the durations of warm tasks"""

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 ADDRESS = "127.0.0.1"
-"""of this machine, for this machine only"""
+"""address of this machine, for this machine only"""
 
 LOOPBACK: Mapping[str, str] = MappingProxyType(
     {"spark.driver.bindAddress": ADDRESS, "spark.driver.host": ADDRESS}
 )
-"""for every Spark that the project starts; without them its ports are open to the network"""
+"""settings of every Spark that the project starts; without them its ports are open to the
+network"""

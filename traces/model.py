@@ -162,7 +162,7 @@ class Job:
     name: str
     stages: tuple[Stage, ...]
     arrival_ms: float | None = None
-    """when it was submitted in the recording; None where the trace lacks it"""
+    """submission time in the recording; None where the trace lacks it"""
 
     def __post_init__(self) -> None:
         _check_name("job", self.name)

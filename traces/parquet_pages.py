@@ -22,7 +22,7 @@ _NUM_VALUES = 1
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
 _TOTAL_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
 _TRAILER_BYTES = 8
-"""at the end: the length of the footer, and b"PAR1" """
+"""size of the file's end: the length of the footer, and b"PAR1" """
 _MAX_DEPTH = 8
 _LONG_LIST = 15
 _MAX_VARINT_BYTES = 10
@@ -32,9 +32,9 @@ class Unfolded(NamedTuple):
     """Memory that decoding a file takes."""
 
     values: int
-    """in all columns, nulls and empty lists included"""
+    """values in all columns, nulls and empty lists included"""
     num_bytes: int
-    """of decompressed pages"""
+    """size of decompressed pages"""
 
 
 def unfolded(data: bytes) -> Unfolded:

@@ -16,7 +16,7 @@ from traces.errors import TraceError
 from traces.model import Job, Stage, Trace
 
 _HEAVY_SIGMA = 2.5
-"""of the logarithm of a job's scale"""
+"""standard deviation of the logarithm of a job's scale"""
 _MOST_TASKS = 3_000
 
 

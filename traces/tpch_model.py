@@ -33,9 +33,9 @@ _SMALL_SCAN_MS = 600.0
 _SHUFFLE_MS = 45.0
 _SHUFFLE_MS_PER_GB = 2.5
 _STARTUP_MS = 2_000.0
-"""what the first task of an executor in a job takes on top"""
+"""extra time of an executor's first task in a job"""
 _STAGE_START_MS = 180.0
-"""what the first task of an executor in a stage takes on top"""
+"""extra time of an executor's first task in a stage"""
 _QUERY_SPREAD = 0.28
 _SIZE_EXPONENT = -0.22
 """small jobs lose more by many executors than large ones: inflation^(size / 20 GB)^exponent"""
@@ -50,9 +50,9 @@ class _StagePlan:
 
     parents: tuple[int, ...]
     tasks_per_gb: float | None
-    """of a scan; None for a stage that reads shuffled data"""
+    """tasks of a scan; None for a stage that reads shuffled data"""
     tasks: int
-    """of a stage that reads shuffled data; the fewest of a scan"""
+    """tasks of a stage that reads shuffled data; the fewest of a scan"""
     slowness: float
     spread: float
     """log-normal sigma of the tasks of one wave"""

@@ -24,7 +24,7 @@ NODE = (
     "runnable",  # all parents complete
     "scarce",  # 1 - H / N, H: executors that can hold a task of it; 0 where there is one class
 )
-"""of each stage, for the messages"""
+"""columns of each stage, for the messages"""
 
 LEADING = ("runnable", "moving", "waves", "blocking", "wait")
 """columns of STAGE that the job's columns repeat for its leading stage: the runnable one with the
@@ -47,7 +47,7 @@ JOB = (
     "width",  # log2(work not launched / longest open critical path / F) / 4; +-3 if none is open
     *(f"leading {name}" for name in LEADING),  # 0 if no stage is open
 )
-"""of each job, at the heads"""
+"""columns of each job, at the heads"""
 
 STAGE = (
     "demand",  # log(1 + 4 D / N), D: tasks without an executor
@@ -66,7 +66,7 @@ STAGE = (
     "scarce",  # as in NODE
     "need",  # memory of a task / that of the largest class; 0 where there is one class
 )
-"""of each stage that may be chosen, at the stage head"""
+"""columns of each stage that may be chosen, at the stage head"""
 
 PATH = ("path", "critical", "wait")
 """columns of STAGE with a stage's position in its job's graph, for the ablation"""
@@ -91,7 +91,7 @@ CLUSTER = (
     "durations",  # that of "duration" over the open stages: 0 if nothing is known of durations
     "inflation",  # log of how much longer tasks take in a job that holds all executors
 )
-"""of the cluster, at the heads"""
+"""columns of the cluster, at the heads"""
 
 LIMIT = (
     "limit",  # l / N
@@ -104,7 +104,7 @@ LIMIT = (
     "left",  # executors on offer that are left / all on offer
     "free",  # executors on offer that are left / N
 )
-"""of each parallelism limit l that may be chosen, at the limit head"""
+"""columns of each parallelism limit l that may be chosen, at the limit head"""
 
 CLASS = (
     "size",  # memory / that of the largest class
@@ -115,4 +115,5 @@ CLASS = (
     "larger",  # 1 if a smaller class could hold a task
     "smallest",  # 1 if no smaller class on offer can hold a task
 )
-"""of each class of executors that a stage may be given, at the class head; none if there is one"""
+"""columns of each executor class that a stage may be given, at the class head; none with one
+class"""

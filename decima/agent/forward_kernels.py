@@ -27,7 +27,7 @@ from traces.numbers import Float32, Int64
 """parts of the network, rows of `Weights.part`"""
 
 SLOPE = 0.2
-"""of LeakyReLU below zero, `gnn.encoder.NEGATIVE_SLOPE`"""
+"""slope of LeakyReLU below zero, `gnn.encoder.NEGATIVE_SLOPE`"""
 
 
 class Weights(NamedTuple):

@@ -34,7 +34,7 @@ VERSION = 1
 SUFFIX = ".safetensors"
 
 MAX_BYTES = 8 * MAX_PARAMETERS
-"""of a file: twice the size of the largest network's weights"""
+"""largest model file: twice the size of the largest network's weights"""
 
 
 class ModelError(ValueError):

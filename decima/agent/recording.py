@@ -31,7 +31,10 @@ class Decisions(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Arrays with one row for each job, open stage, limit and class of the decisions, in order."""
+    """Arrays with one row for each job, open stage, limit and class of the decisions, in order.
+
+    Numbers of jobs and stages begin at each decision.
+    """
 
     job_x: Float32  # (jobs, len(JOB))
     snapshot: Int64  # (jobs,)

@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
     seen: Seen
     plans: Plans
-    """as drawn; the step determines how many entries are used"""
+    """plans as drawn; the step determines how many entries are used"""
 
 
 class Played(NamedTuple):

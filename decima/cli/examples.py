@@ -42,7 +42,7 @@ EXAMPLES: Mapping[str, str] = {
     "cluster": "decima cluster pack -o decima.tar.gz",
     "cluster pack": "decima cluster pack -o decima.tar.gz --python /usr/bin/python3.11",
 }
-"""by the words after `decima`"""
+"""examples by the words after `decima`"""
 
 
 def add_examples(command: click.Command, words: str = "") -> None:

@@ -126,7 +126,7 @@ TRACE_OUTPUT = click.option(
     callback=_checked,
     help="Trace file to write (.parquet).",
 )
-"""of an import; an unwritable path is refused before anything is read"""
+"""output of an import; an unwritable path is refused before anything is read"""
 
 GROUP_BY = click.option(
     "--group-by",
@@ -135,7 +135,7 @@ GROUP_BY = click.option(
     show_default=True,
     help="What makes one job: a SQL execution (outside SQL a Spark job), a Spark job, a job group.",
 )
-"""for all that reads event logs of Spark"""
+"""option of all commands that read event logs of Spark"""
 
 
 def workload_options(command: F) -> F:

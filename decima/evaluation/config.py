@@ -40,7 +40,7 @@ class EvaluationConfig:
     interarrival_s: float = 25.0
     """mean time between arrivals"""
     arrivals: str = "poisson"
-    """one of `ARRIVAL_PATTERNS`, or the path of a CSV file"""
+    """name in `ARRIVAL_PATTERNS`, or the path of a CSV file"""
     sequences: int = 10
     """arrival sequences; every policy meets the same ones"""
     seed: int = 0
@@ -55,7 +55,7 @@ class EvaluationConfig:
     classes: str | None = None
     """executor classes, as `spark_sim.cluster.parse_classes` reads them; None: one size for all"""
     demands: str = "trace"
-    """one of `traces.demands.DEMANDS`: the trace's memory demands, or drawn ones"""
+    """name in `traces.demands.DEMANDS`: the trace's memory demands, or drawn ones"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
 

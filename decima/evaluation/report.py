@@ -31,13 +31,13 @@ FIGURES = (
     "utilisation",
     "fairness",
 )
-"""of a policy, one value a sequence, in the order of reports"""
+"""figures of a policy, one value a sequence, in the order of reports"""
 
 _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
 """bounds of a figure, and of the interval of its mean"""
 
 FORMAT, VERSION = "decima-evaluation", 3
-"""of the JSON form; an incompatible change gets a new version"""
+"""identity of the JSON form; an incompatible change gets a new version"""
 READABLE = (2, VERSION)
 """readable versions; version 2 also held CPU times"""
 
@@ -52,7 +52,7 @@ class PolicyReport:
     """One policy over S sequences; every array is (S,), one value for each."""
 
     runs: tuple[PolicyRun, ...]
-    """by number of the sequence"""
+    """runs by number of the sequence"""
     avg_jct_s: Float64
     median_jct_s: Float64
     p95_jct_s: Float64

@@ -37,9 +37,9 @@ _NEEDED = {
 }
 """required columns of a timeline, and their types"""
 MAX_BYTES = 2**29
-"""of a file that is read"""
+"""largest file that is read"""
 MAX_VALUES = 100_000_000
-"""of all columns of a Parquet file that is read"""
+"""most values in all columns of a Parquet file that is read"""
 
 
 def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:

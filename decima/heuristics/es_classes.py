@@ -31,7 +31,7 @@ CLASS_PARAMETERS = ("trouble", "packing", "large_first")
 """a, b, and a threshold: c is the largest class while the mean work of the jobs in the system is
 below so many times a typical job's, else the smallest; 0 is always the smallest"""
 ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.PARAMETERS)
-"""in the order of `Numbers`"""
+"""names of the parameters in the order of `Numbers`"""
 _TROUBLE, _PACKING, _LARGE_FIRST = range(3)
 _FIRST = len(CLASS_PARAMETERS)
 _RUNNABLE_FIRST = 1e3

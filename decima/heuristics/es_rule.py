@@ -109,7 +109,7 @@ PARAMETERS = (
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
 _SESSION, _DECIMA_SIM = 1, 2
-"""of `Protocol`, as plain numbers for the compiler"""
+"""members of `Protocol`, as plain numbers for the compiler"""
 _TYPICAL_EXECUTORS = 50.0
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.

@@ -29,11 +29,11 @@ HEADINGS = {
     "utilisation": ("utilisation", "%"),
     "fairness": ("fairness", ""),
 }
-"""of the columns: name and unit"""
+"""headings of the columns: name and unit"""
 
 _SIZE_GROUPS = 12
 _MOST_STEPS = 1_500
-"""of the jobs in the system over time; a chart is not wider than that"""
+"""most steps of the jobs in the system over time, about a chart's width"""
 
 
 class Cell(NamedTuple):
@@ -42,8 +42,8 @@ class Cell(NamedTuple):
     figure: str
     estimate: Estimate
     against: Estimate | None
-    """to the first policy, percent, paired by sequence; None of the first policy itself, and where
-    the first policy's figure is 0"""
+    """difference to the first policy, percent, paired by sequence; None for the first policy, and
+    where the first policy's figure is 0"""
     is_best: bool
     """better than each other policy, every paired interval excluding zero"""
 

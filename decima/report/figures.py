@@ -34,7 +34,7 @@ _DPI = 200
 _LONGEST_NAME = 60
 _MOST_NAMED = 12
 _LONGEST_LABEL = 32
-"""of the y axis in a line: a longer one would leave the picture"""
+"""longest label of the y axis in a line, to stay within the picture"""
 _COLUMNS = 1_600
 """resolution of a timeline, which is a bitmap in the SVG too, as a path for each task is too
 large"""

@@ -27,7 +27,7 @@ _SCRIPTS = (
     "theme.js",
     "main.js",
 )
-"""in the order in which they are put together"""
+"""scripts in the order of the page"""
 _LIVE_SCRIPTS = ("common.js", "theme.js", "live.js")
 
 

@@ -23,11 +23,11 @@ from traces.numbers import MS_PER_S, Float64
 MAX_TIME_S = MAX_TIME_MS / MS_PER_S
 _MAX_EXECUTOR_S = MAX_TIME_S * MAX_EXECUTORS
 _ROUNDING = 1e-6
-"""what a share or a sum of times may be beyond its range"""
+"""tolerance of shares and sums of times beyond their range"""
 
 _Time = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
 _Positive = Annotated[float, Field(gt=0, le=MAX_TIME_S)]
-"""by which others are divided"""
+"""positive numbers, as they are divisors"""
 _Share = Annotated[float, Field(ge=0, le=1 + _ROUNDING)]
 _ExecutorTime = Annotated[float, Field(ge=-_ROUNDING, le=_MAX_EXECUTOR_S)]
 _Count = Annotated[int, Field(ge=0)]
@@ -110,9 +110,9 @@ class PolicyResults:
     figures: Mapping[str, Float64]
     """(S,) each of `FIGURES`"""
     jct_s: Sequence[Float64]
-    """of each sequence, (A,) for the A jobs that arrived, which are its first"""
+    """JCTs of each sequence, (A,) for the A jobs that arrived, which are its first"""
     executor_s: Mapping[str, float]
-    """what the executors' time went into: work, first tasks, moving, idle"""
+    """executor-seconds of work, first tasks, moving and idling"""
     unfinished: int
     not_arrived: int
 

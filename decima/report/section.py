@@ -11,7 +11,7 @@ from decima.report.results import significant
 from traces.numbers import Float64
 
 _POINTS = 200
-"""of a distribution"""
+"""points of a distribution"""
 
 
 class Series(NamedTuple):
@@ -27,7 +27,7 @@ class Lines(NamedTuple):
     title: str
     series: Series
     x: str
-    """what the axis is, with its unit"""
+    """label of the axis, with its unit"""
     y: str
     log_x: bool = False
     log_y: bool = False
@@ -43,7 +43,7 @@ class Bars(NamedTuple):
 
     title: str
     shares: Mapping[str, Mapping[str, float]]
-    """by bar, by part"""
+    """shares by bar, by part"""
 
     def to_json(self) -> dict[str, Any]:
         """Return the chart as `drawParts` of the page's script takes it."""
@@ -56,16 +56,16 @@ class Section(NamedTuple):
     anchor: str
     heading: str
     template: str
-    """in `templates/`; sees the section as `section`"""
+    """file in `templates/`; it sees the section as `section`"""
     content: Mapping[str, Any]
-    """what the template shows"""
+    """data of the template"""
     charts: Sequence[Lines | Bars] = ()
     timelines: Sequence[Mapping[str, Any]] = ()
-    """as `gantt` gives them, in the order of the page's choices; of one section at most"""
+    """timelines from `gantt`, in the order of the page's choices; in one section at most"""
     graphs: Mapping[str, Mapping[str, Any]] = {}
-    """of the jobs in them, as `decima.report.gantt.graphs` gives them"""
+    """graphs of their jobs, from `decima.report.gantt.graphs`"""
     decisions: Sequence[Mapping[str, Any]] = ()
-    """as `decima.report.decisions` gives them; of one section at most"""
+    """plans from `decima.report.decisions`; in one section at most"""
 
     @property
     def opening(self) -> Sequence[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from decima.spark.trial import TrialOutcome
 from traces.numbers import Float64
 
 _DRAWN_PLANS = 2_000
-"""of a longer log, every so many plans so that no more are drawn"""
+"""most plans that are drawn; of a longer log, evenly spaced ones"""
 
 
 class Cell(NamedTuple):

@@ -14,16 +14,16 @@ from traces import Trace
 from traces.files.errors import FileError
 
 MOST_BYTES = 12 * 2**20
-"""of the timelines of a page, but for the two that it opens with"""
+"""size of a page's timelines without the two that it opens with"""
 MOST_BLOCKS = 600_000
-"""of the same, shared by them"""
+"""blocks of these timelines, in all"""
 
 
 class Timelines(NamedTuple):
     """Tasks of one or more runs of an evaluation."""
 
     table: pa.Table
-    """as `decima evaluate --timeline` writes it and `read_timeline` reads it"""
+    """table of `decima evaluate --timeline`, from `read_timeline`"""
     trace: Trace | None
     """the jobs; None: no graph of a job can be drawn"""
 

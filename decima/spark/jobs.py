@@ -209,8 +209,10 @@ class LiveJobs:
                 over_same.append(row)
 
     def _known_rows(self, job: LiveJob, infos: list[StageInfo]) -> dict[int, int]:
-        """Return the rows of stages known already, by Spark's id, from this event's or the same
-        RDDs.
+        """Return the rows of stages that are known already, by Spark's id.
+
+        They were seen before this event, or are over the same RDDs. Two stages of one Spark job are
+        always distinct: the last of those over the same RDDs is the last known.
         """
         found: dict[int, int] = {}
         for info in infos:

@@ -132,8 +132,10 @@ class LiveJob:
         return new_of
 
     def own_ms(self) -> int | None:
-        """Return Spark's own time for the job: neither running tasks nor waiting for other jobs'
-        slots.
+        """Return Spark's own time for the job, from planning to the first decision.
+
+        It is the time with neither running tasks nor waiting for slots that other jobs held. None
+        while the job runs, and where Spark did not report when its tasks ran.
         """
         is_told = all(one.last_finish_ms is not None for one in self.stages if one.measured)
         if self.is_active or self.done_ms is None or not is_told:

@@ -46,8 +46,8 @@ class WorkloadConfig:
     """a built-in trace by name, or a file"""
     executors: int = 50
     load: Maybe[tuple[float, ...]] = None
-    """of continuous arrivals, as in `gap_at`: one setting each; None: `LOADS`, unless there are
-    gaps"""
+    """loads of continuous arrivals, as in `gap_at`, one setting each; None takes `LOADS` unless
+    there are gaps"""
     interarrival_s: Maybe[tuple[float, ...]] = None
     """mean gaps of continuous arrivals, in place of loads: one setting each"""
     batch_jobs: tuple[int, ...] = (20,)
@@ -130,7 +130,7 @@ class EpisodesConfig:
     backlog: int = 8
     """largest number of jobs (uniform from 0) present when an episode of arrivals begins"""
     ends: Literal["cut", "drained"] = "drained"
-    """at an episode's end the run is cut, or arrivals stop and the present jobs are completed"""
+    """end of an episode: the run is cut, or arrivals stop and the present jobs are completed"""
 
     def __post_init__(self) -> None:
         for label in ("settings", "shards", "growth_iterations"):
@@ -152,13 +152,13 @@ class StepConfig:
     sequences: int = 2
     """arrival sequences of each setting that an iteration plays"""
     learning_rate: float = 1e-3
-    """at the step's begin"""
+    """rate at the step's begin"""
     final_learning_rate: float = 1e-4
-    """at its end; between them it falls linearly"""
+    """rate at the step's end; it falls linearly"""
     passes: int = 3
-    """over the decisions of an iteration"""
+    """passes over the decisions of an iteration"""
     minibatches: int = 10
-    """of each pass; 1 pass of 1 minibatch is plain REINFORCE"""
+    """minibatches of each pass; 1 pass of 1 minibatch is plain REINFORCE"""
     max_norm: Maybe[float] = 0.5
     """gradients are clipped at this norm"""
     average_iterations: int = 4
@@ -220,15 +220,15 @@ class ReinforceConfig(StepConfig):
 
     iterations: int = 300
     rollouts: int = 8
-    """of each sequence, with the same arrivals and task durations"""
+    """rollouts of each sequence, with the same arrivals and task durations"""
     clip: float = 0.2
-    """of the probability ratio (PPO), where there is more than one minibatch or pass"""
+    """bound on the probability ratio (PPO), with more than one minibatch or pass"""
     max_kl: Maybe[float] = 0.05
     """bound on the divergence from the policy that acted; no further minibatch beyond it"""
     entropy_start: float = 0.003
     """weight of the entropy bonus at the step's begin"""
     entropy_end: float = 0.0
-    """at its end"""
+    """weight at the step's end"""
     fallback: Maybe[float] = 3.0
     """percent above the best validation at which the best weights are restored, with half the
     learning rate; none disables it"""
@@ -313,7 +313,7 @@ class CreditConfig:
     critic: bool = True
     """the network's own value of a state is subtracted"""
     trace: Maybe[float] = 2.0
-    """with a critic: time after which it accounts for 1 - 1/e of a reward (generalised advantage
+    """time after which the critic accounts for 1 - 1/e of a reward (generalised advantage
     estimation with lambda as a time); none: never"""
     baseline: Literal["input", "mean", "none"] = "input"
     """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
@@ -331,9 +331,9 @@ class ValidationConfig:
     every: int = 20
     """iterations"""
     sequences: int = 10
-    """of each setting"""
+    """sequences of each setting"""
     jobs: int = 80
-    """in each sequence of continuous arrivals"""
+    """jobs in each sequence of continuous arrivals"""
     patience: Maybe[int] = None
     """stop after so many validations without a better one"""
 
@@ -358,7 +358,7 @@ class TrainConfig:
     reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     """the second"""
     credit: CreditConfig = field(default_factory=CreditConfig)
-    """of the second"""
+    """credit assignment of the second step"""
     search: SearchConfig = field(default_factory=SearchConfig)
     """the third"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)

@@ -11,7 +11,7 @@ from decima.registry import HEURISTICS, Parameters
 K = TypeVar("K", bound=Hashable)
 
 _COARSE = 8
-"""about the number of values that are tried over a parameter's range"""
+"""approximate number of values that are tried over a parameter's range"""
 
 DescentProgress = Callable[[int, Parameters, float], None]
 """called with the number of scores so far, the best parameters and their score"""
@@ -31,7 +31,7 @@ Descent = Generator[list[Parameters], list[float], Found]
 """a search under way: yields parameters, is sent their scores"""
 
 Scores = Callable[[list[Parameters]], list[float]]
-"""what parameters cost; less is better"""
+"""function from parameters to their cost; less is better"""
 
 
 def descend(

@@ -30,7 +30,7 @@ FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
 MOST_EPISODES = 1_000
-"""of an iteration: their numbers are so far apart"""
+"""most episodes of an iteration, the distance between numbers of iterations"""
 
 _LENGTH_STREAM = 7
 

@@ -47,7 +47,7 @@ class Differentiating(NamedTuple):
 
     ground: Kept[Ground]
     played: Kept[Sequence[Sequence[Rollouts]]]
-    """of the iteration, by shard"""
+    """rollouts of the iteration, by shard"""
     iteration: int
     weights: Tensor  # (P,)
     request: Request

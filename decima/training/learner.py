@@ -58,7 +58,7 @@ class Best(NamedTuple):
     weights: Tensor  # (P,)
     score: float
     halvings: float
-    """of the learning rate so far"""
+    """halvings of the learning rate so far"""
 
 
 class CollapsedError(RunError):

@@ -33,12 +33,12 @@ from traces.numbers import MS_PER_S, Float64
 
 REFERENCE = "strict_fair"
 ABOVE = "above_"
-"""before the name of another heuristic: percent above its average JCT"""
+"""prefix of another heuristic's name: percent above its average JCT"""
 _OTHERS = ("es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the main one first"""
 
 AverageJct = dict[str, list[float]]
-"""by setting: average JCT in s of each run, unfinished jobs with their age"""
+"""average JCT in s of each run, by setting; unfinished jobs count with their age"""
 
 
 class Ground:
@@ -110,7 +110,7 @@ class Rollouts(NamedTuple):
     jct_s: list[float]
     """average JCT of each run"""
     reference_jct_s: list[float]
-    """of each episode under `REFERENCE`"""
+    """average JCT of each episode under `REFERENCE`"""
 
 
 class Playing(NamedTuple):

@@ -17,7 +17,7 @@ from traces.arrays import TraceArrays
 from traces.numbers import Int64
 
 SEQUENCES = 6
-"""of a setting, on which its teacher is chosen"""
+"""sequences of a setting, on which its teacher is chosen"""
 
 
 class Teacher(NamedTuple):
@@ -25,7 +25,7 @@ class Teacher(NamedTuple):
 
     name: str
     percent: float
-    """its average JCT above that of strict fair there"""
+    """percent of its average JCT above that of strict fair there"""
 
 
 def best_teacher(

@@ -59,7 +59,7 @@ class Tuned:
     ratio: float
     """geometric mean of their average JCT over the reference's on the training sequences"""
     shipped_ratio: float
-    """the same with the shipped parameters"""
+    """ratio with the shipped parameters"""
     found_s: Float64
     """(H,) average JCT on each held-out sequence"""
     shipped_s: Float64

@@ -52,9 +52,9 @@ class Place(NamedTuple):
 
     folder: Path
     name: str
-    """begins the names of its files"""
+    """prefix of the names of its files"""
     stamp: str
-    """stands for its source, where the folder's name does not"""
+    """digest of its source, where the folder's name does not cover it"""
 
 
 class KernelCache(_FunctionCache):  # type: ignore[misc]

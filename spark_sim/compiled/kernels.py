@@ -44,13 +44,13 @@ class Kernels:
     """The kernels of one package, cached together."""
 
     name: str
-    """of the cache folder"""
+    """name of the cache folder"""
     sources: tuple[str, ...]
     """patterns of the files with the kernels and the constants and columns that they read"""
     below: Kernels | None = None
-    """those that they call"""
+    """kernels that they call"""
     root: Path = _ROOT
-    """what the patterns are relative to"""
+    """folder that the patterns are relative to"""
 
     def fingerprint(self) -> str:
         """Sixteen hex digits over these sources, those below and the compiler's version."""

@@ -18,9 +18,9 @@ class LineBounds:
     """Bounds on a file of lines; a larger file is refused."""
 
     content_bytes: int
-    """of all lines, decompressed"""
+    """size of all lines, decompressed"""
     line_bytes: int = 1 << 22
-    """of one line"""
+    """size of one line"""
     to_read_more: str = ""
     """remedy for content that is too large; ends the message"""
 

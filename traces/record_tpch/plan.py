@@ -76,7 +76,7 @@ class QueryRun(NamedTuple):
     job: str
     """name of the job in the trace"""
     repetition: int
-    """from 1; 0 for a warm-up"""
+    """number from 1; 0 is a warm-up"""
     scale_factor: float
     query: int
 

@@ -28,7 +28,7 @@ from traces.record_tpch.tables import (
 )
 
 EVENTS, FACTS = "events", "facts.json"
-"""in the folder of a recording: the event log, and how it came about"""
+"""files in the folder of a recording: the event log, and its facts"""
 
 RecordingProgress = Callable[[str], None]
 """called with one line as each step ends"""

@@ -50,9 +50,9 @@ class Proposal(NamedTuple):
     """Scores and likeliest plan of a network for one decision."""
 
     scores: Found
-    """of all choices"""
+    """scores of all choices"""
     legal: Legal
-    """what they stand for"""
+    """stages, limits and classes of the scores"""
     likeliest: Plans
     """one plan, all its entries in their order"""
     own: Int64

@@ -46,10 +46,10 @@ class StudyConfig:
 
     probe: ProbeConfig = field(default_factory=ProbeConfig)
     seed: int = 0
-    """of the DAGs, the initial weights and the batches"""
+    """seed of the DAGs, the initial weights and the batches"""
     train_questions: int = 8_000
     test_questions: int = 1_000
-    """for each of the test sets"""
+    """questions in each test set"""
     trace: str = "tpch"
     """name or file; its jobs are a test set"""
 

@@ -85,9 +85,9 @@ class Grade:
     """Shares of questions and mean errors, all between 0 and 1."""
 
     accuracy: float
-    """the stage named has the longest critical path"""
+    """share with the longest critical path"""
     close: float
-    """its critical path is at most `CLOSE` shorter than the longest"""
+    """share with a critical path at most `CLOSE` shorter than the longest"""
     relative_error: float
     """mean |length - true length| / true length over runnable stages"""
 

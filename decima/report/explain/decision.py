@@ -46,7 +46,7 @@ class StageShown:
     job: JobShown
     name: str
     probability: float
-    """that it comes first"""
+    """probability that it comes first"""
     place: int
     """place in the plan, from 1"""
     wanted: int
@@ -56,7 +56,7 @@ class StageShown:
     critical_path_s: float
     """time from its start to the end of the job"""
     runnable: bool
-    """whether all parents are complete"""
+    """True if all parents are complete"""
     memory_gb: float | None
     """memory of a task; None where the trace does not give it"""
 
@@ -99,7 +99,7 @@ class Explanation:
     stages: tuple[StageShown, ...]
     """stages that may be chosen, the likeliest first"""
     end_probability: float
-    """that the end of the round comes first and all executors on offer stay idle"""
+    """probability that the end of the round comes first and all executors on offer stay idle"""
     end_place: int
     """place of the end in the plan, from 1; no executor is given after it"""
     taken: StageShown | None
@@ -116,7 +116,7 @@ class Explanation:
     reasons: tuple[Reason, ...]
     """reasons of at least `LEAST_WEIGHT`, the heaviest first"""
     columns: tuple[Reason, ...]
-    """the same for single input columns; empty unless requested"""
+    """weights of single input columns; empty unless requested"""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON-like values, each reason with its weight in the choice."""

@@ -42,7 +42,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 """names of the input columns by table"""
 
 Group = Mapping[str, Sequence[str]]
-"""some columns of some tables"""
+"""columns of several tables"""
 
 MESSAGES = "messages"
 """the reason that is ablated by embedding every stage without the edges of its job"""
@@ -88,11 +88,11 @@ class Reason:
     name: str
     """key of `REASONS`, or ``table.column`` for a single column"""
     stage: float
-    """in the log-probability that the stage, or the end of the round, comes first"""
+    """weight in the log-probability that the stage, or the end of the round, comes first"""
     limit: float
-    """in that of the parallelism limit"""
+    """weight in the log-probability of the parallelism limit"""
     executor_class: float
-    """in that of the class of executors"""
+    """weight in the log-probability of the class of executors"""
 
     @property
     def weight(self) -> float:

@@ -14,13 +14,13 @@ from traces.files.names import suggestion
 from traces.numbers import Float64
 
 ALONE, WITH_CLASSES = "es_rule", "es_classes"
-"""what is fitted: for executors that are all alike, for several classes of them"""
+"""policies that can be fitted: for equal executors, and for several classes"""
 REFERENCE = "strict_fair"
 """heuristic that scores are relative to, on the same sequence"""
 
 Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
-"""of a run: average JCT; the same times the 95th percentile of the JCT to the power `P95_POWER`,
-for rules that must not win by keeping the largest jobs waiting; makespan
+"""objective of a run: average JCT; average JCT times the 95th percentile of the JCT to the power
+`P95_POWER`, for rules that must not win by keeping the largest jobs waiting; makespan
 """
 P95_POWER = 0.5
 
@@ -46,9 +46,9 @@ class RuleFitConfig:
     """objective to minimise; continuous arrivals have no useful makespan"""
     seed: int = 0
     sequences: int = 4
-    """of each setting, drawn for each generation"""
+    """sequences of each setting, drawn for each generation"""
     start: str = "tuned_srw"
-    """one of `STARTS`: the weights that the search begins with"""
+    """name in `STARTS` of the weights that the search begins with"""
     only: tuple[str, ...] = ()
     """parts of the rule that the search may change, of `PARTS`; none named: all"""
     population: int = 24

@@ -35,7 +35,7 @@ class Budget:
 
     generations: int | None = None
     minutes: float | None = None
-    """of wall time of this session; the result then depends on the machine"""
+    """wall time of this session; the result then depends on the machine"""
 
     def __post_init__(self) -> None:
         if self.generations is None and self.minutes is None:
@@ -68,11 +68,11 @@ class FittedRule:
     found: Parameters
     """the best of the means compared"""
     score: float
-    """their average JCT, or other objective, over strict fair's, geometric mean over settings and
+    """objective of the weights over strict fair's, geometric mean over settings and
     validation sequences
     """
     start_score: float
-    """of the weights that the search began with"""
+    """score of the weights that the search began with"""
     found_logs: Float64
     """(H,) logarithm of the same ratio on each held-out sequence, mean over settings"""
     shipped_logs: Float64

@@ -26,7 +26,7 @@ class Generation:
     """One generation."""
 
     scores: tuple[float, ...]
-    """of its candidates, in the order in which the search gave them"""
+    """scores of its candidates, in the search's order"""
     sigma: float
     """width of the distribution after it; checks that a repetition is equal"""
     validation: float | None
@@ -40,7 +40,7 @@ class History:
     config: Mapping[str, Any]
     """`RuleFitConfig.to_json`"""
     start_score: float
-    """of the start on the validation sequences"""
+    """score of the start on the validation sequences"""
     generations: list[Generation] = field(default_factory=list)
     elapsed_s: float = 0.0
 
