@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
@@ -55,7 +55,7 @@ def advance(state: State) -> int:
             return DECIDE
 
 
-@kernel
+@inlined_kernel
 def _task_done(state: State, slot: int) -> bool:
     """Free `slot` and use it by the plan. Returns whether a new plan is due."""
     clock = state.clock[0]
@@ -87,7 +87,7 @@ def _task_done(state: State, slot: int) -> bool:
     return bool(clock["unattached"] > 0 and clock["plan_stale"] == 1)
 
 
-@kernel
+@inlined_kernel
 def _follow_plan(state: State) -> None:
     """Give idle slots to the plan's stages, in its order and under its limits."""
     clock = state.clock[0]
@@ -110,7 +110,7 @@ def _follow_plan(state: State) -> None:
         clock["plan_length"] = kept
 
 
-@kernel
+@inlined_kernel
 def _start(state: State, stage: int) -> None:
     clock = state.clock[0]
     slot = clock["idle_head"]

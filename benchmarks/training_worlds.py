@@ -1,0 +1,50 @@
+"""Settings of the shipped model's training: those of a recipe, and random worlds between them.
+
+    python -m benchmarks.training_worlds docs/examples/decima-training.toml > runs/worlds.toml
+
+The worlds are drawn like those of `benchmarks.worlds`, from traces that these never use: numbers
+300 to 459, two in three heavy-tailed. Prints the recipe with all settings in a drawn order, so that
+each iteration plays some of every kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+SEED, WORLDS, FIRST_TRACE = 88, 160, 300
+_BLOCK = "[[workload.settings]]\n"
+_USUAL_DELAY_S = 2.0
+
+
+def world(number: int, rng: np.random.Generator) -> str:
+    """TOML of one random setting."""
+    family = "any-heavy" if number % 3 else "any-dag"
+    executors = round(float(np.exp(rng.uniform(np.log(8), np.log(300)))))
+    load = float(rng.choice([0.4, 0.6, 0.8, 0.95, 1.1, 0.0]))
+    delay_s = float(rng.choice([0.1, 0.5, 1.0, 2.0, 2.0, 2.0, 5.0]))
+    batch = int(rng.choice([8, 20, 40]))
+    text = f'{_BLOCK}trace = "{family}-{FIRST_TRACE + number}"\nexecutors = {executors}\n'
+    text += f"load = {load}\njobs = 60\n" if load else f'arrivals = "batch"\njobs = {batch}\n'
+    return text if delay_s == _USUAL_DELAY_S else f"{text}moving_delay_s = {delay_s}\n"
+
+
+def with_worlds(recipe: str) -> str:
+    """The recipe, with random worlds among its settings."""
+    rng = np.random.default_rng(SEED)
+    head, *blocks = recipe.split(_BLOCK)
+    settings = [f"{_BLOCK}{block.rstrip()}\n" for block in blocks]
+    settings += [world(number, rng) for number in range(WORLDS)]
+    return head + "\n".join(settings[index] for index in rng.permutation(len(settings)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("recipe", type=Path)
+    print(with_worlds(parser.parse_args().recipe.read_text()))
+
+
+if __name__ == "__main__":
+    main()
