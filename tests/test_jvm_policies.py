@@ -14,7 +14,7 @@ from decima.registry import Heuristic
 from decima.spark import jar
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
-from decima.spark.planning import Guard, Planner
+from decima.spark.planning import Guard, Planner, PolicyFor
 from decima.spark.reports import parse_report
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes
@@ -23,6 +23,8 @@ from traces import load_trace, to_arrays
 POLICIES = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule")
 JOBS = 12
 EPOCH_MS = 1_700_000_000_000
+QUESTION = {"parameters": None, "starve_ms": 15_000, "idle_ms": 4_000}
+"""about a session, as `planned` answers it"""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def tables_of(seen: Observation) -> tuple[dict[str, Any], dict[int, int]]:
         "slots": int(seen.num_executors),
         "first_stage": np.concatenate([[0], np.cumsum(jobs["num_stages"])]).tolist(),
     }
-    told |= {name: jobs[name].tolist() for name in ("arrival_ms", "remaining_ms")}
+    told |= {name: jobs[name].tolist() for name in ("arrival_ms", "work_ms", "remaining_ms")}
     told |= {
         name: stages[name].tolist()
         for name in ("num_tasks", "launched", "finished", "runnable", "mean_ms", "critical_path_ms")
@@ -114,8 +116,8 @@ def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy:
 class Told:
     """A simulated session as the plugin's listener tells it, with some disorder."""
 
-    def __init__(self, seed: int) -> None:
-        self._trace = load_trace("tpch")
+    def __init__(self, seed: int, trace: str = "tpch") -> None:
+        self._trace = load_trace(trace)
         self._rng = np.random.default_rng(seed)
         row = self._rng.choice(len(self._trace.jobs), JOBS).astype(np.int32)
         arrival_ms = np.cumsum(self._rng.exponential(8_000.0, JOBS))
@@ -191,9 +193,9 @@ class Told:
         return ["J", number, time_ms, infos, self._properties(number), self._key(number)]
 
 
-def planned(policy: str, reports: list[dict[str, Any]]) -> list[Any]:
+def planned(policy: PolicyFor, reports: list[dict[str, Any]]) -> list[Any]:
     """As `Decide` answers, by the classes of `attach`."""
-    planner = Planner(Heuristic(policy).on, Guard(starve_s=15.0, idle_s=4.0, decision_s=60.0))
+    planner = Planner(policy, Guard(starve_s=15.0, idle_s=4.0, decision_s=60.0))
     live, due, last, found = LiveJobs(), Due(), None, []
     for told in reports:
         report = parse_report(told)
@@ -217,9 +219,9 @@ def test_every_plan_is_that_of_an_attached_driver(classes: Classes, policy: str)
     stand idle, tasks that nobody needs.
     """
     reports = list(Told(POLICIES.index(policy)).reports())
-    question = {"policy": policy, "parameters": None, "starve_ms": 15_000, "idle_ms": 4_000}
+    question = QUESTION | {"policy": policy}
     (answers,) = classes.ask("decima.policy.Decide", [question | {"reports": reports}])
-    expected = planned(policy, reports)
+    expected = planned(Heuristic(policy).on, reports)
     assert len(expected) > 200
     assert answers == expected
     plans = [one for one in expected if len(one) > 1]

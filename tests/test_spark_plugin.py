@@ -6,6 +6,7 @@ Slow (ten minutes): `pytest -m slow tests/test_spark_plugin.py`.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from decima.policy_names import model_path
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jar import PLUGIN, find_javac, spark_jars
 from tests.jvm import Classes
@@ -203,6 +205,33 @@ def test_pipelined_stages_are_admitted_beside_limits(
     assert spark.metric("faults") == spark.metric("launches_over_cap") == 0
 
 
+def test_a_learned_policy_decides_without_python(
+    spark: Spark, program: Path, tmp_path: Path
+) -> None:
+    """The jar's model, or one in a file, under caps; no process is started."""
+    port = free_port()
+    model = tmp_path / "own.safetensors"
+    shutil.copy(model_path("decima"), model)
+    for policy in ("decima", model):
+        command = spark.command(
+            "spark-submit", "--class", "SleepJobs", program, *jobs(60),
+            policy=policy, maxSlotsPerJob=5, metricsPort=port,
+        )  # fmt: skip
+        with running(spark, command) as process:
+            until(lambda: "decima_job_limit{" in metrics(port), 120)
+            told = metrics(port)
+            assert children(process.pid, "plugin_worker") == []
+            assert process.wait(timeout=300) == 0
+        output = (spark.folder / "output").read_text()
+        assert output.count("done ") == 4
+        assert max(most(output)[f"job {name}"] for name in "abcd") <= 5
+        assert {line for line in told.splitlines() if "worker " in line or "fallbacks" in line} >= {
+            "decima_worker 0", "decima_fallbacks_total 0",
+        }  # fmt: skip
+        assert "decima does not schedule" not in output
+        assert_healthy(spark, 240)
+
+
 def test_a_learned_policy_decides_in_a_worker(spark: Spark, program: Path) -> None:
     """Its decision log can be reviewed; caps hold, though it knows nothing of them."""
     log = spark.folder / "log.jsonl"
@@ -258,7 +287,8 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
     ("settings", "reason"),
     [
         ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
-        ({"policy": "decima"}, "'decima' needs spark.decima.python"),
+        ({"policy": "decima:sampled"}, "'decima:sampled' needs spark.decima.python"),
+        ({"policy": "absent.safetensors"}, "absent.safetensors: no such file"),
         ({"policy": "auto"}, "'auto' needs spark.decima.python"),
         ({"maxSlotsPerJob": "0"}, "slots are whole numbers from 1 on"),
         ({"policy": "decima", "python": "/nowhere/python"}, "/nowhere/python"),

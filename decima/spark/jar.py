@@ -20,8 +20,9 @@ from traces.files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
-_FOLDERS = ("exact", "policy", "plugin")
-_WEIGHTS = ("es_rule.json",)
+_FOLDERS = ("exact", "network", "policy", "plugin")
+_WEIGHTS = (("decima.heuristics", "es_rule.json"), ("decima.agent", "decima.safetensors"))
+"""package and name of what lies in its folder ``data``"""
 _SHIPPED = Path(str(files("decima.spark"))) / "data"
 _COMPILER_S = 300
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -187,7 +188,9 @@ def _sources() -> dict[str, bytes]:
 
 def _resources() -> dict[str, bytes]:
     """Return the resource files that the classes read."""
-    data = files("decima.heuristics") / "data"
     manifest = b"Manifest-Version: 1.0\r\n\r\n"
-    weights = {f"decima/policy/{name}": (data / name).read_bytes() for name in _WEIGHTS}
+    weights = {
+        f"decima/policy/{name}": (files(package) / "data" / name).read_bytes()
+        for package, name in _WEIGHTS
+    }
     return {"META-INF/MANIFEST.MF": manifest, **weights}

@@ -24,13 +24,27 @@ public final class Decide {
       String file = (String) asked.get("parameters");
       if (!asked.get("policy").equals(name)) {
         name = (String) asked.get("policy");
-        policy = Policies.named(name, file == null ? null : new File(file));
+        policy = named(name, file == null ? null : new File(file));
       }
+      Map<?, ?> told = (Map<?, ?>) asked.get("tables");
       Object answer =
           asked.containsKey("reports")
               ? plans(policy, asked)
-              : actions(policy, (Map<?, ?>) asked.get("tables"), asked);
+              : asked.containsKey("logits")
+                  ? logits((LearnedPolicy) policy, told)
+                  : actions(policy, told, asked);
       System.out.println(MAPPER.writeValueAsString(answer));
+    }
+  }
+
+  /** The policy; of one that cannot be used, the reason alone on the standard error. */
+  private static Policy named(String name, File file) {
+    try {
+      return Policies.named(name, file);
+    } catch (IllegalArgumentException error) {
+      System.err.println("refused: " + error.getMessage());
+      System.exit(1);
+      return null;
     }
   }
 
@@ -44,6 +58,22 @@ public final class Decide {
       round.assign(action);
     }
     return found;
+  }
+
+  /** Of the first plan of a round: of stages, of the end, and of the limits of each job. */
+  private static List<Object> logits(LearnedPolicy policy, Map<?, ?> told) {
+    Round round = new Round(tables(told));
+    policy.plan(round);
+    List<List<Float>> limits = new ArrayList<>();
+    for (int job = 0; job < round.tables.jobs(); job++) {
+      int count = policy.scoreLimits(job);
+      limits.add(new ArrayList<>());
+      for (int row = 0; row < count; row++) {
+        limits.get(job).add(policy.limit[row]);
+      }
+    }
+    double[] stages = java.util.Arrays.copyOf(policy.stage, policy.columns.numOpen);
+    return java.util.Arrays.asList(stages, policy.end, limits);
   }
 
   private static Purses purses(Map<?, ?> asked, int jobs) {
@@ -68,6 +98,14 @@ public final class Decide {
     found.slots = ((Number) told.get("slots")).intValue();
     copy(numbers(told.get("arrival_ms")), found.arrivalMs);
     copy(numbers(told.get("remaining_ms")), found.remainingMs);
+    copy(numbers(told.get("work_ms")), found.workMs);
+    double[] units = numbers(told.get("units"));
+    if (units.length > 0) {
+      int[] firstChild = whole(told.get("first_child"));
+      int[] children = whole(told.get("children"));
+      found.graphs =
+          new Graphs(found.firstStage, firstChild, children, units[0], units[1]);
+    }
     copy(numbers(told.get("mean_ms")), found.meanMs);
     copy(numbers(told.get("critical_path_ms")), found.criticalPathMs);
     System.arraycopy(whole(told.get("num_tasks")), 0, found.numTasks, 0, found.stages());

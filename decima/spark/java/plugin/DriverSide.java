@@ -2,6 +2,7 @@ package decima.spark;
 
 import decima.policy.Planner;
 import decima.policy.Policies;
+import decima.policy.Rehearsal;
 import java.util.Collections;
 import java.util.Map;
 import org.apache.spark.SparkContext;
@@ -20,6 +21,8 @@ final class DriverSide implements DriverPlugin {
   private static final int OLDEST_MAJOR = 3;
   private static final int OLDEST_MINOR = 5;
   private static final int NEWEST_MAJOR = 4;
+  /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
+  private static final int REHEARSED_PLANS = 100;
 
   private final Metrics metrics = new Metrics();
   private SparkContext context;
@@ -67,6 +70,26 @@ final class DriverSide implements DriverPlugin {
     metrics.of(made);
     made.start();
     decider = made;
+    if (planner != null) {
+      rehearse(settings);
+    }
+  }
+
+  /** Let the first real plan find compiled code; neither Spark nor a plan waits for this. */
+  private static void rehearse(Settings settings) {
+    Runnable all =
+        () -> {
+          try {
+            // A policy of its own: what decides must not remember jobs that do not exist.
+            Rehearsal.run(
+                Policies.named(settings.standIn(), settings.standInParameters()), REHEARSED_PLANS);
+          } catch (RuntimeException fault) {
+            LOG.debug("rehearsal", fault);
+          }
+        };
+    Thread thread = new Thread(all, "decima-rehearsal");
+    thread.setDaemon(true);
+    thread.start();
   }
 
   private static void checkVersion(String version) {

@@ -179,11 +179,11 @@ final class Settings {
   }
 
   private void checkWorker() {
-    boolean isInside = isSparkOrder() || Policies.NAMES.contains(policy);
+    boolean isInside = isSparkOrder() || Policies.isInside(policy);
     if (!isInside && python == null) {
       throw new IllegalArgumentException(
           PREFIX + "policy: '" + policy + "' needs " + PREFIX + "python; without it there are "
-              + SPARK + ", " + String.join(", ", Policies.NAMES));
+              + SPARK + ", " + String.join(", ", Policies.NAMES) + " and model files");
     }
     for (String key : new String[] {"decisionLog", "priors"}) {
       if (values.get(key) != null && (python == null || isSparkOrder())) {

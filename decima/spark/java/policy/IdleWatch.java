@@ -13,8 +13,8 @@ final class IdleWatch {
   }
 
   /** Whether slots have stood idle too long; then not again for another such time. */
-  boolean isFault(LiveJobs live, long idleMs, int idleSlots) {
-    if (idleMs < boundMs / 2 || idleSlots - idleUnderStrictFair(live) <= 0) {
+  boolean isFault(LiveJobs live, LiveGraphs graphs, long idleMs, int idleSlots) {
+    if (idleMs < boundMs / 2 || idleSlots - idleUnderStrictFair(live, graphs) <= 0) {
       dueMs = Double.NaN;
       return false;
     }
@@ -29,8 +29,8 @@ final class IdleWatch {
   }
 
   /** Slots that its plan would give to nobody though a task waits. */
-  private static int idleUnderStrictFair(LiveJobs live) {
-    LiveTables found = LiveTables.of(live);
+  private static int idleUnderStrictFair(LiveJobs live, LiveGraphs graphs) {
+    LiveTables found = LiveTables.of(live, graphs);
     if (found == null) {
       return 0;
     }

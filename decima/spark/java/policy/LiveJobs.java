@@ -30,6 +30,8 @@ public final class LiveJobs {
     "spark.sql.execution.root.id", "spark.sql.execution.id"
   };
 
+  /** grows when a job, a stage or an edge comes or goes */
+  long version = 0;
   long timeMs;
   int slots;
   /** of any job, those that are over included */
@@ -187,6 +189,7 @@ public final class LiveJobs {
       jobs.put(key, found);
       lastArrivalMs = Math.max(lastArrivalMs, arrivalMs);
       firstArrivalMs = Math.min(firstArrivalMs, arrivalMs);
+      version += 1;
     }
     return found;
   }
@@ -205,6 +208,7 @@ public final class LiveJobs {
         place.put(number, new Place(job, row));
       }
     }
+    version += 1;
   }
 
   /** What Spark tells of a stage when its job begins. */
@@ -232,6 +236,7 @@ public final class LiveJobs {
       Integer row = rows.get(info.stage);
       if (row == null) {
         row = job.addStage(info.stage, info.numTasks);
+        version += 1;
       }
       place.put(info.stage, new Place(job, row));
       job.sparkStages.add(info.stage);
@@ -273,7 +278,7 @@ public final class LiveJobs {
     for (long parent : info.parents) {
       Place known = place.get((int) parent);
       if (known != null && known.job == job && known.row != row) {
-        job.stages.get(row).parents.add(known.row);
+        version += job.stages.get(row).parents.add(known.row) ? 1 : 0;
       }
     }
   }
@@ -283,6 +288,7 @@ public final class LiveJobs {
     if (job != null) {
       job.unfinished.remove(sparkJob);
       job.seenMs = job.doneMs = endMs;
+      version += 1;
     }
   }
 
@@ -355,6 +361,7 @@ public final class LiveJobs {
   private Place unannounced(Report.TaskSet one) {
     LiveJob job = job(one.job, timeMs);
     Place made = new Place(job, job.addStage(one.stage, one.numTasks));
+    version += 1;
     place.put(one.stage, made);
     return made;
   }
@@ -382,6 +389,7 @@ public final class LiveJobs {
 
   private void drop(String key) {
     LiveJob job = jobs.remove(key);
+    version += 1;
     forgottenJobs += 1;
     forgottenWorkLog += workLog(job);
     place.keySet().removeAll((Collection<Integer>) job.sparkStages);

@@ -21,18 +21,23 @@ final class LiveTables {
   private final List<LiveStage> stages = new ArrayList<>();
   private final Map<String, Integer> lostSlots;
 
-  /** @return null if there is no job or no slot at all. */
-  static LiveTables of(LiveJobs live) {
+  /**
+   * The tables of a session.
+   *
+   * @param graphs those of the plan before; they are brought up to date.
+   * @return null if there is no job or no slot at all.
+   */
+  static LiveTables of(LiveJobs live, LiveGraphs graphs) {
     List<LiveJob> jobs = live.active();
     int lost = 0;
     for (int slots : live.lostSlots.values()) {
       lost += slots; // they are not there until tasks that nobody needs have ended
     }
     int slots = live.slots - lost;
-    return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots);
+    return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots, graphs);
   }
 
-  private LiveTables(LiveJobs live, List<LiveJob> jobs, int slots) {
+  private LiveTables(LiveJobs live, List<LiveJob> jobs, int slots, LiveGraphs graphs) {
     this.jobs = jobs;
     lostSlots = live.lostSlots;
     List<NavigableSet<Integer>> shown = new ArrayList<>();
@@ -53,12 +58,14 @@ final class LiveTables {
       tables.arrivalMs[job] = jobs.get(job).arrivalMs - originMs;
       fill(live, job, shown.get(job));
     }
+    tables.graphs = graphs.of(live, jobs, shown, tables);
     purses = purses(live);
   }
 
   private void fill(LiveJobs live, int job, NavigableSet<Integer> shown) {
     LiveJob own = jobs.get(job);
     Map<Integer, Integer> rowOf = new HashMap<>();
+    double[] allMs = new double[shown.size()];
     double[] leftMs = new double[shown.size()];
     int index = 0;
     for (int number : shown) {
@@ -71,9 +78,11 @@ final class LiveTables {
       tables.finished[row] = stage.finished();
       tables.runnable[row] = stage.isSubmitted || stage.isDone;
       tables.meanMs[row] = live.meanMs(own, stage);
+      allMs[index] = tables.numTasks[row] * tables.meanMs[row];
       leftMs[index] = (tables.numTasks[row] - tables.launched[row]) * tables.meanMs[row];
       index += 1;
     }
+    tables.workMs[job] = Sums.ofRun(allMs);
     tables.remainingMs[job] = Sums.ofRun(leftMs);
     fillPaths(own, shown, rowOf);
   }

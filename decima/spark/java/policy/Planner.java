@@ -13,6 +13,7 @@ public final class Planner {
   private final double starveMs;
   private final IdleWatch idleWatch;
   private final Policy standIn = new StrictFair();
+  private final LiveGraphs graphs = new LiveGraphs();
   private Map<String, Long> waitsSinceMs = new HashMap<>();
 
   /** rounds that strict fair decided, because the policy failed */
@@ -41,10 +42,10 @@ public final class Planner {
   /** What to do now; null if nothing waits. The arguments are those of a `Report`. */
   public Plan plan(LiveJobs live, long idleMs, int idleSlots) {
     String fault = null;
-    if (idleWatch.isFault(live, idleMs, idleSlots)) {
+    if (idleWatch.isFault(live, graphs, idleMs, idleSlots)) {
       fault = idleSlots + " slots idle for " + idleMs / 1000.0 + " s beside tasks that wait";
     }
-    LiveTables found = LiveTables.of(live);
+    LiveTables found = LiveTables.of(live, graphs);
     if (found == null) {
       return null;
     }

@@ -1,9 +1,13 @@
 package decima.policy;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import decima.network.Network;
+import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
@@ -12,17 +16,26 @@ import java.util.Map;
 /** The policies that decide inside the JVM, by name. */
 public final class Policies {
   public static final List<String> NAMES =
-      Arrays.asList("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule");
+      Arrays.asList("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", "decima");
+  /** other learned policies go by the path of their model file */
+  private static final String MODEL = ".safetensors";
+  /** of the largest model file */
+  private static final long MAX_BYTES = 32_000_000;
 
   private Policies() {}
 
+  /** Whether the policy called `name` needs no Python. */
+  public static boolean isInside(String name) {
+    return NAMES.contains(name) || name.endsWith(MODEL);
+  }
+
   /**
-   * The policy called `name`.
+   * The policy called `name`, or the network in the model file of this name.
    *
    * @param file of `decima tune -o` or `decima fit-rule -o`, with its parameters; null: those that
    *     the jar holds.
-   * @throws IllegalArgumentException no such policy, it takes no parameters, or the file is not to
-   *     be read, another policy's or of other parameters.
+   * @throws IllegalArgumentException (one line) no such policy, it takes no parameters, or a file is
+   *     not to be read, another policy's, of other parameters, or no model of this version.
    */
   public static Policy named(String name, File file) {
     switch (name) {
@@ -34,11 +47,51 @@ public final class Policies {
       case "es_rule":
         return new ScoringRule(name, values(name, file, ScoringRule.parameters()));
       default:
-        if (file != null && NAMES.contains(name)) {
+        if (file != null && isInside(name)) {
           throw new IllegalArgumentException("policy '" + name + "' takes no parameters");
         }
-        return simple(name);
+        return name.equals("decima") || name.endsWith(MODEL) ? learned(name) : simple(name);
     }
+  }
+
+  private static Policy learned(String name) {
+    boolean isShipped = !name.endsWith(MODEL);
+    String where = isShipped ? "the jar's model" : name;
+    try {
+      return new LearnedPolicy(
+          name, Network.read(isShipped ? shipped(name + MODEL) : content(new File(name)), where));
+    } catch (IOException error) {
+      throw unreadable(where, error);
+    }
+  }
+
+  private static byte[] content(File file) throws IOException {
+    if (file.length() > MAX_BYTES) {
+      throw new IOException(file.length() + " bytes; a model has at most " + MAX_BYTES);
+    }
+    return Files.readAllBytes(file.toPath());
+  }
+
+  private static byte[] shipped(String name) throws IOException {
+    try (InputStream found = Policies.class.getResourceAsStream(name)) {
+      if (found == null) {
+        throw new IOException("it is not there");
+      }
+      ByteArrayOutputStream all = new ByteArrayOutputStream();
+      byte[] buffer = new byte[1 << 16];
+      for (int count = found.read(buffer); count >= 0; count = found.read(buffer)) {
+        all.write(buffer, 0, count);
+      }
+      return all.toByteArray();
+    }
+  }
+
+  private static IllegalArgumentException unreadable(String where, IOException error) {
+    String reason =
+        error instanceof NoSuchFileException
+            ? "no such file"
+            : error.getMessage() == null ? error.toString() : error.getMessage();
+    return new IllegalArgumentException(where + ": " + reason.split("\n")[0], error);
   }
 
   private static Policy simple(String name) {
@@ -85,15 +138,9 @@ public final class Policies {
       if (file != null) {
         return mapper.readValue(file, Map.class);
       }
-      try (InputStream shipped = Policies.class.getResourceAsStream(policy + ".json")) {
-        if (shipped == null) {
-          throw new IllegalArgumentException(where + " are not there");
-        }
-        return mapper.readValue(shipped, Map.class);
-      }
+      return mapper.readValue(shipped(policy + ".json"), Map.class);
     } catch (IOException error) {
-      String reason = error.getMessage() == null ? error.toString() : error.getMessage();
-      throw new IllegalArgumentException(where + ": " + reason.split("\n")[0], error);
+      throw unreadable(where, error);
     }
   }
 }

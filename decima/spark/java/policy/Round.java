@@ -88,6 +88,11 @@ public final class Round {
     return open[stage];
   }
 
+  /** Slots that caps leave a job. */
+  int room(int job) {
+    return purses.room(job);
+  }
+
   /** Tasks of the stage that no slot is for, as far as caps let its job have any. */
   int demand(int stage) {
     int tasks = tables.numTasks[stage] - covered[stage];

@@ -16,9 +16,13 @@ public final class Tables {
   /** log of how much longer tasks take in a job that holds all slots */
   public double inflation;
   public int slots;
+  /** edges between the stages */
+  public Graphs graphs;
 
   // (J,)
   public final double[] arrivalMs;
+  /** work over all tasks of the stages that policies see */
+  public final double[] workMs;
   /** work over the tasks that no slot has run yet */
   public final double[] remainingMs;
   /** first row of each job's stages; (J + 1,), the last is S */
@@ -42,6 +46,7 @@ public final class Tables {
     int stages = firstStage[jobs];
     this.firstStage = firstStage;
     arrivalMs = new double[jobs];
+    workMs = new double[jobs];
     remainingMs = new double[jobs];
     job = new int[stages];
     for (int number = 0; number < jobs; number++) {

@@ -1,0 +1,73 @@
+package decima.network;
+
+/**
+ * One score for rows of several tables (gnn/heads.py). The first layer is applied to each table alone
+ * and its outputs are added up: a job's part serves all its stages.
+ */
+public final class Head {
+  private final Layer[] parts;
+  private final Layer[] body;
+  /** weights of the only output */
+  private final float[] last;
+  private final float lastBias;
+
+  Head(Layer[] parts, Layer[] body, Layer last) {
+    this.parts = parts;
+    this.body = body;
+    this.last = new float[last.inputs()];
+    for (int input = 0; input < this.last.length; input++) {
+      this.last[input] = last.weight[input][0];
+    }
+    lastBias = last.bias[0];
+  }
+
+  /** Size of a part. */
+  public int hidden() {
+    return parts[0].outputs();
+  }
+
+  /** Write the part of one table's row to `target`. */
+  public void part(int table, float[] x, float[] target) {
+    parts[table].apply(x, target);
+  }
+
+  /** Write the part of [embedding, x] to `target`. */
+  public void part(int table, float[] embedding, float[] x, float[] target) {
+    parts[table].apply(embedding, x, target);
+  }
+
+  /** The score for the sum of all parts, which is spoiled. */
+  public float score(float[] total, Scratch at) {
+    float[] source = total;
+    Transform.bend(source, hidden());
+    for (int number = 0; number < body.length; number++) {
+      float[] into = number % 2 == 0 ? at.one : at.other;
+      body[number].apply(source, into);
+      Transform.bend(into, body[number].outputs());
+      source = into;
+    }
+    return last(source);
+  }
+
+  private float last(float[] values) {
+    float total = lastBias;
+    int row = 0;
+    for (; row + 4 <= last.length; row += 4) {
+      total +=
+          values[row] * last[row] + values[row + 1] * last[row + 1]
+              + values[row + 2] * last[row + 2] + values[row + 3] * last[row + 3];
+    }
+    for (; row < last.length; row++) {
+      total += values[row] * last[row];
+    }
+    return total;
+  }
+
+  int widest() {
+    int found = hidden();
+    for (Layer layer : body) {
+      found = Math.max(found, layer.outputs());
+    }
+    return found;
+  }
+}

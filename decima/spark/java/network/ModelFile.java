@@ -1,0 +1,166 @@
+package decima.network;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Weights as `decima train` writes them (decima/agent/model.py), checked and taken layer by layer. */
+final class ModelFile {
+  private static final String FORMAT = "decima-model";
+  private static final int VERSION = 1;
+  /** `FEATURE_VERSION` of decima/agent/columns.py, by which the inputs are computed here too */
+  private static final int FEATURE_VERSION = 9;
+  /** of a whole network */
+  private static final long MAX_PARAMETERS = 4_000_000;
+
+  // columns of each table (decima/agent/columns.py)
+  static final int NODE = 6;
+  static final int JOB = 18;
+  static final int STAGE = 13;
+  static final int CLUSTER = 18;
+  static final int LIMIT = 9;
+  private static final int CLASS = 7;
+
+  final Shape shape;
+  private final Tensors tensors;
+  /** by name: the shape of every tensor */
+  private final Map<String, List<Integer>> expected = new LinkedHashMap<>();
+
+  /** @throws IllegalArgumentException (one line) no model, one of another version, or damaged. */
+  ModelFile(byte[] data) {
+    tensors = new Tensors(data);
+    Map<?, ?> facts = tensors.facts;
+    check(FORMAT.equals(facts.get("format")), "not a model of `decima train`");
+    check(Integer.valueOf(VERSION).equals(facts.get("version")),
+        "version " + facts.get("version") + ", this reader knows " + VERSION);
+    check(Integer.valueOf(FEATURE_VERSION).equals(facts.get("feature_version")),
+        "trained on feature version " + facts.get("feature_version")
+            + ", this program computes version " + FEATURE_VERSION + "; train it again");
+    check(facts.get("network") instanceof Map, "its header names no network");
+    shape = new Shape((Map<?, ?>) facts.get("network"));
+    expectAll();
+    checkTensors();
+  }
+
+  private static void check(boolean isFine, String fault) {
+    if (!isFine) {
+      throw new IllegalArgumentException(fault);
+    }
+  }
+
+  // --- what there must be --------------------------------------------------------------------
+
+  private void expectAll() {
+    int size = shape.embedding;
+    expectLinear("encoder.lift", NODE, size);
+    expectSum("encoder.node_sum", size);
+    expectSum("encoder.job_sum", NODE + size);
+    expectSum("encoder.cluster_sum", size);
+    expectHead("stage_head", shape.headHidden, size + STAGE, size + JOB, size + CLUSTER);
+    expectHead("limit_head", shape.headHidden, LIMIT, size + JOB, size + CLUSTER);
+    // The critic, and the classes of executors that a session has not: there, and not read.
+    expectHead("value_head", shape.headHidden, size + CLUSTER);
+    expectHead("class_head", shape.headHidden, CLASS, size + STAGE, size + JOB, size + CLUSTER);
+    expectHead("end_head", lastHidden(), size + CLUSTER);
+  }
+
+  private int[] lastHidden() {
+    int count = shape.headHidden.length;
+    return Arrays.copyOfRange(shape.headHidden, count - 1, count);
+  }
+
+  private void expectLinear(String name, int inputs, int outputs) {
+    expected.put(name + ".weight", Arrays.asList(outputs, inputs));
+    expected.put(name + ".bias", Arrays.asList(outputs));
+  }
+
+  private void expectSum(String name, int inputs) {
+    expectTransform(name + ".f", shape.transform(inputs));
+    if (shape.twoLevel) {
+      expectTransform(name + ".g", shape.transform(shape.embedding));
+    }
+  }
+
+  private void expectTransform(String name, List<Integer> sizes) {
+    for (int layer = 0; layer + 1 < sizes.size(); layer++) {
+      // Numbers between are those of the LeakyReLUs.
+      expectLinear(name + "." + 2 * layer, sizes.get(layer), sizes.get(layer + 1));
+    }
+  }
+
+  private void expectHead(String name, int[] hidden, int... tables) {
+    for (int table = 0; table < tables.length; table++) {
+      expected.put(name + ".parts." + table + ".weight", Arrays.asList(hidden[0], tables[table]));
+    }
+    expected.put(name + ".parts.0.bias", Arrays.asList(hidden[0]));
+    for (int layer = 0; layer + 1 < hidden.length; layer++) {
+      expectLinear(name + ".body." + layer, hidden[layer], hidden[layer + 1]);
+    }
+    expectLinear(name + ".last", hidden[hidden.length - 1], 1);
+  }
+
+  private void checkTensors() {
+    long parameters = 0;
+    Set<String> names = new HashSet<>(expected.keySet());
+    names.addAll(tensors.names());
+    for (String name : names) {
+      List<Integer> shape = expected.get(name);
+      check(shape != null && shape.equals(tensors.shape(name)),
+          "weights '" + name + "' do not fit the network that its header names");
+      for (float value : tensors.values(name)) {
+        check(Float.isFinite(value), "weights '" + name + "' are not all finite");
+      }
+      parameters += tensors.values(name).length;
+    }
+    check(parameters <= MAX_PARAMETERS,
+        "a network of " + parameters + " parameters: at most " + MAX_PARAMETERS + " are possible");
+  }
+
+  // --- taking it -----------------------------------------------------------------------------
+
+  /** A layer; a part of a head behind its first has no bias. */
+  Layer linear(String name) {
+    List<Integer> size = expected.get(name + ".weight");
+    float[] flat = tensors.values(name + ".weight");
+    float[] bias = tensors.values(name + ".bias");
+    int outputs = size.get(0);
+    int inputs = size.get(1);
+    float[][] weight = new float[inputs][outputs];
+    for (int input = 0; input < inputs; input++) {
+      for (int output = 0; output < outputs; output++) {
+        weight[input][output] = flat[output * inputs + input];
+      }
+    }
+    return new Layer(weight, bias == null ? new float[outputs] : bias);
+  }
+
+  /** One of the encoder's transforms; the identity if the network has none of this name. */
+  Transform transform(String name) {
+    List<Layer> found = new ArrayList<>();
+    for (int layer = 0; expected.containsKey(name + "." + layer + ".weight"); layer += 2) {
+      found.add(linear(name + "." + layer));
+    }
+    return new Transform(found);
+  }
+
+  /** A head with the parts of its first layer. */
+  Head head(String name, Layer[] parts) {
+    return new Head(parts, layers(name + ".body"), linear(name + ".last"));
+  }
+
+  Layer[] parts(String head) {
+    return layers(head + ".parts");
+  }
+
+  private Layer[] layers(String name) {
+    List<Layer> found = new ArrayList<>();
+    while (expected.containsKey(name + "." + found.size() + ".weight")) {
+      found.add(linear(name + "." + found.size()));
+    }
+    return found.toArray(new Layer[0]);
+  }
+}

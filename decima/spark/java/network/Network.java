@@ -1,0 +1,97 @@
+package decima.network;
+
+import java.util.Arrays;
+import java.util.stream.IntStream;
+
+/**
+ * The weights of a policy (`PolicyNetwork` in decima/agent/network.py), for sessions: all slots are
+ * alike. Nothing changes them, so threads may share one. Letters as in gnn/encoder.py.
+ */
+public final class Network {
+  /** columns of STAGE that tell where in its job's graph a stage lies, for the ablation */
+  private static final int[] PATH = {4, 5, 10};
+  /** parts of the heads for stages and limits: the finest table, jobs, the cluster */
+  public static final int OWN = 0;
+  public static final int OF_JOB = 1;
+  public static final int OF_CLUSTER = 2;
+
+  public final int embedding;
+  /** false: a job gets all it can use */
+  public final boolean hasLimitHead;
+  public final Head stageHead;
+  public final Head limitHead;
+  /** of leaving idle what is left; its only table is the cluster's */
+  public final Head endHead;
+  /** x_v to e_v, before messages */
+  final Layer lift;
+  /** f and g of the sums over children, stages of a job, and jobs */
+  final Transform fNode;
+  final Transform gNode;
+  final Transform fJob;
+  final Transform gJob;
+  final Transform fCluster;
+  final Transform gCluster;
+  final boolean sendsMessages;
+  private final boolean hasEmbeddings;
+
+  private Network(ModelFile file) {
+    Shape shape = file.shape;
+    embedding = shape.embedding;
+    hasLimitHead = shape.limitHead;
+    sendsMessages = shape.messages;
+    hasEmbeddings = shape.embeddings;
+    lift = file.linear("encoder.lift");
+    fNode = file.transform("encoder.node_sum.f");
+    gNode = file.transform("encoder.node_sum.g");
+    fJob = file.transform("encoder.job_sum.f");
+    gJob = file.transform("encoder.job_sum.g");
+    fCluster = file.transform("encoder.cluster_sum.f");
+    gCluster = file.transform("encoder.cluster_sum.g");
+    Layer[] ofStage = file.parts("stage_head");
+    if (!shape.pathColumns) {
+      for (int column : PATH) {
+        Arrays.fill(ofStage[OWN].weight[embedding + column], 0.0f);
+      }
+    }
+    Layer[] ofLimit = file.parts("limit_head");
+    Layer[] ofEnd = file.parts("end_head");
+    blind(ofStage[OWN], ofStage[OF_JOB], ofStage[OF_CLUSTER], ofLimit[OF_JOB], ofLimit[OF_CLUSTER],
+        ofEnd[0]);
+    stageHead = file.head("stage_head", ofStage);
+    limitHead = file.head("limit_head", ofLimit);
+    endHead = file.head("end_head", ofEnd);
+  }
+
+  /** What an ablation leaves out gets weights of zero. */
+  private void blind(Layer... layers) {
+    for (Layer layer : layers) {
+      for (int input = 0; input < embedding && !hasEmbeddings; input++) {
+        Arrays.fill(layer.weight[input], 0.0f);
+      }
+    }
+  }
+
+  /**
+   * The network in a model file.
+   *
+   * @param where the name of the file, for messages.
+   * @throws IllegalArgumentException (one line) it is no model that this version can use.
+   */
+  public static Network read(byte[] data, String where) {
+    try {
+      return new Network(new ModelFile(data));
+    } catch (IllegalArgumentException fault) {
+      throw new IllegalArgumentException(where + ": " + fault.getMessage(), fault);
+    }
+  }
+
+  /** Room for the rows between its layers. */
+  public Scratch scratch() {
+    IntStream transforms =
+        IntStream.of(fNode.widest(), gNode.widest(), fJob.widest(), gJob.widest(),
+            fCluster.widest(), gCluster.widest());
+    IntStream heads =
+        IntStream.of(stageHead.widest(), limitHead.widest(), endHead.widest());
+    return new Scratch(IntStream.concat(transforms, heads).max().getAsInt());
+  }
+}

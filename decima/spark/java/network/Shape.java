@@ -1,0 +1,89 @@
+package decima.network;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Sizes of a network, and the parts that an ablation leaves out (`NetworkConfig` in decima/agent). */
+final class Shape {
+  /** hidden layers of one part */
+  private static final int MAX_LAYERS = 16;
+  /** units of a layer */
+  private static final int MAX_UNITS = 1024;
+  private static final Set<String> NAMES =
+      new HashSet<>(
+          Arrays.asList(
+              "embedding", "hidden", "head_hidden", "two_level", "messages", "embeddings",
+              "path_columns", "limit_head"));
+
+  final int embedding;
+  /** hidden layers of the encoder's transforms */
+  final int[] hidden;
+  final int[] headHidden;
+  final boolean twoLevel;
+  final boolean messages;
+  final boolean embeddings;
+  final boolean pathColumns;
+  final boolean limitHead;
+
+  /**
+   * @param told by the header of a model file.
+   * @throws IllegalArgumentException a name is unknown, or a size impossible.
+   */
+  Shape(Map<?, ?> told) {
+    for (Object name : told.keySet()) {
+      check(NAMES.contains(name), "'" + name + "' is unknown");
+    }
+    embedding = size("embedding", told.containsKey("embedding") ? told.get("embedding") : 16);
+    hidden = sizes("hidden", told.containsKey("hidden") ? told.get("hidden") : Arrays.asList(16));
+    headHidden =
+        sizes(
+            "head_hidden",
+            told.containsKey("head_hidden") ? told.get("head_hidden") : Arrays.asList(32, 16));
+    check(headHidden.length > 0, "head_hidden is empty");
+    twoLevel = flag(told, "two_level");
+    messages = flag(told, "messages");
+    embeddings = flag(told, "embeddings");
+    pathColumns = flag(told, "path_columns");
+    limitHead = flag(told, "limit_head");
+  }
+
+  private static void check(boolean isFine, String fault) {
+    if (!isFine) {
+      throw new IllegalArgumentException("its header names an impossible network: " + fault);
+    }
+  }
+
+  private static int size(String name, Object told) {
+    boolean isSize = told instanceof Integer && (Integer) told >= 1 && (Integer) told <= MAX_UNITS;
+    check(isSize, name + " " + told + ": sizes are whole numbers from 1 to " + MAX_UNITS);
+    return (Integer) told;
+  }
+
+  private static int[] sizes(String name, Object told) {
+    check(told instanceof List, name + " " + told + " is no list");
+    List<?> values = (List<?>) told;
+    check(values.size() <= MAX_LAYERS, name + ": at most " + MAX_LAYERS + " layers are possible");
+    return values.stream().mapToInt(one -> size(name, one)).toArray();
+  }
+
+  private static boolean flag(Map<?, ?> told, String name) {
+    Object found = told.containsKey(name) ? told.get(name) : Boolean.TRUE;
+    check(found instanceof Boolean, name + " " + found + " is neither true nor false");
+    return (Boolean) found;
+  }
+
+  /** Sizes from the inputs of one of the encoder's transforms to its outputs. */
+  List<Integer> transform(int inputs) {
+    List<Integer> found = new ArrayList<>();
+    found.add(inputs);
+    for (int one : hidden) {
+      found.add(one);
+    }
+    found.add(embedding);
+    return found;
+  }
+}

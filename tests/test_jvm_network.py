@@ -1,0 +1,257 @@
+"""The network inside the JVM scores and decides as the compiled Python one does."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from decima.agent.model import load_model, save_model
+from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.policy import LearnedPolicy
+from decima.agent.scales import Scales
+from decima.learned import load
+from decima.policy_names import model_path
+from decima.spark.policy_server import learned
+from spark_sim import Cluster, Observation, Protocol, Simulator, Status
+from tests.jvm import Classes
+from tests.test_jvm_policies import QUESTION, Told, planned, tables_of
+from traces import load_trace, to_arrays
+from traces.arrays import TraceArrays
+from traces.estimates import with_estimates
+
+DECIDE = "decima.policy.Decide"
+JOBS = 12
+GAP = 1e-5
+"""between logits"""
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
+    return Classes(tmp_path_factory.mktemp("classes"))
+
+
+class Recorded(NamedTuple):
+    """A round of a session, and what the compiled network makes of it."""
+
+    tables: dict[str, Any]
+    stage: list[float]
+    end: float
+    limit: list[list[float]]
+    actions: list[list[int]]
+
+
+def edges_of(seen: Observation, arrays: TraceArrays) -> dict[str, list[int]]:
+    """The graphs of the jobs in the system; children as rows of all their stages."""
+    first_child, children, row = [0], [], 0
+    for job in seen.jobs[seen.active]:
+        template, base = int(job["template"]), row
+        for stage in range(arrays.first_stage[template], arrays.first_stage[template + 1]):
+            own = arrays.children[arrays.first_child[stage] : arrays.first_child[stage + 1]]
+            children += [base + int(child) for child in own]
+            first_child.append(len(children))
+            row += 1
+    return {"first_child": first_child, "children": children}
+
+
+class Setting(NamedTuple):
+    """A session to record."""
+
+    trace: str
+    slots: int
+    gap_ms: float
+    """mean, between arrivals; 0: all come at once"""
+    estimates: Any = "exact"
+
+
+SETTINGS = (
+    Setting("tpch", 8, 30_000.0),
+    Setting("tpch", 50, 0.0, "none"),
+    Setting("tpch", 200, 1_000.0),
+    Setting("random-dag", 30, 0.0),
+    Setting("random-dag", 16, 4_000.0, "none"),
+    Setting("heavy-dag", 40, 20_000.0, "noisy"),
+)
+
+
+def recorded(network: PolicyNetwork, setting: Setting, seed: int) -> Iterator[Recorded]:
+    """The rounds of a session under the network."""
+    trace = load_trace(setting.trace)
+    rng = np.random.default_rng(seed)
+    arrays = with_estimates(trace, to_arrays(trace), setting.estimates, rng)
+    row = rng.choice(len(trace.jobs), JOBS).astype(np.int32)
+    gaps = rng.exponential(setting.gap_ms, JOBS - 1) if setting.gap_ms else np.zeros(JOBS - 1)
+    cluster = Cluster(num_executors=setting.slots, protocol=Protocol.SESSION)
+    arrival_ms = np.concatenate([[0.0], np.cumsum(gaps)])
+    simulator = Simulator(arrays, cluster, arrival_ms, row)
+    scales = Scales.of(arrays)
+    policy = LearnedPolicy(network, arrays, scales=scales)
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        number = seen.round_number
+        tables, place = tables_of(seen)
+        tables |= edges_of(seen, arrays) | {"units": [scales.task_ms, scales.work_ms]}
+        look = policy.plan(seen)
+        scores, ends = look.scores, look.tables.legal.limit_ptr[1:-1]
+        found = Recorded(tables, scores.stage.tolist(), float(scores.end[0]),
+                         [part.tolist() for part in np.split(scores.limit, ends)], [])  # fmt: skip
+        while simulator.status is Status.DECIDE:
+            seen = simulator.observation()
+            if seen.round_number != number:
+                break
+            action = policy.decide(seen)
+            found.actions.append([place.get(action.stage, -1), action.limit])
+            simulator.step(action)
+        yield found
+
+
+def assert_same(found: list[Recorded], logits: list[Any], actions: list[Any]) -> None:
+    """Logits to `GAP`, choices exactly."""
+    for one, (stage, end, limit) in zip(found, logits, strict=True):
+        assert stage == pytest.approx(one.stage, abs=GAP, rel=0)
+        assert end == pytest.approx(one.end, abs=GAP, rel=0)
+        assert [len(part) for part in limit] == [len(part) for part in one.limit]
+        for told, part in zip(limit, one.limit, strict=True):
+            if len(part) > 1:  # the score of a job's only limit is of no use, and not computed
+                assert told == pytest.approx(part, abs=GAP, rel=0)
+    assert actions == [one.actions for one in found]
+
+
+def asked(classes: Classes, policy: str, found: list[Recorded]) -> tuple[list[Any], list[Any]]:
+    """The JVM's logits and actions."""
+    question = {"policy": policy, "parameters": None}
+    every = [question | {"tables": one.tables} for one in found]
+    answers = classes.ask(DECIDE, [*(one | {"logits": True} for one in every), *every])
+    return answers[: len(found)], answers[len(found) :]
+
+
+@pytest.mark.real_spark
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: "-".join(map(str, one)))
+def test_logits_and_choices_are_those_of_the_compiled_network(
+    classes: Classes, setting: Setting
+) -> None:
+    """Streams and batches of several traces, durations known, roughly known and unknown."""
+    found = list(recorded(load("decima"), setting, SETTINGS.index(setting)))
+    assert_same(found, *asked(classes, "decima", found))
+    assert len(found) > 50
+    assert sum(len(one.actions) for one in found) > 100
+
+
+@pytest.mark.real_spark
+@pytest.mark.parametrize("trace", ["tpch", "random-dag", "heavy-dag"])
+def test_every_plan_is_that_of_the_python_process(classes: Classes, trace: str) -> None:
+    """From what Spark tells to the plan: embeddings that are kept from plan to plan, units that are
+    learned as jobs come and go, jobs that starve, slots that stand idle.
+    """
+    reports = list(Told(7, trace).reports())
+    question = QUESTION | {"policy": "decima", "reports": reports}
+    (answers,) = classes.ask(DECIDE, [question])
+    expected = planned(learned("decima"), reports)
+    assert answers == expected
+    plans = [one for one in expected if len(one) > 1]
+    assert len(plans) > 100
+    assert len({tuple(one[1]) for one in plans}) > 50
+    assert {one[4] for one in plans} == {False, True}
+
+
+# --- model files ---------------------------------------------------------------------------------
+
+ABLATIONS = (
+    {"two_level": False, "hidden": ()},
+    {"messages": False},
+    {"embeddings": False},
+    {"path_columns": False, "embedding": 5, "hidden": (7, 9)},
+    {"limit_head": False, "head_hidden": (6,)},
+)
+
+
+@pytest.mark.real_spark
+@pytest.mark.parametrize("ablation", ABLATIONS, ids="-".join)
+def test_a_model_file_of_any_shape_decides(
+    classes: Classes, tmp_path: Path, ablation: dict[str, Any]
+) -> None:
+    """Other sizes, and the parts that an ablation leaves out; weights are drawn."""
+    torch.manual_seed(3)
+    config = NetworkConfig(**ablation)
+    network = PolicyNetwork(config)
+    for weights in network.parameters():
+        torch.nn.init.normal_(weights, std=0.3)
+    path = tmp_path / "model.safetensors"
+    save_model(path, config, network.state_dict(), {})
+    found = list(recorded(load_model(path).network, Setting("random-dag", 16, 2_000.0), 5))
+    assert_same(found, *asked(classes, str(path), found))
+    assert len(found) > 50
+
+
+def changed(data: bytes, facts: dict[str, Any] | None, header: dict[str, Any]) -> bytes:
+    """The shipped model with some of its header replaced."""
+    length = int.from_bytes(data[:8], "little")
+    told = json.loads(data[8 : 8 + length])
+    if facts is not None:
+        told["__metadata__"]["json"] = json.dumps(json.loads(told["__metadata__"]["json"]) | facts)
+    text = json.dumps({k: v for k, v in (told | header).items() if v is not None}).encode()
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
+LAST = "value_head.parts.0.weight"
+FAULTS = {
+    "empty": (lambda data: b"", "damaged: it has 0 bytes"),
+    "no model": (lambda data: b"{}" * 30, "damaged: its header is cut short"),
+    "header cut": (lambda data: data[:2_000], "damaged: its header is cut short"),
+    "numbers cut": (lambda data: data[:-4], f"damaged: {LAST} is cut short"),
+    "bytes behind": (lambda data: data + b"0000", "where its header names"),
+    "no JSON": (lambda data: data[:8] + b"[" + data[9:], "damaged: its header: no"),
+    "features": (lambda data: changed(data, {"feature_version": 8}, {}), "feature version 8"),
+    "version": (lambda data: changed(data, {"version": 2}, {}), "version 2, this reader knows 1"),
+    "format": (lambda data: changed(data, {"format": "x"}, {}), "not a model of `decima train`"),
+    "other sizes": (
+        lambda data: changed(data, {"network": {"embedding": 8}}, {}), "do not fit the network"
+    ),
+    "giant": (
+        lambda data: changed(data, {"network": {"hidden": [1 << 30]}}, {}), "impossible network"
+    ),
+    "unknown": (
+        lambda data: changed(data, {"network": {"depth": 3}}, {}), "'depth' is unknown"
+    ),
+    "half": (
+        lambda data: changed(data, None, {LAST: {"dtype": "F16", "shape": [64, 34],
+                                                 "data_offsets": [124500, 133204]}}),
+        "holds F16",
+    ),
+    "missing": (lambda data: changed(data[:-8704], None, {LAST: None}), f"'{LAST}' do not fit"),
+    "shape": (
+        lambda data: changed(data, None, {LAST: {"dtype": "F32", "shape": [1 << 30, 1 << 30],
+                                                 "data_offsets": [124500, 133204]}}),
+        "cut short",
+    ),
+    "infinite": (lambda data: data[:-4] + struct.pack("<f", np.inf), "are not all finite"),
+}  # fmt: skip
+
+
+@pytest.mark.real_spark
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_no_model_is_refused_in_one_line(
+    classes: Classes, tmp_path: Path, name: str
+) -> None:
+    """It names the file, and what is wrong."""
+    change, reason = FAULTS[name]
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(change(model_path("decima").read_bytes()))
+    with pytest.raises(AssertionError) as told:
+        classes.ask(DECIDE, [{"policy": str(path), "parameters": None, "tables": {}}])
+    (line,) = str(told.value).splitlines()[0:1]
+    assert f"refused: {path}: " in line
+    assert reason in line
+
+
+@pytest.mark.real_spark
+def test_a_model_that_is_not_there_is_refused(classes: Classes, tmp_path: Path) -> None:
+    question = {"policy": str(tmp_path / "a.safetensors"), "parameters": None, "tables": {}}
+    with pytest.raises(AssertionError, match=r"refused: \S*a\.safetensors: no such file\n"):
+        classes.ask(DECIDE, [question])
