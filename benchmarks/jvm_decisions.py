@@ -1,4 +1,4 @@
-"""Cost of a plan of the plugin inside the JVM: the network, or any of the JVM's policies.
+"""Cost of a plan inside the JVM: the network, or any policy of the plugin.
 
     python -m benchmarks.jvm_decisions [--policies decima,es_rule] [--sizes 10:40,100:200,500:1000]
 

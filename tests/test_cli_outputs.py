@@ -23,7 +23,7 @@ def test_two_outputs_in_one_file_are_refused(run: Command, tmp_path: Path) -> No
     """One would overwrite the other, also by another way to say the path."""
     path = tmp_path / "one.html"
     other = tmp_path / "." / "one.html"
-    refused(run(*FIFO, "--json", path, "--report", other), "two things")
+    refused(run(*FIFO, "--json", path, "--report", other), "two outputs")
     assert list(tmp_path.iterdir()) == []
 
 

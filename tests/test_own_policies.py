@@ -121,7 +121,7 @@ def test_only_evaluations_take_such_names(folder: Path) -> None:
     """What is read from a file runs no code, and has nothing to set."""
     trap = folder / "trap.py"
     trap.write_text("raise SystemExit('was run')\n")
-    with pytest.raises(ConfigError, match="policies is for the command to say"):
+    with pytest.raises(ConfigError, match="policies belongs to the command"):
         setting_of({"policies": ["trap.py:Trap"]})
     with pytest.raises(PolicyError, match=r"unknown policy 'trap.py:Trap'"):
         WhatIfSettings(4, policies=("trap.py:Trap",))

@@ -70,8 +70,8 @@ def test_a_load_is_work_over_what_executors_can_do(tmp_path: Path) -> None:
         ("[[setting]]\nload = -1", "load must be a positive number, got -1"),
         ("[[setting]]\nload = true", "load must be a positive number, got True"),
         ("[[setting]]\nload = nan", "load must be a positive number, got nan"),
-        ("[[setting]]\nload = 1\ninterarrival_s = 3", "give one of them"),
-        ("[[setting]]\nseed = 1", "seed is for the command to say"),
+        ("[[setting]]\nload = 1\ninterarrival_s = 3", "give one"),
+        ("[[setting]]\nseed = 1", "seed belongs to the command"),
         ("[[setting]]\ntrace = 'none.parquet'\nload = 1", "no such file"),
     ],
 )

@@ -108,7 +108,7 @@ def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> Non
         with pytest.raises(ConfigError, match=re.escape(f"arrivals '{fixed}' cannot be drawn")):
             read_config(path)
     path.write_text(SETTINGS + "seed = 3\n")
-    with pytest.raises(ConfigError, match="seed is for the command to say"):
+    with pytest.raises(ConfigError, match="seed belongs to the command"):
         read_config(path)
 
 
@@ -369,7 +369,7 @@ def test_the_options_of_other_commands_are_settings(trace_file: Path, tmp_path: 
     [
         (("--executors", 0), "number of executors must lie in 1..100,000, got 0"),
         (("--interarrival", -3), "interarrival must be above 0"),
-        (("--interarrival", 3, "--set", "workload.load=[0.5]"), "load and interarrival_s say the"),
+        (("--interarrival", 3, "--set", "workload.load=[0.5]"), "load and interarrival_s exclude"),
         (("--set", "workload.load=[0.0]"), "load must be a positive number"),
         (("--protocol", "slots"), "slots"),
     ],
