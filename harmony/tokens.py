@@ -35,14 +35,7 @@ class Scene(NamedTuple):
 
     def rows(self, chosen: Int32) -> Scene:
         """Some of the observations."""
-        return Scene(
-            self.job[chosen],
-            self.is_job[chosen],
-            self.beside[chosen],
-            self.server[chosen],
-            self.holds[chosen],
-            self.allowed[chosen],
-        )
+        return Scene._make(column[chosen] for column in self)
 
     def trimmed(self) -> Scene:
         """The same without rows that no observation has a job in."""
@@ -69,9 +62,7 @@ class Running(NamedTuple):
 
     def rows(self, chosen: Int32) -> Running:
         """Some of the clusters."""
-        return Running(
-            self.job[chosen], self.is_job[chosen], self.beside[chosen], self.shape[chosen]
-        )
+        return Running._make(column[chosen] for column in self)
 
 
 def job_columns() -> int:
@@ -100,10 +91,7 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
         clusters.masks(rows),
     )
     token_kernels.read_choices(
-        clusters.rules,
-        clusters.types,
-        clusters.jobs,
-        state,
+        *clusters.world,
         rows,
         found.allowed,
         found.job,
@@ -129,7 +117,5 @@ def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:
         np.zeros((count, most, most), np.bool_),
         np.zeros((count, most, 4), np.int32),
     )
-    token_kernels.read_running(
-        clusters.rules, clusters.types, clusters.jobs, clusters.state, rows, *found
-    )
+    token_kernels.read_running(*clusters.world, rows, *found)
     return found
