@@ -18,12 +18,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
-from deeprm.jobs import Purpose, draw_jobs
+from deeprm.jobs import draw_jobs
 from deeprm.learner import DeepRmLearner
 from deeprm.models import load_model
-from deeprm.schedulers import SJF, Draws, play
+from deeprm.schedulers import SJF
 from deeprm.training_config import TrainConfig
 
 LOADS = (0.7, 1.3, 1.9)

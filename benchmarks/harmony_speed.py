@@ -15,13 +15,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, Config
-from harmony.jobs import Purpose, draw_jobs
+from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.models import new_network
 from harmony.network import Size
-from harmony.schedulers import Draws, LoadBalance, Lookahead, Scheduler, Tiresias, play
+from harmony.schedulers import LoadBalance, Lookahead, Scheduler, Tiresias
 
 TARGET_PER_S = 5_000
 TARGET_MS = 4.0

@@ -7,16 +7,18 @@ from pathlib import Path
 
 from decima.rl.drawing import save_figure
 from decima.rl.statistics import difference_percent
+from decima.rl.study.lockstep import play_up_to
+from decima.rl.study.streams import Purpose
 from deeprm.config import Config
 from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.evaluation import baselines, evaluate
-from deeprm.jobs import Purpose, draw_jobs
+from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import load_model
 from deeprm.objectives import Objective
-from deeprm.schedulers import SJF, Draws, Scheduler
+from deeprm.schedulers import SJF, Scheduler
 
 TUNING_SETS = 200
 
@@ -61,11 +63,7 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
     """
     episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
     scheduler = SJF if model is None else _learned(model, config)
-    draws = Draws(seed, 1)
-    while len(rows := episodes.under_way()) > 0 and episodes.state.time[0] < step:
-        episodes.step(rows, scheduler.choose(episodes, rows, draws))
-    if len(rows) == 0:
-        raise DeepRmError(f"step {step}: the episode is over at {episodes.state.time[0]}")
+    play_up_to(scheduler, episodes, seed, episodes.state.time, step, "step")
     save_figure(picture_of(episodes), output, "png")
 
 

@@ -6,13 +6,11 @@ the paper's 1r.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from decima.rl.study.settings import ABOVE_0, ANY, Settings
 from deeprm.errors import DeepRmError
-from traces.files.numbers import check_numbers
 
 Span = tuple[int, int]
 """lowest and highest whole number, each as likely as any between"""
@@ -21,27 +19,10 @@ MAX_DURATION, MAX_JOBS, MAX_STEPS = 25, 1_500, 10_000
 """of a job, a job set and an episode: sums of slowdowns in whole units, each the least common
 multiple of all durations over a job's own, then fit 64 bits"""
 
-MOST: Mapping[str, int] = {
-    "resources": 16,
-    "capacity": 10_000,
-    "horizon": MAX_STEPS,
-    "slots": MAX_JOBS,
-    "backlog": 2**15,
-    "cluster_columns": 10_000,
-    "arrival_steps": MAX_JOBS,
-    "arrival_trials": MAX_JOBS,
-}
-"""of a cluster"""
-
-
-def _require(rule: bool, message: str) -> None:
-    if not rule:
-        raise DeepRmError(message)
-
 
 @dataclass(frozen=True)
-class Config:
-    """Configuration of a cluster. The defaults are the paper's (section 4.1).
+class Config(Settings):
+    """All that decides what happens in a cluster. The defaults are the paper's (section 4.1).
 
     The paper's demands lie between 0.05r and 0.5r and its images are 10 cells wide for each
     resource. Here a unit is 0.05r, so all those demands are whole. A job's image shows one unit a
@@ -81,52 +62,51 @@ class Config:
     other_demand: Span = (1, 2)
     """units of each other resource"""
 
-    def __post_init__(self) -> None:
-        check_numbers(self, DeepRmError)
-        for name, most in MOST.items():
-            value = getattr(self, name)
-            _require(value >= 1, f"{name} is {value}: it must be at least 1")
-            _require(value <= most, f"{name} is {value}: at most {most:,}")
+    ERROR = DeepRmError
+    RANGES = {  # noqa: RUF012 (annotated in the base)
+        "resources": (1, 16),
+        "capacity": (1, 10_000),
+        "horizon": (1, MAX_STEPS),
+        "slots": (1, MAX_JOBS),
+        "backlog": (1, 2**15),
+        "cluster_columns": (1, 10_000),
+        "arrival_steps": (1, MAX_JOBS),
+        "arrival_trials": (1, MAX_JOBS),
+        "load": (ABOVE_0, ANY),
+        "small_share": (0, 1),
+    }
+
+    def check(self) -> None:
+        """Refuse jobs that cannot be placed, and more of them than can come or be counted."""
         for name in ("small_duration", "large_duration", "dominant_demand", "other_demand"):
             low, high = getattr(self, name)
-            _require(
-                isinstance(low, int) and isinstance(high, int),
-                f"{name} is {low} to {high}: whole numbers are needed",
-            )
-            _require(
-                1 <= low <= high, f"{name} is {low} to {high}: it must not fall, nor be below 1"
-            )
-        self._check_sizes()
-        self._check_arrivals()
-
-    def _check_sizes(self) -> None:
+            whole = isinstance(low, int) and isinstance(high, int)
+            self.require(whole, f"{name} is {low} to {high}: whole numbers are needed")
+            rises = 1 <= low <= high
+            self.require(rises, f"{name} is {low} to {high}: it must not fall, nor be below 1")
         longest = min(self.horizon, MAX_DURATION)
-        _require(
+        self.require(
             self.max_duration <= longest,
             f"jobs last up to {self.max_duration} steps: at most {longest} can be placed",
         )
-        _require(
+        self.require(
             self.max_demand <= self.capacity,
             f"jobs need up to {self.max_demand} units: a resource has {self.capacity}",
         )
-        _require(
+        self.require(
             self.capacity % self.cluster_columns == 0,
             f"{self.capacity} units do not fill {self.cluster_columns} columns evenly",
         )
         most = self.arrival_steps * self.arrival_trials
-        _require(most <= MAX_JOBS, f"up to {most} jobs may arrive: at most {MAX_JOBS} are allowed")
-        _require(
+        self.require(
+            most <= MAX_JOBS, f"up to {most} jobs may arrive: at most {MAX_JOBS} are allowed"
+        )
+        self.require(
             self.arrival_steps < self.max_steps <= MAX_STEPS,
             f"max_steps is {self.max_steps}: jobs arrive for {self.arrival_steps}, and at most "
             f"{MAX_STEPS} can be counted",
         )
-
-    def _check_arrivals(self) -> None:
-        _require(
-            0.0 <= self.small_share <= 1.0, f"small_share is {self.small_share}: it is a share"
-        )
-        _require(self.load > 0.0, f"load is {self.load}: it must be above 0")
-        _require(
+        self.require(
             self.arrival_rate <= self.arrival_trials,
             f"a load of {self.load} needs {self.arrival_rate:.2f} jobs in a step: "
             f"{self.arrival_trials} can arrive",
@@ -166,10 +146,6 @@ class Config:
     def at_load(self, load: float) -> Config:
         """Return the configuration with another arrival rate; 0.7 is 70 %."""
         return replace(self, load=load)
-
-    def to_json(self) -> dict[str, Any]:
-        """All settings as plain JSON; `settings.build` reads it."""
-        return dataclasses.asdict(self)
 
 
 PAPER = Config()

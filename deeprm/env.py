@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.error import ResetNeeded
 
+from decima.rl.study import env
+from decima.rl.study.env import ONLY, StudyEnv
+from decima.rl.study.streams import Purpose
 from deeprm.compact import CompactLayout
 from deeprm.config import CONFIGS, Config
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
-from deeprm.jobs import Purpose, draw_jobs
+from deeprm.jobs import draw_jobs
 from deeprm.objectives import Objective
 from deeprm.render import rgb
-from deeprm.tables import Bool, Float32, Int64, Jobs, UInt8
-from traces.files.names import suggestion
+from deeprm.tables import Float32, Jobs, UInt8
 
 ENV_ID = "deeprm/DeepRM-v0"
-_ONLY = np.zeros(1, np.int32)
-"""the one episode"""
 
 
-class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
+class DeepRmEnv(StudyEnv[Episodes, Float32]):
     """Pack jobs that need several resources for several steps into a cluster.
 
     ## Description
@@ -81,6 +80,8 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
     * v0: first version
     """
 
+    ERROR = DeepRmError
+    NUMBER_NAME = "job_set"
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(
@@ -104,16 +105,9 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
         Raises:
             DeepRmError: a name is unknown, or the load cannot be reached.
         """
-        found = CONFIGS.get(config) if isinstance(config, str) else config
-        if found is None:
-            near = suggestion(config, CONFIGS)
-            raise DeepRmError(
-                f"unknown configuration {config!r}{near}; there are {', '.join(CONFIGS)}"
-            )
-        if objective not in {one.value for one in Objective}:
-            names = ", ".join(one.value for one in Objective)
-            near = suggestion(objective, (one.value for one in Objective))
-            raise DeepRmError(f"unknown objective {objective!r}{near}; there are {names}")
+        found: Config = env.configuration(config, CONFIGS, DeepRmError)
+        names = [one.value for one in Objective]
+        env.check_choice("objective", objective, names, DeepRmError)
         if observation not in ("image", "compact"):
             raise DeepRmError(f"observation is {observation!r}: image or compact")
         if render_mode not in (None, "rgb_array"):
@@ -129,71 +123,6 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
             0.0, 1.0, shape if self._is_image else (self._compact.size,), np.float32
         )
         self.action_space = spaces.Discrete(self.config.actions)
-        self._seed: int | None = None
-        self._number = 0
-        self._episodes: Episodes | None = None
-        self._charged: Int64 = np.zeros(0, np.int64)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Float32, dict[str, Any]]:
-        """Begin an episode; see "Starting state".
-
-        Raises:
-            DeepRmError: there is an option other than `jobs`.
-        """
-        super().reset(seed=seed)
-        options = {} if options is None else dict(options)
-        jobs: Jobs | None = options.pop("jobs", None)
-        if options:
-            raise DeepRmError(f"reset knows the option jobs, not {', '.join(options)}")
-        if seed is not None:
-            self._seed, self._number = seed, 0
-        elif self._seed is None:
-            self._seed = int(self.np_random.integers(2**63))
-        else:
-            self._number += 1
-        if jobs is None:
-            jobs = draw_jobs(self.config, 1, self._seed, Purpose.EPISODES, self._number)
-        self._episodes = Episodes(self.config, jobs)
-        self._charged = np.zeros_like(self._episodes.state.cost[0])
-        info = {"seed": self._seed, "job_set": self._number}
-        return self._observation(self._episodes), info | self._legal(self._episodes)
-
-    def step(self, action: np.int64) -> tuple[Float32, float, bool, bool, dict[str, Any]]:
-        """Take one action; see the tables above.
-
-        Raises:
-            ResetNeeded: no episode has begun, or it is over.
-            InvalidAction: the action is not in the action space.
-        """
-        episodes = self._under_way()
-        if not self.action_space.contains(action):
-            raise InvalidAction(f"action {action} is not in {self.action_space}")
-        steps = episodes.step(_ONLY, np.array([action], np.int32))
-        # What passed before the first action is charged with it.
-        cost = episodes.state.cost[0].copy()
-        reward = float(self._objective.reward(self.config, cost - self._charged))
-        self._charged = cost
-        truncated = bool(episodes.cut[0])
-        info = self._legal(episodes)
-        if steps.over[0]:
-            info |= self._summary(episodes)
-        return (
-            self._observation(episodes),
-            reward,
-            bool(steps.over[0]) and not truncated,
-            truncated,
-            info,
-        )
-
-    def action_masks(self) -> Bool:
-        """(M + 1,) which actions are void or place a job: as `sb3_contrib.MaskablePPO` asks.
-
-        Raises:
-            ResetNeeded: no episode is under way.
-        """
-        return np.asarray(self._under_way().masks(_ONLY)[0])
 
     def render(self) -> UInt8:
         """(H, W, 3) the image of the state, each job in a colour of its own.
@@ -205,18 +134,25 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
             raise ResetNeeded("nothing to render: call reset() first")
         return rgb(self._episodes)
 
-    def _under_way(self) -> Episodes:
-        if self._episodes is None or self._episodes.over[0]:
-            raise ResetNeeded("no episode is under way: call reset() first")
-        return self._episodes
+    def _begin(self, jobs: Jobs | None, seed: int, number: int) -> Episodes:
+        if jobs is None:
+            jobs = draw_jobs(self.config, 1, seed, Purpose.EPISODES, number)
+        episodes = Episodes(self.config, jobs)
+        self._charged = np.zeros_like(episodes.state.cost[0])
+        return episodes
+
+    def _act(self, episodes: Episodes, action: int) -> tuple[float, dict[str, Any]]:
+        episodes.step(ONLY, np.array([action], np.int32))
+        # What passed before the first action is charged with it.
+        cost = episodes.state.cost[0].copy()
+        reward = float(self._objective.reward(self.config, cost - self._charged))
+        self._charged = cost
+        return reward, {}
 
     def _observation(self, episodes: Episodes) -> Float32:
         if self._is_image:
-            return np.asarray(self._image.pixels(episodes, _ONLY)[0])
-        return np.asarray(self._compact.read(episodes, _ONLY)[0])
-
-    def _legal(self, episodes: Episodes) -> dict[str, Any]:
-        return {"action_mask": episodes.masks(_ONLY)[0].astype(np.int8)}
+            return np.asarray(self._image.pixels(episodes, ONLY)[0])
+        return np.asarray(self._compact.read(episodes, ONLY)[0])
 
     def _summary(self, episodes: Episodes) -> dict[str, Any]:
         """Figures of an episode that is over."""
@@ -235,10 +171,4 @@ class DeepRmEnv(gymnasium.Env[Float32, np.int64]):
         }
 
 
-def register() -> None:
-    """Make ``gymnasium.make("deeprm/DeepRM-v0")`` known; a second call changes nothing."""
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(ENV_ID, entry_point="deeprm.env:DeepRmEnv")
-
-
-register()
+env.register(ENV_ID, "deeprm.env:DeepRmEnv")

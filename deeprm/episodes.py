@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decima.rl.study.lockstep import Lockstep
 from deeprm import sim_kernels
 from deeprm.config import Config
 from deeprm.errors import DeepRmError
@@ -22,7 +23,7 @@ class Steps(NamedTuple):
     """(n,) whether the episode is over"""
 
 
-class Episodes:
+class Episodes(Lockstep):
     """E episodes, each on one of the job sets; what happens in one depends on no other.
 
     After `__init__`, and after each action, an episode is over or some job waits in a slot: while
@@ -35,34 +36,19 @@ class Episodes:
     """
 
     def __init__(self, config: Config, jobs: Jobs, jobs_of: Int32 | None = None) -> None:
-        if jobs_of is None:
-            jobs_of = np.arange(len(jobs.number), dtype=np.int32)
+        super().__init__(jobs, jobs_of)
+        self.jobs: Jobs
         self.config = config
-        self.jobs = jobs
         self.rules = Rules(
             config.capacity, common_multiple(config), config.arrival_steps, config.max_steps
         )
-        self.state = _empty(config, jobs, jobs_of)
-        self._all = np.arange(len(jobs_of), dtype=np.int32)
+        self.state: State = self._empty()
         sim_kernels.begin(self.rules, self.jobs, self.state, self._all)
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     @property
-    def over(self) -> Bool:
-        """(E,) whether all jobs are complete, or the episode was cut."""
-        return np.asarray((self.state.finished == self.jobs.number[self.state.jobs_of]) | self.cut)
-
-    @property
-    def cut(self) -> Bool:
-        """(E,) whether the time was up before all jobs were complete."""
-        unfinished = self.state.finished < self.jobs.number[self.state.jobs_of]
-        return np.asarray(unfinished & (self.state.time >= self.rules.max_steps))
-
-    def under_way(self) -> Int32:
-        """(n,) numbers of the episodes that are not over."""
-        return np.nonzero(~self.over)[0].astype(np.int32)
+    def is_time_up(self) -> Bool:
+        """(E,) whether an episode has reached its longest duration."""
+        return np.asarray(self.state.time >= self.rules.max_steps)
 
     def step(self, rows: Int32, action: Int32) -> Steps:
         """Let the episodes `rows` act; each must be under way.
@@ -100,25 +86,20 @@ class Episodes:
         """(n,) jobs that wait beyond the slots, however many."""
         return np.asarray(self.state.arrived[rows] - self.state.entered[rows])
 
-
-def _empty(config: Config, jobs: Jobs, jobs_of: Int32) -> State:
-    episodes, most = len(jobs_of), jobs.arrival.shape[1]
-
-    def zeros(*shape: int) -> Int32:
-        return np.zeros((episodes, *shape), np.int32)
-
-    return State(
-        jobs_of=np.ascontiguousarray(jobs_of, np.int32),
-        time=zeros(),
-        arrived=zeros(),
-        entered=zeros(),
-        finished=zeros(),
-        last_arrival=zeros(),
-        slot=zeros(config.slots),
-        start=zeros(most),
-        used=zeros(config.horizon, config.resources),
-        ending=zeros(config.horizon),
-        ending_weight=np.zeros((episodes, config.horizon), np.int64),
-        weight=np.zeros(episodes, np.int64),
-        cost=np.zeros((episodes, COSTS), np.int64),
-    )
+    def _empty(self) -> State:
+        config, most, zeros = self.config, self.jobs.arrival.shape[1], self._zeros
+        return State(
+            jobs_of=self._jobs_of,
+            time=zeros(),
+            arrived=zeros(),
+            entered=zeros(),
+            finished=zeros(),
+            last_arrival=zeros(),
+            slot=zeros(config.slots),
+            start=zeros(most),
+            used=zeros(config.horizon, config.resources),
+            ending=zeros(config.horizon),
+            ending_weight=zeros(config.horizon, kind=np.int64),
+            weight=zeros(kind=np.int64),
+            cost=zeros(COSTS, kind=np.int64),
+        )

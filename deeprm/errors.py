@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decima.rl.errors import StudyError
 
-class DeepRmError(ValueError):
+
+class DeepRmError(StudyError):
     """Settings, a file or a request break a rule."""

@@ -5,15 +5,17 @@ Letters: S job sets, J the most jobs of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws
 from deeprm.config import Config
 from deeprm.episodes import Episodes, Steps
 from deeprm.objectives import Objective
-from deeprm.schedulers import PACKER, SJF, Draws, RandomChoice, Scheduler, Scored, play
+from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored
 from deeprm.tables import Bool, Float64, Int32, Jobs
 
 WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
@@ -133,8 +135,21 @@ class _Watched:
 
 def tuned_tetris(config: Config, jobs: Jobs, objective: Objective) -> Scored:
     """Tetris*: the weight that is best on these job sets, which no figure is measured on."""
-    candidates = [Scored(weight) for weight in WEIGHTS]
+    return _best([Scored(weight) for weight in WEIGHTS], config, jobs, objective)
 
+
+def tuned_hold(config: Config, jobs: Jobs, objective: Objective) -> Scored:
+    """SJF that holds large jobs back, with the theta that is best on these job sets.
+
+    In an empty cluster every job can start, so theta is at most what the largest leaves free; about
+    ten values up to there are tried.
+    """
+    most = config.capacity - config.max_demand
+    thetas = range(0, most + 1, max(1, most // 10))
+    return _best([Scored(1.0, theta) for theta in thetas], config, jobs, objective)
+
+
+def _best(candidates: Sequence[Scored], config: Config, jobs: Jobs, objective: Objective) -> Scored:
     def cost(candidate: Scored) -> float:
         episodes = Episodes(config, jobs)
         play(candidate, episodes, Draws(0, len(episodes)))
@@ -145,9 +160,10 @@ def tuned_tetris(config: Config, jobs: Jobs, objective: Objective) -> Scored:
 
 
 def baselines(config: Config, tuning: Jobs, objective: Objective) -> Mapping[str, Scheduler]:
-    """The heuristics by name; Tetris* is tuned on `tuning`."""
+    """The heuristics by name; Tetris* and `hold` are tuned on `tuning`."""
     return {
         "tetris": tuned_tetris(config, tuning, objective),
+        "hold": tuned_hold(config, tuning, objective),
         "sjf": SJF,
         "packer": PACKER,
         "random": RandomChoice(),

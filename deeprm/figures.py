@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.rl.errors import NoModelsError
-from decima.rl.statistics import difference_percent, mean_of
+from decima.rl.statistics import comparison, mean_of
+from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER, Config
 from deeprm.evaluation import Outcome, baselines, evaluate
-from deeprm.jobs import Purpose, draw_jobs
+from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import Model
 from deeprm.objectives import Objective
@@ -108,10 +109,7 @@ def _compared(
     """Slowdown of some trainings, and how far that is from each of the others; {} without any."""
     if not learned:
         return {}
-    values = _values(learned, lambda one: one.slowdown)
-    against = {other: difference_percent(values, one).to_json() for other, one in others.items()}
-    entry = {**mean_of(values).to_json(), "trainings": len(learned), "percent_against": against}
-    return {name: entry}
+    return {name: comparison(_values(learned, lambda one: one.slowdown), others)}
 
 
 def figure_5(bench: Bench) -> dict[str, Any]:
@@ -154,8 +152,8 @@ def figure_6(bench: Bench) -> dict[str, Any]:
 
 
 def figure_7(bench: Bench) -> dict[str, Any]:
-    """Measure what is withheld at 110 %, and its effect on small and large jobs."""
-    tetris = bench.heuristics(HELD_AT, Objective.SLOWDOWN)["tetris"]
+    """What is withheld at 110 %, and what that does to small and to large jobs."""
+    heuristics = bench.heuristics(HELD_AT, Objective.SLOWDOWN)
     learned = bench.learned("slowdown", HELD_AT)
     if not learned:
         raise NoModelsError(Training("slowdown", HELD_AT, 0).name)
@@ -173,7 +171,7 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     found["slowdown"] = {
         size: {
             "deeprm": mean_of(_values(learned, of)).to_json(),
-            "tetris": mean_of(of(tetris)[None]).to_json(),
+            **{name: mean_of(of(heuristics[name])[None]).to_json() for name in ("hold", "tetris")},
         }
         for size, of in sizes.items()
     }

@@ -23,7 +23,7 @@ from deeprm.config import Config
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.image_kernels import ARRIVAL_LEVELS, Shape
-from deeprm.tables import Float32, Int16, Int32
+from deeprm.tables import NONE, Bool, Float32, Int16, Int32
 
 MOST_RECTANGLES = 2**15 - 1
 """largest number of rows of a table, by 16-bit numbers"""
@@ -85,6 +85,13 @@ class ImageLayout:
         found = np.empty((len(rows), self.rectangles), np.int16)
         image_kernels.rectangles(self.shape, episodes.jobs, episodes.state, rows, found)
         return found
+
+    def empty_slots(self, seen: Int16) -> Bool:
+        """(n, M) which slots show no job in (n, K) images that `read` gave."""
+        shape = self.shape
+        first = shape.horizon * shape.resources
+        slots = seen[:, first : first + shape.slots * shape.resources : shape.resources]
+        return np.asarray(slots == NONE)
 
     def pixels(self, episodes: Episodes, rows: Int32) -> Float32:
         """(n, T, C) images of the episodes `rows`, each cell in 0..1."""

@@ -51,10 +51,18 @@ class ImagePolicy(nn.Module):
     Args:
         config: of the cluster.
         generator: of the first weights, drawn as `torch.nn.Linear` does.
+        mask_empty_slots: whether actions that pick an empty slot have probability 0.
     """
 
-    def __init__(self, config: Config, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        generator: torch.Generator | None = None,
+        *,
+        mask_empty_slots: bool = False,
+    ) -> None:
         super().__init__()
+        self.mask_empty_slots = mask_empty_slots
         self.layout = ImageLayout(config)
         inputs = config.horizon * self.layout.columns
         self.hidden = linear(inputs, HIDDEN, generator)
@@ -67,7 +75,11 @@ class ImagePolicy(nn.Module):
     def forward(self, seen: Tensor) -> Tensor:
         """(n, A) scores for (n, K) observations, with graph."""
         hidden: Tensor = _TableSum.apply(self.table(), seen) + self.hidden.bias  # type: ignore[no-untyped-call]
-        return functional.linear(functional.relu(hidden), self.score.weight, self.score.bias)
+        score = functional.linear(functional.relu(hidden), self.score.weight, self.score.bias)
+        if self.mask_empty_slots:
+            empty = torch.from_numpy(self.layout.empty_slots(seen.numpy()))
+            score[:, 1:] = score[:, 1:].masked_fill(empty, -torch.inf)
+        return score
 
     def pixel_scores(self, pixels: Tensor) -> Tensor:
         """(n, A) the same scores from (n, T, C) pixels, as the paper computes them."""
@@ -114,6 +126,7 @@ class FrozenImagePolicy:
 
     def __init__(self, network: ImagePolicy) -> None:
         self._layout = network.layout
+        self._masks = network.mask_empty_slots
         with torch.no_grad():
             self._table = network.table().numpy()
             self._bias = network.hidden.bias.numpy().copy()
@@ -130,6 +143,8 @@ class FrozenImagePolicy:
         policy_kernels.sum_rows(self._table, seen, hidden)
         found = np.empty((len(seen), len(self._score_bias)), np.float32)
         policy_kernels.scores(hidden, self._weight, self._score_bias, found)
+        if self._masks:
+            found[:, 1:][self._layout.empty_slots(seen)] = -np.inf
         return found
 
 

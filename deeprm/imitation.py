@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws
 from deeprm.config import Config
 from deeprm.episodes import Episodes
 from deeprm.learned import Frozen, Seen
-from deeprm.schedulers import SJF, Draws, play
+from deeprm.schedulers import SJF
 from deeprm.tables import Int32, Jobs
 
 

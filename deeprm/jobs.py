@@ -6,38 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 import numpy as np
 
+from decima.rl.study.streams import Purpose, each_drawn
 from deeprm.config import Config
 from deeprm.errors import DeepRmError
 from deeprm.tables import Int32, Jobs
-
-
-class Purpose(IntEnum):
-    """Purpose of random numbers; no two purposes share any."""
-
-    TRAINING = 0
-    VALIDATION = 1
-    """job sets that choose the best weights of a training"""
-    TUNING = 2
-    """job sets on which the weight of Tetris* is tuned"""
-    TEST = 3
-    """job sets that every figure is measured on, and nothing else"""
-    ACTIONS = 4
-    """choices of a randomised policy"""
-    EPISODES = 5
-    """job sets of the Gymnasium environment"""
-    WEIGHTS = 6
-    """of a network before it has learned"""
-
-
-def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
-    """Return the stream of a purpose; `which` distinguishes streams of the same purpose."""
-    if seed < 0:
-        raise DeepRmError(f"seed is {seed}: it must not be negative")
-    return np.random.SeedSequence(seed, spawn_key=(purpose, *which))
 
 
 def draw_jobs(config: Config, sets: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:
@@ -48,24 +23,16 @@ def draw_jobs(config: Config, sets: int, seed: int, purpose: Purpose, first: int
 
     Source: DeepRM (HotNets 2016), section 4.1.
     """
-    if sets < 1:
-        raise DeepRmError(f"{sets} job sets: at least 1 is needed")
-    drawn = [
-        _draw(config, np.random.default_rng(seed_of(seed, purpose, first + number)))
-        for number in range(sets)
-    ]
+    drawn = each_drawn(lambda rng: _draw(config, rng), sets, seed, purpose, first, "job sets")
     return stack(drawn)
 
 
 def stack(sets: list[Jobs]) -> Jobs:
     """Job sets of any number of rows, one after another."""
     most = max(one.arrival.shape[1] for one in sets)
-    return Jobs(
-        np.concatenate([one.number for one in sets]),
-        np.concatenate([_widened(one.arrival, most) for one in sets]),
-        np.concatenate([_widened(one.duration, most) for one in sets]),
-        np.concatenate([_widened(one.demand, most) for one in sets]),
-    )
+    number = np.concatenate([one.number for one in sets])
+    columns = zip(*(one[1:] for one in sets), strict=True)
+    return Jobs(number, *(np.concatenate([_widened(x, most) for x in c]) for c in columns))
 
 
 def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) -> Jobs:
@@ -95,12 +62,8 @@ def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) ->
                 f"job {number} needs {demand}: 1..{config.max_demand} units of each of "
                 f"{config.resources} resources"
             )
-    return Jobs(
-        np.array([len(jobs)], np.int32),
-        np.array([[job[0] for job in jobs]], np.int32),
-        np.array([[job[1] for job in jobs]], np.int32),
-        np.array([[job[2] for job in jobs]], np.int32),
-    )
+    columns = (np.array([column], np.int32) for column in zip(*jobs, strict=True))
+    return Jobs(np.array([len(jobs)], np.int32), *columns)
 
 
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:

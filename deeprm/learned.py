@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.rl.study.streams import Draws
 from deeprm import policy_kernels
 from deeprm.episodes import Episodes
-from deeprm.schedulers import Draws
 from deeprm.tables import Float32, Int32
 
 Seen = NDArray[Any]

@@ -9,38 +9,35 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from decima.rl.objectives import entropy_loss, policy_gradient_loss
-from decima.rl.optimiser import flat_gradient, flat_parameters, set_flat_parameters
-from decima.rl.rmsprop import RmsProp
+from decima.rl.optimiser import RmsProp
+from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
+from decima.rl.study.streams import Draws, Purpose, torch_seed
 from deeprm.episodes import Episodes
 from deeprm.evaluation import evaluate, score_of
 from deeprm.imitation import imitated
-from deeprm.jobs import Purpose, draw_jobs, seed_of
+from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned, Seen
-from deeprm.models import Model, check_same_network, new_network
+from deeprm.models import AnyNetwork, Model, check_same_network, new_network
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
-from deeprm.schedulers import Draws
 from deeprm.tables import Float64, Int32, Jobs
 from deeprm.training_config import TrainConfig
 
 CHUNK = 2**16
 """decisions whose gradient is taken at once: it bounds the memory that takes"""
 
-_LOWEST = -1e9
-"""in place of the logarithm of 0"""
 
-
-class DeepRmLearner:
+class DeepRmLearner(NetworkLearner[AnyNetwork]):
     """Weights and optimiser; job sets and choices are drawn from (seed, iteration)."""
 
     def __init__(self, config: TrainConfig) -> None:
         self._config = config
         self._objective = Objective(config.objective)
-        self.network = new_network(config.policy, config.cluster, _generator(config.seed))
-        self._optimiser = RmsProp(self.network, config.learning_rate, config.decay)
+        generator = torch.Generator().manual_seed(torch_seed(config.seed))
+        network = new_network(config, generator)
+        super().__init__(network, RmsProp(network, config.learning_rate, config.decay))
         self._jobs = draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING)
         self._validation = draw_jobs(
             config.cluster, config.validation_sets, config.seed, Purpose.VALIDATION
@@ -86,23 +83,6 @@ class DeepRmLearner:
         figures = {one.value: float(found.measure(one).mean()) for one in Objective}
         return {"score": score_of(found, self._objective), **figures}
 
-    def state(self) -> dict[str, Tensor]:
-        """Parameters and what the optimiser remembers."""
-        return {"parameters": flat_parameters(self.network), **self._optimiser.state()}
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave.
-
-        Raises:
-            ValueError: it is of another network.
-        """
-        set_flat_parameters(self.network, state["parameters"])
-        self._optimiser.load(state)
-
-    def model_state(self) -> dict[str, Tensor]:
-        """The weights by name."""
-        return dict(self.network.state_dict())
-
     def _jobs_of(self, iteration: int) -> Jobs:
         config = self._config
         if not config.fresh_job_sets:
@@ -120,22 +100,19 @@ class DeepRmLearner:
     ) -> dict[str, float]:
         """One step of the optimiser for Q decisions."""
         total = len(action)
-        self.network.zero_grad()
         surprise = 0.0
         for first in range(0, total, CHUNK):
             part = slice(first, first + CHUNK)
             log_prob = self.network(torch.from_numpy(seen[part])).log_softmax(1)
-            chosen = torch.from_numpy(action[part].astype(np.int64))
-            taken = log_prob.gather(1, chosen[:, None])[:, 0]
+            taken = taken_of(log_prob, torch.from_numpy(action[part]))
             gain = torch.from_numpy(advantage[part]).float()
             loss = policy_gradient_loss(taken, gain, total=total)
             if self._config.entropy > 0.0:
-                # Forbidden actions have probability 0 and logarithm -inf, which count nothing.
-                spread = -(log_prob.exp() * log_prob.clamp(min=_LOWEST)).sum(1)
-                loss = loss + entropy_loss(spread, self._config.entropy, total=total)
+                bonus = entropy_loss(entropy_of(log_prob), self._config.entropy, total=total)
+                loss = loss + bonus
             torch.autograd.backward(loss)
             surprise -= float(taken.detach().sum())
-        norm = self._optimiser.step(flat_gradient(self.network), learning_rate=rate)
+        norm = self._move(rate)
         # Of actions that were drawn, the mean surprise estimates the entropy.
         return {"gradient_norm": norm, "entropy": surprise / total, "decisions": float(total)}
 
@@ -146,8 +123,3 @@ def _figures(played: Rollouts) -> dict[str, float]:
         "mean_reward": float(played.reward.mean()),
         "max_reward": float(played.reward.max(axis=1).mean()),
     }
-
-
-def _generator(seed: int) -> torch.Generator:
-    entropy = seed_of(seed, Purpose.WEIGHTS).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(entropy >> np.uint64(1)))

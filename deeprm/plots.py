@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from decima.rl.drawing import Found, errors, panels, write_figure
 
-LABELS = {"tetris": "Tetris*", "sjf": "SJF", "packer": "Packer", "random": "random"}
+LABELS = {"tetris": "Tetris*", "hold": "hold", "sjf": "SJF", "packer": "Packer", "random": "random"}
 COLOURS = {
     "deeprm": "tab:blue",
     "tetris": "tab:orange",
+    "hold": "black",
     "sjf": "tab:green",
     "packer": "tab:red",
     "random": "tab:gray",
@@ -25,14 +27,20 @@ def draw(name: str, found: Found, out: Path) -> list[Path]:
 
 
 def _figure_4(found: Found) -> Figure:
+    return _lines(found["loads"], "load in percent", "DeepRM", int)
+
+
+def _lines(table: Found, label: str, ours: str, at: Callable[[str], int | str]) -> Figure:
+    """Slowdown of each scheduler along the table, whose keys `at` places."""
     figure, (axes,) = panels(1)
     for name, colour in COLOURS.items():
-        loads = [int(load) for load, entry in found["loads"].items() if name in entry]
-        entries = [found["loads"][str(load)][name] for load in loads]
+        keys = [key for key, entry in table.items() if name in entry]
+        entries = [table[key][name] for key in keys]
         means = [entry["mean"] for entry in entries]
-        label = LABELS.get(name, "DeepRM")
-        axes.errorbar(loads, means, errors(entries), label=label, color=colour, capsize=2, lw=1.2)
-    axes.set(xlabel="load in percent", ylabel="average slowdown", ylim=(0, None))
+        style: dict[str, Any] = {"color": colour, "capsize": 2, "lw": 1.2}
+        name_shown = LABELS.get(name, ours)
+        axes.errorbar([at(key) for key in keys], means, errors(entries), label=name_shown, **style)
+    axes.set(xlabel=label, ylabel="average slowdown", ylim=(0, None))
     axes.legend()
     return figure
 
@@ -87,12 +95,12 @@ def _figure_7(found: Found) -> Figure:
     shares = [count / total for count in counts.values()]
     withheld.bar([int(steps) for steps in counts], shares, color=COLOURS["deeprm"])
     withheld.set(xlabel="duration of withheld jobs, steps", ylabel="share of them")
-    for shift, name in ((-0.2, "deeprm"), (0.2, "tetris")):
+    for shift, name in ((-0.26, "deeprm"), (0.0, "hold"), (0.26, "tetris")):
         entries = [found["slowdown"][size][name] for size in ("small", "large")]
         at = [shift, 1 + shift]
         means = [entry["mean"] for entry in entries]
         label = LABELS.get(name, "DeepRM")
-        slowdown.bar(at, means, 0.36, yerr=errors(entries), color=COLOURS[name], label=label)
+        slowdown.bar(at, means, 0.24, yerr=errors(entries), color=COLOURS[name], label=label)
     slowdown.set_xticks([0, 1], ["small jobs", "large jobs"])
     slowdown.set(ylabel="average slowdown")
     slowdown.legend()
@@ -100,16 +108,8 @@ def _figure_7(found: Found) -> Figure:
 
 
 def _sizes(found: Found) -> Figure:
-    figure, (axes,) = panels(1)
-    for name, colour in COLOURS.items():
-        times = [size for size, entry in found["sizes"].items() if name in entry]
-        entries = [found["sizes"][size][name] for size in times]
-        means = [entry["mean"] for entry in entries]
-        label = LABELS.get(name, "DeepRM on numbers")
-        axes.errorbar(times, means, errors(entries), label=label, color=colour, capsize=2, lw=1.2)
-    axes.set(xlabel="size of the cluster (trained at 1)", ylabel="average slowdown", ylim=(0, None))
-    axes.legend()
-    return figure
+    label = "size of the cluster (trained at 1)"
+    return _lines(found["sizes"], label, "DeepRM on numbers", str)
 
 
 DRAWN: Mapping[str, Callable[[Found], Figure]] = {

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from decima.rl.study.models import MODEL
 from deeprm.comparison import compare, picture
 from deeprm.config import PAPER
-from deeprm.session import MODEL, new_run, run_training
+from deeprm.session import new_run, run_training
 from deeprm.training_config import TrainConfig
 
 _POLICIES: tuple[Literal["image", "compact"], ...] = ("image", "compact")

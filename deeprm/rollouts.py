@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from decima.rl.baselines import TimedReturns, mean_baseline
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws
 from deeprm.episodes import Episodes, Steps
 from deeprm.learned import Frozen, Learned, Seen
 from deeprm.objectives import Objective
-from deeprm.schedulers import Draws, play
 from deeprm.tables import Float64, Int32
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from deeprm.compile import inlined_kernel, kernel
 from deeprm.sim_kernels import delay
-from deeprm.tables import NONE, VOID, Bool, Float64, Int32, Jobs, Rules, State
+from deeprm.tables import NONE, VOID, Int32, Jobs, Rules, State
+
+
+class Rule(NamedTuple):
+    """What is preferred, and what is held back."""
+
+    weight: float
+    """of shortness against fit"""
+    small: int
+    """steps that a job lasts at most which is never held back"""
+    theta: int
+    """units of each resource that must stay free after any other job"""
 
 
 @inlined_kernel
@@ -19,13 +32,24 @@ def _score(rules: Rules, jobs: Jobs, state: State, e: int, job: int, weight: flo
     return weight / float(jobs.duration[s, job]) + (1.0 - weight) * match
 
 
+@inlined_kernel
+def _leaves(rules: Rules, jobs: Jobs, state: State, e: int, job: int) -> int:
+    """Units of the scarcest resource that are free now once the job has started."""
+    least = rules.capacity
+    for r in range(state.used.shape[2]):
+        free = rules.capacity - state.used[e, 0, r] - jobs.demand[state.jobs_of[e], job, r]
+        least = min(least, free)
+    return int(least)
+
+
 @kernel
 def best_now(
-    rules: Rules, jobs: Jobs, state: State, rows: Int32, weight: float, action: Int32
+    rules: Rules, jobs: Jobs, state: State, rows: Int32, rule: Rule, action: Int32
 ) -> None:
     """Write the action that starts the best job of those that can start now; void if none can.
 
-    (n,) episodes `rows`; of equal jobs the one that arrived first is taken.
+    (n,) episodes `rows`; of equal jobs the one that arrived first is taken. A job that lasts longer
+    than `rule.small` steps is passed over unless it leaves `rule.theta` units of each resource.
     """
     for i in range(len(rows)):
         e = rows[i]
@@ -33,8 +57,15 @@ def best_now(
         best = 0.0
         for m in range(state.slot.shape[1]):
             job = state.slot[e, m]
-            if job != NONE and delay(rules, jobs, state, e, job) == 0:
-                score = _score(rules, jobs, state, e, job, weight)
+            if (
+                job != NONE
+                and delay(rules, jobs, state, e, job) == 0
+                and (
+                    jobs.duration[state.jobs_of[e], job] <= rule.small
+                    or _leaves(rules, jobs, state, e, job) >= rule.theta
+                )
+            ):
+                score = _score(rules, jobs, state, e, job, rule.weight)
                 is_first = action[i] == VOID
                 if (
                     is_first
@@ -43,19 +74,3 @@ def best_now(
                 ):
                     best = score
                     action[i] = m + 1
-
-
-@kernel
-def random_allowed(allowed: Bool, chance: Float64, action: Int32) -> None:
-    """Write one of the allowed actions, (n, A), all alike, picked by (n,) numbers in [0, 1)."""
-    for i in range(len(chance)):
-        count = 0
-        for a in range(allowed.shape[1]):
-            if allowed[i, a]:
-                count += 1
-        left = int(chance[i] * count)
-        for a in range(allowed.shape[1]):
-            if allowed[i, a]:
-                if left == 0:
-                    action[i] = a
-                left -= 1

@@ -1,4 +1,4 @@
-"""Schedulers: the interface, the heuristics, and one loop that plays any of them.
+"""What chooses: the interface and the heuristics.
 
 Source of the heuristics: DeepRM (HotNets 2016), section 4.1, paragraph "Comparables"; Packer and
 Tetris* after Tetris (SIGCOMM 2014). Like DeepRM they see the jobs in the slots and no others, and
@@ -7,43 +7,19 @@ unlike it they start each job at once, as many as fit, in the order of their sco
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from decima.rl.draws import Draws as RunDraws
+from decima.rl.study.lockstep import Chooser
+from decima.rl.study.streams import Draws
 from deeprm import rule_kernels
-from deeprm.episodes import Episodes, Steps
+from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
-from deeprm.jobs import Purpose, seed_of
 from deeprm.tables import Int32
 
-
-class Draws(RunDraws):
-    """Random numbers for choices: the k-th of an episode does not depend on episodes played beside
-    it.
-
-    Args:
-        seed: of all.
-        count: E, how many episodes there are.
-        which: distinguishes draws of one seed, such as the number of an iteration.
-    """
-
-    def __init__(self, seed: int, count: int, *which: int) -> None:
-        super().__init__(seed_of(seed, Purpose.ACTIONS, *which), count)
-
-
-class Scheduler(Protocol):
-    """Protocol of a scheduler: it chooses which job to place next."""
-
-    def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
-        """(n,) actions for the episodes `rows`, 0 for void and m for the job in slot m.
-
-        Whatever is random comes from `draws`.
-        """
-        ...
+Scheduler = Chooser[Episodes]
+"""chooses 0 for void, m for the job in slot m"""
 
 
 @dataclass(frozen=True)
@@ -54,11 +30,13 @@ class Scored:
 
     with the duration :math:`T_j`, and the free and the demanded share of each resource,
     :math:`f_r` and :math:`q_{jr}`. Weight 1 is shortest job first, 0 is Packer, anything between
-    Tetris*.
+    Tetris*. With a theta, jobs longer than all small ones are held back for those to come.
     """
 
     weight: float
     """w, of shortness against fit, in [0, 1]"""
+    theta: int = 0
+    """units of each resource that must stay free after the start of a large job"""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight <= 1.0:
@@ -67,9 +45,8 @@ class Scored:
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions; nothing is random."""
         action = np.empty(len(rows), np.int32)
-        rule_kernels.best_now(
-            episodes.rules, episodes.jobs, episodes.state, rows, self.weight, action
-        )
+        rule = rule_kernels.Rule(self.weight, episodes.config.small_duration[1], self.theta)
+        rule_kernels.best_now(episodes.rules, episodes.jobs, episodes.state, rows, rule, action)
         return action
 
 
@@ -82,23 +59,6 @@ class RandomChoice:
 
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions."""
-        action = np.empty(len(rows), np.int32)
-        rule_kernels.random_allowed(episodes.masks(rows), draws.next(rows), action)
-        return action
-
-
-Watcher = Callable[[Int32, Int32, Steps], None]
-"""called after each round: (n,) episodes, their actions, the results"""
-
-
-def play(
-    scheduler: Scheduler, episodes: Episodes, draws: Draws, watcher: Watcher | None = None
-) -> None:
-    """Let the scheduler play all episodes to their ends, in lockstep."""
-    rows = episodes.under_way()
-    while len(rows) > 0:
-        action = scheduler.choose(episodes, rows, draws)
-        steps = episodes.step(rows, action)
-        if watcher is not None:
-            watcher(rows, action, steps)
-        rows = rows[~steps.over]
+        allowed = episodes.masks(rows)
+        passed = (draws.next(rows) * allowed.sum(axis=1)).astype(np.int32)
+        return np.asarray((allowed.cumsum(axis=1) <= passed[:, None]).sum(axis=1, dtype=np.int32))

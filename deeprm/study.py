@@ -12,16 +12,15 @@ objective at 130 %, figures 6 and 7 look into two of those.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decima.rl.run_folder import RunFolder, read_run
-from decima.rl.session import gather_models, shipped_models
+from decima.rl.study.models import ModelFolder, gather_models, open_planned
 from deeprm.config import PAPER
 from deeprm.errors import DeepRmError
-from deeprm.models import Model, load_model
-from deeprm.session import MODEL, new_run
+from deeprm.models import POLICY, Model
+from deeprm.session import new_run
 from deeprm.training_config import ObjectiveName, TrainConfig
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
@@ -91,17 +90,7 @@ class Training(NamedTuple):
             DeepRmError: the training that it begins with has left no model yet.
             RunError: the folder is in use, or cannot be written.
         """
-        path = runs / self.name
-        if (path / "config.json").is_file():
-            return RunFolder.open(path)
-        if self.first is None:
-            return new_run(path, self.config())
-        model = runs / self.first.name / MODEL
-        if not model.is_file():
-            raise DeepRmError(
-                f"{self.name} begins with {model}, which is not there: train it first"
-            )
-        return new_run(path, self.config(), model)
+        return open_planned(self, runs, [self.first], new_run, DeepRmError)
 
 
 def trainings() -> list[Training]:
@@ -117,24 +106,15 @@ def trainings() -> list[Training]:
     return found
 
 
-class Models:
-    """The models of the study in a folder.
-
-    Args:
-        folder: where; None for those beside the package's code.
-
-    Raises:
-        DeepRmError: none are there, as in an installed wheel.
-    """
+class Models(ModelFolder):
+    """The models of the study in a folder; None for those beside the package's code."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = shipped_models("deeprm", DeepRmError) if folder is None else folder
+        super().__init__("deeprm", DeepRmError, folder)
 
     def of(self, kind: Kind, load: int) -> list[Model]:
-        """Return the available models of all seeds."""
-        wanted = (Training(kind, load, seed) for seed in SEEDS)
-        paths = (self._folder / f"{one.name}.safetensors" for one in wanted)
-        return [load_model(path) for path in paths if path.is_file()]
+        """Those of all seeds that are there."""
+        return self.loaded(POLICY, [Training(kind, load, seed) for seed in SEEDS])
 
     def curves(self) -> dict[str, list[dict[str, float]]]:
         """Return the metrics of each training by name: a row for each iteration.
@@ -142,7 +122,7 @@ class Models:
         Raises:
             DeepRmError: the file is there and holds something else.
         """
-        path = self._folder / CURVES
+        path = self.path / CURVES
         found = read_json(path, DeepRmError) if path.is_file() else {}
         if not isinstance(found, dict):
             raise DeepRmError(f"{path}: holds no JSON object")
@@ -169,8 +149,7 @@ def gather(runs: Path, out: Path) -> list[str]:
     Raises:
         DeepRmError: there is none, or one was trained otherwise.
     """
-    planned = {one.name: partial(_is_of, one) for one in trainings()}
-    found = gather_models(runs, out, planned, MODEL, DeepRmError)
+    found = gather_models(runs, out, trainings(), _is_of, DeepRmError)
     papers = [name for name in found if name.startswith("paper-")]
     write_json(out / CURVES, {name: _curve(runs / name) for name in papers}, DeepRmError)
     return found

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from decima.rl.study.settings import ANY, BELOW_1, Settings
 from deeprm.config import PAPER, Config
 from deeprm.errors import DeepRmError
-from traces.files.numbers import check_numbers
 
 ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """Configuration of a training. The defaults are the paper's (section 4.1)."""
+class TrainConfig(Settings):
+    """Everything that decides what a training gives. The defaults are the paper's (section 4.1)."""
 
     cluster: Config = PAPER
     objective: ObjectiveName = "slowdown"
     policy: Literal["image", "compact"] = "image"
     """what the network sees: the paper's image, or numbers by job and resource"""
+    mask_empty_slots: bool = False
+    """whether the policy on images cannot pick an empty slot; in the paper that lets time pass"""
     seed: int = 0
     iterations: int = 1_000
     job_sets: int = 100
@@ -47,26 +48,10 @@ class TrainConfig:
     validation_sets: int = 100
     """job sets that choose the best weights"""
 
-    def __post_init__(self) -> None:
-        check_numbers(self, DeepRmError)
-        for name in ("iterations", "job_sets", "validate_every", "validation_sets"):
-            value = getattr(self, name)
-            if value < 1:
-                raise DeepRmError(f"{name} is {value}: it must be at least 1")
-        for name in ("seed", "imitation", "entropy"):
-            value = getattr(self, name)
-            if not value >= 0:
-                raise DeepRmError(f"{name} is {value}: it must not be negative")
-        if self.episodes < 2:
-            raise DeepRmError(f"episodes is {self.episodes}: the baseline compares at least 2")
-        if not 0.0 < self.final_learning_rate <= self.learning_rate:
-            raise DeepRmError(
-                f"the learning rate goes from {self.learning_rate} to {self.final_learning_rate}: "
-                "it must stay above 0 and not rise"
-            )
-        if not 0.0 <= self.decay < 1.0:
-            raise DeepRmError(f"decay is {self.decay}: it must lie in [0, 1)")
-
-    def to_json(self) -> dict[str, Any]:
-        """All settings as plain JSON; `settings.build` reads it."""
-        return dataclasses.asdict(self)
+    ERROR = DeepRmError
+    RANGES = {  # noqa: RUF012 (annotated in the base)
+        **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
+        **dict.fromkeys(("seed", "imitation", "entropy"), (0, ANY)),
+        "episodes": (2, ANY),
+        "decay": (0.0, BELOW_1),
+    }

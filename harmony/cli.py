@@ -8,17 +8,20 @@ from typing import Any
 
 import click
 
-from decima.rl.command import (
+from decima.rl.command import OneLineErrors
+from decima.rl.study.command import (
     FILE,
-    FOLDER,
-    MINUTES,
-    OLD_FOLDER,
+    StudyWords,
+    add_study_commands,
     check_picture,
-    one_line_errors,
-    refuse_beside_resume,
-    run_and_tell,
-    train_named,
-    write_figures,
+    inputs_option,
+    minutes_option,
+    out_option,
+    picture_option,
+    resume_option,
+    seed_option,
+    set_option,
+    train_in,
 )
 from harmony.config import CONFIGS, RATES, Config
 from harmony.errors import HarmonyError
@@ -26,6 +29,15 @@ from harmony.jobs import equal_arrivals
 from traces.files.settings import build, change_setting
 
 FIGURES = ("figure10", "figure12", "figure13", "figure14", "figure15", "table2")
+_STUDY = """Train all models of the figures, one after another; goes on where it was stopped.
+
+Example: harmony study --out runs/harmony --only policy-6-0
+"""
+_GATHER = "Copy the models of a study, for `reproduce --models`."
+_REPRODUCE = """Measure and draw figures 10 and 12 to 15 and table II, on unseen sequences.
+
+Example: harmony reproduce --out figures
+"""
 _servers = click.option(
     "--servers", type=click.Choice(list(CONFIGS)), default="6", show_default=True
 )
@@ -35,7 +47,7 @@ _arrivals = click.option(
 _trace = click.option("--trace", type=FILE, help="Times of arrival, for --arrivals trace (JSON).")
 
 
-@click.group(cls=one_line_errors(HarmonyError))
+@click.group(cls=OneLineErrors)
 @click.version_option(package_name="decima-scheduler")
 def main() -> None:
     """Harmony: learn to place distributed training jobs under interference."""
@@ -46,15 +58,15 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--out", required=True, type=FOLDER, help="Run folder.")
-@click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
+@out_option
+@resume_option
 @click.option("--what", type=click.Choice(["policy", "recipe", "reward"]), default="policy")
 @_servers
-@click.option("--seed", default=0, show_default=True)
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
+@seed_option
+@set_option
 @click.option("--initial", type=FILE, help="A policy whose weights to begin with.")
 @click.option("--reward", type=FILE, help="A reward model to train on, with world = model.")
-@click.option("--minutes", type=MINUTES, help="Stop after so long.")
+@minutes_option("Stop after so long.")
 def train(
     out: Path,
     resume: bool,
@@ -74,72 +86,30 @@ def train(
     Example: harmony train --out runs/harmony
     """
     # torch takes a second to load, which other commands need not wait for.
-    from decima.rl.run_folder import RunFolder
     from harmony.reward_config import RewardConfig
-    from harmony.session import new_run
+    from harmony.session import AnyConfig, new_run
     from harmony.training_config import TrainConfig, recipe
 
-    if resume:
-        refuse_beside_resume("out", "minutes")
-        _run(RunFolder.open(out), minutes)
-        return
-    first: TrainConfig | RewardConfig = recipe() if what == "recipe" else TrainConfig()
-    if what == "reward":
-        first = RewardConfig()
-    table = replace(first, cluster=CONFIGS[servers], seed=seed).to_json()
-    for change in changes:
-        change_setting(table, change, HarmonyError)
-    config = build(type(first), table, HarmonyError)
-    _warned(config.cluster)
-    _run(new_run(out, config, initial, reward), minutes)
+    def begin() -> Any:
+        first: AnyConfig = recipe() if what == "recipe" else TrainConfig()
+        if what == "reward":
+            first = RewardConfig()
+        table = replace(first, cluster=CONFIGS[servers], seed=seed).to_json()
+        for change in changes:
+            change_setting(table, change, HarmonyError)
+        config = build(type(first), table, HarmonyError)
+        _warned(config.cluster)
+        return new_run(out, config, initial, reward)
+
+    train_in("harmony", out, resume, minutes, begin)
 
 
-@main.command()
-@click.option("--out", required=True, type=FOLDER, help="A folder for the run folders.")
-@click.option("--minutes", type=MINUTES, help="Of each training.")
-@click.option("--only", multiple=True, help="Name of a training, as policy-6-0.")
-def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
-    """Train all models of the figures, one after another; goes on where it was stopped.
-
-    Example: harmony study --out runs/harmony --only policy-6-0
-    """
-    from harmony.study import trainings
-
-    train_named(trainings(), only, lambda one: _run(one.open(out), minutes), HarmonyError)
-
-
-@main.command()
-@click.argument("runs", type=OLD_FOLDER)
-@click.option("--out", required=True, type=FOLDER, help="Folder of models.")
-def gather(runs: Path, out: Path) -> None:
-    """Copy the models of a study, for `reproduce --models`."""
-    from harmony.study import gather as gather_models
-
-    found = gather_models(runs, out)
-    click.echo(f"{len(found)} models: {', '.join(found)}")
-
-
-@main.command()
-@click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
-@click.option("--only", multiple=True, type=click.Choice(FIGURES), help="Default: all.")
-@click.option("--sequences", default=100, show_default=True, type=click.IntRange(min=2))
-@click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
-def reproduce(out: Path, only: tuple[str, ...], sequences: int, models: Path | None) -> None:
-    """Measure and draw figures 10 and 12 to 15 and table II, on unseen sequences.
-
-    Example: harmony reproduce --out figures
-    """
-    from harmony.figures import FIGURES as MEASURED
-    from harmony.figures import Bench
-    from harmony.plots import draw
-    from harmony.study import Models
-
-    bench = Bench(Models(models), sequences)
-
-    def measure(name: str) -> dict[str, Any]:
-        return {"sequences": sequences, **MEASURED[name](bench)}
-
-    write_figures(only or FIGURES, measure, draw, out, HarmonyError)
+add_study_commands(
+    main,
+    "harmony",
+    StudyWords(_STUDY, _GATHER, _REPRODUCE, FIGURES, "policy-6-0", "sequences", "sequences"),
+    HarmonyError,
+)
 
 
 @main.command()
@@ -147,8 +117,8 @@ def reproduce(out: Path, only: tuple[str, ...], sequences: int, models: Path | N
 @_servers
 @_arrivals
 @_trace
-@click.option("--sequences", default=100, show_default=True, type=click.IntRange(min=2))
-@click.option("--seed", default=0, show_default=True)
+@inputs_option("sequences")
+@seed_option
 def evaluate(
     models: tuple[Path, ...],
     servers: str,
@@ -169,12 +139,12 @@ def evaluate(
 
 
 @main.command()
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@picture_option
 @_servers
 @_arrivals
 @_trace
 @click.option("--interval", default=10, show_default=True, type=click.IntRange(min=0))
-@click.option("--seed", default=0, show_default=True)
+@seed_option
 @click.option("--model", type=FILE)
 def show(
     output: Path,
@@ -205,14 +175,6 @@ def _warned(config: Config) -> Config:
     if (line := equal_arrivals(config)) is not None:
         click.echo(f"warning: {line}", err=True)
     return config
-
-
-def _run(opened: Any, minutes: float | None) -> Any:
-    """Train in a run folder, print how it ended, and return the reason."""
-    from harmony.references import references
-    from harmony.session import MODEL, run_training
-
-    return run_and_tell(opened, minutes, run_training, MODEL, references)
 
 
 if __name__ == "__main__":

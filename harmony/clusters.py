@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decima.rl.study.lockstep import Lockstep
+from decima.rl.study.streams import Purpose, seed_of
 from harmony import sim_kernels
 from harmony.config import Config
 from harmony.errors import HarmonyError
-from harmony.jobs import Purpose, seed_of
 from harmony.measured import types
 from harmony.tables import GIVEN, NONE, Bool, Float64, Int32, Jobs, K, Rules, State, Types
 
@@ -32,7 +33,7 @@ class Steps(NamedTuple):
     """(n,) whether the episode is over"""
 
 
-class Clusters:
+class Clusters(Lockstep):
     """E episodes, each on one of the sequences; what happens in one depends on no other.
 
     After `__init__`, and after each action, an episode is over or there is a job to place,
@@ -63,10 +64,9 @@ class Clusters:
         priority: Float64 | None = None,
         predictor: Predictor | None = None,
     ) -> None:
-        if jobs_of is None:
-            jobs_of = np.arange(len(jobs.number), dtype=np.int32)
+        super().__init__(jobs, jobs_of)
+        self.jobs: Jobs
         self.config = config
-        self.jobs = jobs
         self.types = types_of(config)
         self.rules = Rules(
             config.interval_min,
@@ -76,36 +76,30 @@ class Clusters:
             discount,
             np.array(config.capacity, np.int32),
         )
-        self.state = _empty(config, jobs, jobs_of, seed)
+        self.state: State = self._empty(seed)
         if priority is not None:
-            self.state.priority[:] = priority[jobs_of]
+            self.state.priority[:] = priority[self._jobs_of]
         self._predictor = predictor
-        self._all = np.arange(len(jobs_of), dtype=np.int32)
         reward, passed = np.zeros(len(self)), np.zeros(len(self), np.int32)
-        misfit = sim_kernels.begin(
-            self.rules, self.types, self.jobs, self.state, self._all, reward, passed
-        )
+        misfit = sim_kernels.begin(*self.world, self._all, reward, passed)
         if misfit != NONE:
             raise HarmonyError(f"job {misfit} has more tasks than an empty cluster has room for")
         self._pass_intervals(self._all, reward, passed)
 
-    def __len__(self) -> int:
-        return len(self._all)
+    @property
+    def world(self) -> tuple[Rules, Types, Jobs, State]:
+        """What kernels take first."""
+        return self.rules, self.types, self.jobs, self.state
 
     @property
     def over(self) -> Bool:
-        """(E,) whether all jobs are complete, or the episode was cut."""
+        """(E,) whether there is nothing to place any more."""
         return np.asarray(self.state.current == NONE)
 
     @property
-    def cut(self) -> Bool:
-        """(E,) whether the time was up before all jobs were complete."""
-        unfinished = self.state.finished < self.jobs.number[self.state.jobs_of]
-        return np.asarray(unfinished & (self.state.interval >= self.rules.max_intervals))
-
-    def under_way(self) -> Int32:
-        """(n,) numbers of the episodes that are not over."""
-        return np.nonzero(~self.over)[0].astype(np.int32)
+    def is_time_up(self) -> Bool:
+        """(E,) whether an episode has reached its longest duration."""
+        return np.asarray(self.state.interval >= self.rules.max_intervals)
 
     def masks(self, rows: Int32) -> Bool:
         """(n, 2 M) which actions place a task such that the rest of the job finds room."""
@@ -132,7 +126,7 @@ class Clusters:
         found = Steps(
             np.empty(len(rows)), np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
         )
-        sim_kernels.act_all(self.rules, self.types, self.jobs, self.state, rows, action, *found)
+        sim_kernels.act_all(*self.world, rows, action, *found)
         if self._predictor is not None:
             self._pass_intervals(rows, found.reward, found.passed)
             found.over[:] = self.over[rows]
@@ -141,15 +135,14 @@ class Clusters:
     def _pass_intervals(self, rows: Int32, reward: Float64, passed: Int32) -> None:
         """Let intervals pass at predicted speeds until each of (n,) episodes has a choice."""
         while self._predictor is not None:
-            finished = self.state.finished == self.jobs.number[self.state.jobs_of]
-            stand = (self.state.current == NONE) & ~finished & ~self.cut
+            stand = self.over & ~self.complete & ~self.is_time_up
             at = np.nonzero(stand[rows])[0]
             if len(at) == 0:
                 return
             held = rows[at]
             self.state.speed[held] = self._predictor(self, held)
             earned = np.empty(len(at))
-            sim_kernels.pass_interval(self.rules, self.types, self.jobs, self.state, held, earned)
+            sim_kernels.pass_interval(*self.world, held, earned)
             reward[at] += self.rules.discount ** passed[at] * earned
             passed[at] += 1
 
@@ -174,40 +167,35 @@ class Clusters:
         number = self.jobs.number[self.state.jobs_of]
         return np.asarray(self.completion_min().sum(axis=1) / number / self.config.interval_min)
 
+    def _empty(self, seed: int) -> State:
+        config, most, zeros = self.config, self.jobs.arrival_min.shape[1], self._zeros
+        keys = seed_of(seed, Purpose.NOISE).generate_state(len(self), np.uint64)
+        return State(
+            jobs_of=self._jobs_of,
+            key=keys.astype(np.uint64),
+            interval=zeros(),
+            arrived=zeros(),
+            finished=zeros(),
+            free=zeros(config.servers, K),
+            placed=zeros(most, config.servers, 2, kind=np.int8),
+            left=zeros(most, 2),
+            spread=zeros(most),
+            running=zeros(config.most_running + 1),
+            running_count=zeros(),
+            speed=zeros(config.most_running + 1, kind=np.float64),
+            waiting=zeros(most),
+            waiting_count=zeros(),
+            priority=zeros(most, kind=np.float64),
+            refused=zeros(most),
+            current=zeros(),
+            plan=zeros(2 * config.max_workers),
+            done=zeros(most, kind=np.float64),
+            placed_in=zeros(most),
+            end_min=zeros(most, kind=np.float64),
+        )
+
 
 @cache
 def types_of(config: Config) -> Types:
     """Return the properties of the types of jobs in such a cluster."""
     return types(config.max_workers, config.max_workers, config.most_servers)
-
-
-def _empty(config: Config, jobs: Jobs, jobs_of: Int32, seed: int) -> State:
-    episodes, most = len(jobs_of), jobs.arrival_min.shape[1]
-    keys = seed_of(seed, Purpose.NOISE).generate_state(episodes, np.uint64)
-
-    def zeros(*shape: int) -> Int32:
-        return np.zeros((episodes, *shape), np.int32)
-
-    return State(
-        jobs_of=np.ascontiguousarray(jobs_of, np.int32),
-        key=keys.astype(np.uint64),
-        interval=zeros(),
-        arrived=zeros(),
-        finished=zeros(),
-        free=zeros(config.servers, K),
-        placed=np.zeros((episodes, most, config.servers, 2), np.int8),
-        left=zeros(most, 2),
-        spread=zeros(most),
-        running=zeros(config.most_running + 1),
-        running_count=zeros(),
-        speed=np.zeros((episodes, config.most_running + 1)),
-        waiting=zeros(most),
-        waiting_count=zeros(),
-        priority=np.zeros((episodes, most)),
-        refused=zeros(most),
-        current=zeros(),
-        plan=zeros(2 * config.max_workers),
-        done=np.zeros((episodes, most)),
-        placed_in=zeros(most),
-        end_min=np.zeros((episodes, most)),
-    )

@@ -12,16 +12,17 @@ from matplotlib.ticker import MaxNLocator
 from decima.rl.colours import job_colour
 from decima.rl.drawing import panels, save_figure
 from decima.rl.statistics import difference_percent, mean_of
+from decima.rl.study.lockstep import play_up_to
+from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.errors import HarmonyError
 from harmony.evaluation import baselines, completion_of
 from harmony.figures import samples_of
-from harmony.jobs import Purpose, draw_jobs
+from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.measured import measured
 from harmony.models import load_model
-from harmony.schedulers import Draws, Scheduler, Tiresias
+from harmony.schedulers import Scheduler, Tiresias
 
 _LEGEND_ROWS = 16
 
@@ -63,16 +64,8 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
         scheduler = Learned(load_model(model).network.policy, config)
     jobs = draw_jobs(config, 1, seed, Purpose.TEST)
     clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
-    draws = Draws(seed, 1)
-    while len(rows := clusters.under_way()) > 0 and clusters.state.interval[0] < interval:
-        clusters.step(rows, scheduler.choose(clusters, rows, draws))
-    if len(rows) == 0:
-        raise HarmonyError(f"interval {interval}: the episode is over at {_now(clusters)}")
+    play_up_to(scheduler, clusters, seed, clusters.state.interval, interval, "interval")
     save_figure(picture_of(clusters), output, "png")
-
-
-def _now(clusters: Clusters) -> int:
-    return int(clusters.state.interval[0])
 
 
 def picture_of(clusters: Clusters) -> Figure:
@@ -95,7 +88,7 @@ def picture_of(clusters: Clusters) -> Figure:
     axes.set_xticks(range(clusters.config.servers))
     axes.set_xlim(-0.6, clusters.config.servers - 0.4)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(f"{len(running)} jobs in interval {_now(clusters)}")
+    axes.set_title(f"{len(running)} jobs in interval {int(state.interval[0])}")
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles,

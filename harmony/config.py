@@ -7,14 +7,13 @@ interval of 20 minutes, 1 to 3 workers and as many parameter servers, half of th
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
+from decima.rl.study.settings import ABOVE_0, Settings
 from harmony.errors import HarmonyError
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
-from traces.files.numbers import check_numbers
 
 Arrivals = Literal["uniform", "poisson", "trace"]
 MAX_JOBS, MAX_SERVERS, MAX_TASKS = 2_000, 100, 32
@@ -23,19 +22,13 @@ MAX_UNITS, MAX_INTERVALS = 1_000_000, 1_000_000
 MAX_SAMPLES = 1_000_000
 """that a training keeps in memory"""
 MAX_MIN = 1e10
-"""minutes that a float resolves to a millisecond"""
-_MIN_RATE, _MAX_RATE, _MAX_SPREAD = 1e-6, 1e6, 10.0
+"""minutes that a float tells apart to a millisecond"""
 _RATE_MIN = 20.0
 
 
-def _require(rule: bool, message: str) -> None:
-    if not rule:
-        raise HarmonyError(message)
-
-
 @dataclass(frozen=True)
-class Config:
-    """Configuration of a cluster."""
+class Config(Settings):
+    """All that decides what happens in a cluster."""
 
     servers: int = 6
     """M"""
@@ -74,41 +67,30 @@ class Config:
     max_intervals: int = 1_000
     """an episode that is not over by then is cut"""
 
-    def __post_init__(self) -> None:
-        check_numbers(self, HarmonyError)
-        for name in ("servers", "gpus", "cores", "memory_gb", "network_gbps", "jobs"):
-            value = getattr(self, name)
-            _require(1 <= value <= MAX_UNITS, f"{name} is {value}: 1 to {MAX_UNITS:,}")
-        for name in ("interval_min", "median_min", "longest_min"):
-            value = getattr(self, name)
-            _require(value > 0.0, f"{name} is {value}: it must be above 0")
-            _require(value <= MAX_MIN, f"{name} is {value}: at most {MAX_MIN:g}")
-        rate = self.jobs_per_20_min
-        _require(
-            _MIN_RATE <= rate <= _MAX_RATE,
-            f"jobs_per_20_min is {rate}: {_MIN_RATE:g} to {_MAX_RATE:g}",
-        )
-        for name in ("sigma", "noise"):
-            value = getattr(self, name)
-            _require(value >= 0.0, f"{name} is {value}: it must not be negative")
-            _require(value <= _MAX_SPREAD, f"{name} is {value}: at most {_MAX_SPREAD:g}")
-        _require(self.servers <= MAX_SERVERS, f"{self.servers} servers: at most {MAX_SERVERS}")
-        _require(self.jobs <= MAX_JOBS, f"{self.jobs} jobs: at most {MAX_JOBS}")
-        _require(
+    ERROR = HarmonyError
+    RANGES = {  # noqa: RUF012 (annotated in the base)
+        "servers": (1, MAX_SERVERS),
+        "jobs": (1, MAX_JOBS),
+        **dict.fromkeys(("gpus", "cores", "memory_gb", "network_gbps"), (1, MAX_UNITS)),
+        **dict.fromkeys(("interval_min", "median_min", "longest_min"), (ABOVE_0, MAX_MIN)),
+        "jobs_per_20_min": (1e-6, 1e6),
+        "sigma": (0.0, 10.0),
+        "noise": (0.0, 10.0),
+        "all_reduce_share": (0.0, 1.0),
+        "max_intervals": (1, MAX_INTERVALS),
+    }
+
+    def check(self) -> None:
+        """Refuse jobs without room, and times that contradict each other."""
+        self.require(
             1 <= self.max_workers <= min(MAX_TASKS, self.servers * self.gpus),
             f"max_workers is {self.max_workers}: 1 to {MAX_TASKS}, and to the GPUs there are",
         )
-        share = self.all_reduce_share
-        _require(0.0 <= share <= 1.0, f"all_reduce_share is {share}: it is a share")
-        _require(
+        self.require(
             self.longest_min >= self.median_min,
             f"longest_min is {self.longest_min}: at least median_min, {self.median_min}",
         )
-        _require(
-            1 <= self.max_intervals <= MAX_INTERVALS,
-            f"max_intervals is {self.max_intervals}: 1 to {MAX_INTERVALS:,}",
-        )
-        _require(
+        self.require(
             self.arrivals_file == "" or self.arrivals == "trace",
             f"arrivals_file is for arrivals = trace, not {self.arrivals}",
         )
@@ -155,10 +137,6 @@ class Config:
         rate = self.jobs_per_20_min * RATES[arrivals] / RATES[self.arrivals]
         file = self.arrivals_file if arrivals == "trace" else ""
         return replace(self, arrivals=arrivals, jobs_per_20_min=rate, arrivals_file=file)
-
-    def to_json(self) -> dict[str, Any]:
-        """All settings as plain JSON; `settings.build` reads it."""
-        return dataclasses.asdict(self)
 
 
 RATES: Mapping[Arrivals, float] = {"uniform": 3.0, "poisson": 2.0, "trace": 2.0}

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.error import InvalidAction, ResetNeeded
 
+from decima.rl.study import env
+from decima.rl.study.env import ONLY, StudyEnv
+from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Arrivals, Config
 from harmony.errors import HarmonyError
-from harmony.jobs import Purpose, draw_jobs
-from harmony.tables import Bool, Jobs
+from harmony.jobs import draw_jobs
+from harmony.tables import Jobs
 from harmony.token_kernels import SERVER_COLUMNS
 from harmony.tokens import job_columns, most_rows, see
-from traces.files.names import suggestion
 
 ENV_ID = "harmony/Harmony-v0"
-_ONLY = np.zeros(1, np.int32)
-"""the one episode"""
 
 Observation = dict[str, np.ndarray[Any, Any]]
 
 
-class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
+class HarmonyEnv(StudyEnv[Clusters, Observation]):
     """Place distributed training jobs on servers, where they slow each other down.
 
     ## Description
@@ -80,6 +78,8 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
     * v0: first version
     """
 
+    ERROR = HarmonyError
+    NUMBER_NAME = "sequence"
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(
@@ -99,15 +99,9 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
         Raises:
             HarmonyError: a name is unknown.
         """
-        found = CONFIGS.get(config) if isinstance(config, str) else config
-        if found is None:
-            near = suggestion(config, CONFIGS)
-            raise HarmonyError(
-                f"unknown configuration {config!r}{near}; there are {', '.join(CONFIGS)}"
-            )
-        if arrivals is not None and arrivals not in RATES:
-            near = suggestion(arrivals, RATES)
-            raise HarmonyError(f"unknown arrivals {arrivals!r}{near}; there are {', '.join(RATES)}")
+        found: Config = env.configuration(config, CONFIGS, HarmonyError)
+        if arrivals is not None:
+            env.check_choice("arrivals", arrivals, RATES, HarmonyError)
         if render_mode is not None:
             raise HarmonyError(f"render_mode is {render_mode!r}: None is needed")
         self.config = found if arrivals is None else found.arriving(arrivals)
@@ -124,96 +118,33 @@ class HarmonyEnv(gymnasium.Env[Observation, np.int64]):
         )
         self.observation_space = cast("spaces.Space[Observation]", self._space)
         self.action_space = spaces.Discrete(self.config.actions)
-        self._seed: int | None = None
-        self._number = 0
-        self._clusters: Clusters | None = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; see "Starting state".
-
-        Raises:
-            HarmonyError: there is an option other than `jobs`.
-        """
-        super().reset(seed=seed)
-        options = {} if options is None else dict(options)
-        jobs: Jobs | None = options.pop("jobs", None)
-        if options:
-            raise HarmonyError(f"reset knows the option jobs, not {', '.join(options)}")
-        if seed is not None:
-            self._seed, self._number = seed, 0
-        elif self._seed is None:
-            self._seed = int(self.np_random.integers(2**63))
-        else:
-            self._number += 1
+    def _begin(self, jobs: Jobs | None, seed: int, number: int) -> Clusters:
         if jobs is None:
-            jobs = draw_jobs(self.config, 1, self._seed, Purpose.EPISODES, self._number)
-        self._clusters = Clusters(self.config, jobs, seed=self._seed)
-        info = {"seed": self._seed, "sequence": self._number}
-        return self._observation(self._clusters), info | self._legal(self._clusters)
+            jobs = draw_jobs(self.config, 1, seed, Purpose.EPISODES, number)
+        return Clusters(self.config, jobs, seed=seed)
 
-    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place one task; see the tables above.
-
-        Raises:
-            ResetNeeded: no episode has begun, or it is over.
-            InvalidAction: the action is not in the action space.
-        """
-        clusters = self._under_way()
-        if not self.action_space.contains(action):
-            raise InvalidAction(f"action {action} is not in {self.action_space}")
-        allowed = clusters.masks(_ONLY)[0]
+    def _act(self, episodes: Clusters, action: int) -> tuple[float, dict[str, Any]]:
+        allowed = episodes.masks(ONLY)[0]
         is_replaced = not allowed[action]
-        taken = int(np.argmax(allowed)) if is_replaced else int(action)
-        steps = clusters.step(_ONLY, np.array([taken], np.int32))
-        over, cut = bool(steps.over[0]), bool(clusters.cut[0])
-        info = {"replaced": is_replaced, **self._legal(clusters)}
-        if over:
-            info["completion"] = float(clusters.mean_completion()[0])
-        return (
-            self._observation(clusters),
-            float(steps.reward[0]),
-            over and not cut,
-            cut,
-            info,
-        )
+        taken = int(np.argmax(allowed)) if is_replaced else action
+        steps = episodes.step(ONLY, np.array([taken], np.int32))
+        return float(steps.reward[0]), {"replaced": is_replaced}
 
-    def action_masks(self) -> Bool:
-        """(2 M,) which actions are allowed: as `sb3_contrib.MaskablePPO` asks.
+    def _summary(self, episodes: Clusters) -> dict[str, Any]:
+        return {"completion": float(episodes.mean_completion()[0])}
 
-        Raises:
-            ResetNeeded: no episode is under way.
-        """
-        return np.asarray(self._under_way().masks(_ONLY)[0])
+    def _observation(self, episodes: Clusters) -> Observation:
+        named = self._space.spaces.items()
+        if episodes.over[0]:
+            return {name: np.zeros(space.shape, space.dtype) for name, space in named}
+        scene = see(episodes, ONLY, most_rows(self.config))
+        return {name: getattr(scene, name)[0].astype(space.dtype) for name, space in named}
 
-    def _under_way(self) -> Clusters:
-        if self._clusters is None or self._clusters.over[0]:
-            raise ResetNeeded("no episode is under way: call reset() first")
-        return self._clusters
-
-    def _observation(self, clusters: Clusters) -> Observation:
-        if clusters.over[0]:
-            return {
-                name: np.zeros(space.shape, space.dtype)
-                for name, space in self._space.spaces.items()
-            }
-        scene = see(clusters, _ONLY, most_rows(self.config))
-        return {
-            name: getattr(scene, name)[0].astype(space.dtype)
-            for name, space in self._space.spaces.items()
-        }
-
-    def _legal(self, clusters: Clusters) -> dict[str, Any]:
-        if clusters.over[0]:
+    def _legal(self, episodes: Clusters) -> dict[str, Any]:
+        if episodes.over[0]:
             return {"action_mask": np.zeros(self.config.actions, np.int8)}
-        return {"action_mask": clusters.masks(_ONLY)[0].astype(np.int8)}
+        return super()._legal(episodes)
 
 
-def register() -> None:
-    """Make ``gymnasium.make("harmony/Harmony-v0")`` known; a second call changes nothing."""
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(ENV_ID, entry_point="harmony.env:HarmonyEnv")
-
-
-register()
+env.register(ENV_ID, "harmony.env:HarmonyEnv")

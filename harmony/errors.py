@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decima.rl.errors import StudyError
 
-class HarmonyError(ValueError):
+
+class HarmonyError(StudyError):
     """Settings, a file or a request break a rule."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.interference import LINEAR, QUADRATIC, fit_lif, fit_pairs
 from harmony.samples import Samples
 from harmony.schedulers import (
-    Draws,
+    InOrder,
     LeastInterference,
     LoadBalance,
     Lookahead,
     Scheduler,
     Tetris,
     Tiresias,
-    play,
 )
 from harmony.tables import Float64, Jobs
 
@@ -42,18 +43,28 @@ def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -
 
 
 def baselines(config: Config, samples: Samples) -> Mapping[str, Scheduler]:
-    """The heuristics by name: the paper's five, Tiresias without Gittins' index, and the lookahead.
+    """The heuristics by name: the paper's five and `lookahead`, each in both queue orders.
+
+    Waiting jobs are served in the order of arrival, or as `NAME_gittins` by Tiresias' 2D Gittins
+    index, which the learned policy uses too. Tiresias itself has the index; `tiresias_las` places
+    alike and serves in the order of arrival.
 
     Args:
         config: the cluster.
         samples: of speeds, which the models of interference are fitted to.
     """
-    return {
+    tiresias = Tiresias(config)
+    by_arrival: dict[str, Scheduler] = {
         "lb": LoadBalance(),
         "tetris": Tetris(),
-        "tiresias": Tiresias(config),
-        "tiresias_las": Tiresias(config, "las"),
         "lif_linear": LeastInterference(fit_lif(samples, LINEAR)),
         "lif_quad": LeastInterference(fit_lif(samples, QUADRATIC)),
         "lookahead": Lookahead(fit_pairs(config, samples)),
     }
+    found: dict[str, Scheduler] = {
+        "tiresias": tiresias,
+        "tiresias_las": Tiresias(config, "las"),
+    }
+    for name, one in by_arrival.items():
+        found |= {name: one, f"{name}_gittins": InOrder(one, tiresias)}
+    return found

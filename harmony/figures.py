@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.rl.errors import NoModelsError
-from decima.rl.statistics import difference_percent, mean_of
+from decima.rl.statistics import comparison, difference_percent, mean_of
+from decima.rl.study.streams import Purpose
 from harmony.config import CONFIGS, RATES, Config
 from harmony.evaluation import baselines, completion_of
 from harmony.interference import LINEAR, QUADRATIC, fit_lif, predict_lif, relative_error
-from harmony.jobs import Purpose, draw_jobs
+from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.measured import measured
 from harmony.network import ActorCritic
@@ -56,14 +57,7 @@ class Bench(NamedTuple):
         for name, networks in policies.items():
             if networks:
                 values = np.stack([_completion(one, config, self.sequences) for one in networks])
-                found[name] = {
-                    **mean_of(values).to_json(),
-                    "trainings": len(networks),
-                    "percent_against": {
-                        other: difference_percent(values, one).to_json()
-                        for other, one in others.items()
-                    },
-                }
+                found[name] = comparison(values, others)
         return found
 
 
@@ -134,8 +128,8 @@ def figure_13(bench: Bench) -> dict[str, Any]:
             continue
         unseen = [draw_samples(config, STATES, UNSEEN + number) for number in range(GROUPS)]
         errors: dict[str, list[_Errors]] = {}
-        for network, trained in models:
-            for name, one in _errors(network, trained, unseen).items():
+        for model in models:
+            for name, one in _errors(model.network, model.config, unseen).items():
                 errors.setdefault(name, []).append(one)
         found[servers] = {name: _error_figures(one) for name, one in errors.items()}
     if not found:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
+from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
 from harmony.errors import HarmonyError
 from harmony.measured import measured, types
@@ -26,43 +26,13 @@ _MOST_EPOCHS = 1e9
 """of a job"""
 
 
-class Purpose(IntEnum):
-    """Purpose of random numbers; no two purposes share any."""
-
-    TRAINING = 0
-    VALIDATION = 1
-    """sequences that choose the best weights of a training"""
-    SAMPLES = 2
-    """sequences in which speeds are measured for the models of interference"""
-    TEST = 3
-    """sequences that every figure is measured on, and nothing else"""
-    ACTIONS = 4
-    """choices of a randomised policy"""
-    EPISODES = 5
-    """sequences of the Gymnasium environment"""
-    WEIGHTS = 6
-    """of a network before it has learned"""
-    NOISE = 7
-    """of speeds"""
-    BATCHES = 8
-    """what a network learns from next"""
-
-
-def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
-    """Return the stream of a purpose; `which` distinguishes streams of the same purpose."""
-    if seed < 0:
-        raise HarmonyError(f"seed is {seed}: it must not be negative")
-    return np.random.SeedSequence(seed, spawn_key=(purpose, *which))
-
-
 def draw_jobs(config: Config, sequences: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:
     """Sequences `first` to `first + sequences - 1` of a purpose; each has a stream of its own."""
-    if sequences < 1:
-        raise HarmonyError(f"{sequences} sequences: at least 1 is needed")
-    drawn = [
-        _draw(config, np.random.default_rng(seed_of(seed, purpose, first + number)))
-        for number in range(sequences)
-    ]
+
+    def draw(rng: np.random.Generator) -> Jobs:
+        return _draw(config, rng)
+
+    drawn = each_drawn(draw, sequences, seed, purpose, first, "sequences")
     return Jobs(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from decima.rl.study.streams import Draws
 from decima.rl.threads import one_thread
 from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.network import PolicyNetwork, RewardModel
-from harmony.schedulers import Draws, Tiresias
+from harmony.schedulers import Tiresias
 from harmony.tables import Float64, Int32, Jobs
 from harmony.tokens import Scene, see, see_running
 

@@ -20,11 +20,13 @@ from decima.rl.objectives import (
     policy_gradient_loss,
     value_loss,
 )
-from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
+from decima.rl.study.learner import LOWEST, NetworkLearner, entropy_of, taken_of
+from decima.rl.study.streams import Draws, Purpose, seed_of
 from harmony.clusters import Clusters, Predictor
 from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
-from harmony.jobs import Purpose, draw_jobs, seed_of
+from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.models import check_same_network, new_network
 from harmony.network import ActorCritic
@@ -38,13 +40,11 @@ from harmony.rollouts import (
     roll_out,
 )
 from harmony.samples import draw_samples
-from harmony.schedulers import Draws, LoadBalance, Lookahead, Mixed, Scheduler, Tetris, Tiresias
+from harmony.schedulers import LoadBalance, Lookahead, Mixed, Scheduler, Tetris, Tiresias
 from harmony.tables import Float64, Int32
 from harmony.teachers import Branches, Sure, Teacher
 from harmony.training_config import TrainConfig
 
-_LOWEST = -1e9
-"""in place of the logarithm of 0"""
 _KEPT = 0.9
 """of the moving average of returns, from one iteration to the next"""
 
@@ -60,7 +60,7 @@ class _Lesson(NamedTuple):
     imitates: bool
 
 
-class HarmonyLearner:
+class HarmonyLearner(NetworkLearner[ActorCritic]):
     """Weights and optimiser; sequences and choices are drawn from (seed, iteration).
 
     Args:
@@ -72,8 +72,8 @@ class HarmonyLearner:
         self._config = config
         self._predictor = predictor
         self._order = Tiresias(config.cluster)
-        self.network: ActorCritic = new_network(config.size, config.seed)
-        self._optimiser = Optimiser(self.network, config.learning_rate, config.max_norm)
+        network = new_network(config.size, config.seed)
+        super().__init__(network, Optimiser(network, config.learning_rate, config.max_norm))
         self._mean_return: Tensor | None = None
         self._kept: ActorCritic = new_network(config.size, config.seed)
         self._averaged = flat_parameters(self.network)
@@ -128,22 +128,16 @@ class HarmonyLearner:
         """Parameters, what the optimiser remembers, and two moving averages."""
         none = torch.zeros(0, dtype=torch.float64)
         return {
-            "parameters": flat_parameters(self.network),
+            **super().state(),
             "averaged": self._averaged.clone(),
             "mean_return": none if self._mean_return is None else self._mean_return,
-            **self._optimiser.state(),
         }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave.
-
-        Raises:
-            ValueError: it is of another network.
-        """
-        set_flat_parameters(self.network, state["parameters"])
+        """Continue from what `state` gave; see the base."""
+        super().load(state)
         self._averaged = state["averaged"].clone()
         self._mean_return = state["mean_return"] if len(state["mean_return"]) else None
-        self._optimiser.load(state)
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name."""
@@ -206,10 +200,9 @@ class HarmonyLearner:
         sums: dict[str, float] = {}
         batches = self._batches(len(lesson.returns), rng)
         for batch in batches:
-            self.network.zero_grad()
             loss, figures = self._loss(lesson, batch, entropy)
             torch.autograd.backward(loss)
-            norm = self._optimiser.step(flat_gradient(self.network), learning_rate=rate)
+            norm = self._move(rate)
             for name, one in {**figures, "gradient_norm": norm}.items():
                 sums[name] = sums.get(name, 0.0) + one / len(batches)
         return sums
@@ -229,19 +222,16 @@ class HarmonyLearner:
         config, played = self._config, lesson.played
         scene = played.scene.rows(batch).trimmed()
         log_prob = self.network.policy(scene).log_softmax(1)
-        # Forbidden actions have probability 0 and logarithm -inf, which count nothing.
-        spread = -(log_prob.exp() * log_prob.clamp(min=_LOWEST)).sum(1)
+        spread = entropy_of(log_prob)
         figures = {"entropy": float(spread.detach().mean())}
         if lesson.imitates:
             target = torch.from_numpy(played.target[batch])
-            loss = -(target * log_prob.clamp(min=_LOWEST)).sum(1).mean()
+            loss = -(target * log_prob.clamp(min=LOWEST)).sum(1).mean()
             figures["imitation_loss"] = float(loss.detach())
         else:
-            taken = log_prob.gather(
-                1, torch.from_numpy(played.action[batch].astype(np.int64))[:, None]
-            )
+            taken = taken_of(log_prob, torch.from_numpy(played.action[batch]))
             gain = torch.from_numpy(lesson.advantage[batch]).float()
-            loss = self._gradient_loss(taken[:, 0], played.log_prob[batch], gain)
+            loss = self._gradient_loss(taken, played.log_prob[batch], gain)
             loss = loss + entropy_loss(spread, entropy)
         if config.critic:
             target = torch.from_numpy(lesson.returns[batch] / VALUE_SCALE).float()
@@ -253,7 +243,7 @@ class HarmonyLearner:
     def _gradient_loss(self, taken: Tensor, before: Float64, gain: Tensor) -> Tensor:
         if self._config.clip == 0.0:
             return policy_gradient_loss(taken, gain)
-        old = torch.from_numpy(before).float().clamp(min=_LOWEST)
+        old = torch.from_numpy(before).float().clamp(min=LOWEST)
         return clipped_ratio_loss(taken, old, gain, self._config.clip).loss
 
 

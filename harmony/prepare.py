@@ -6,15 +6,17 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from decima.rl.study.models import MODEL
+from decima.rl.study.streams import Purpose
 from harmony.config import PAPER
 from harmony.evaluation import baselines, completion_of
-from harmony.jobs import Purpose, draw_jobs
+from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.models import load_model
 from harmony.network import Size
 from harmony.reward_config import RewardConfig
 from harmony.samples import draw_samples
-from harmony.session import MODEL, new_run, run_training
+from harmony.session import new_run, run_training
 from harmony.training_config import TrainConfig
 
 _CLUSTER = replace(PAPER, jobs=3)

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
+from decima.rl.optimiser import Optimiser
+from decima.rl.study.learner import NetworkLearner
+from decima.rl.study.streams import Purpose, seed_of
 from decima.rl.threads import one_thread
 from harmony.interference import relative_error
-from harmony.jobs import Purpose, seed_of
 from harmony.models import new_reward_model
 from harmony.network import RewardModel
 from harmony.reward_config import RewardConfig
@@ -27,13 +28,13 @@ CLOSE = 0.1
 _AT_ONCE = 1_024
 
 
-class RewardLearner:
+class RewardLearner(NetworkLearner[RewardModel]):
     """Weights, optimiser and samples; an iteration is one pass over the samples."""
 
     def __init__(self, config: RewardConfig) -> None:
         self._config = config
-        self.network = new_reward_model(config.size, config.seed)
-        self._optimiser = Optimiser(self.network, config.learning_rate, max_norm=1.0)
+        network = new_reward_model(config.size, config.seed)
+        super().__init__(network, Optimiser(network, config.learning_rate, max_norm=1.0))
         self._known, self._held_out = split(config)
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
@@ -63,23 +64,13 @@ class RewardLearner:
     def state(self) -> dict[str, Tensor]:
         """Parameters, running means of the normalisation, and what the optimiser remembers."""
         norm = {f"norm.{name}": one.clone() for name, one in self.network.norm.named_buffers()}
-        parameters = flat_parameters(self.network)
-        return {"parameters": parameters, **norm, **self._optimiser.state()}
+        return {**super().state(), **norm}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave.
-
-        Raises:
-            ValueError: it is of another network.
-        """
-        set_flat_parameters(self.network, state["parameters"])
+        """Continue from what `state` gave; see the base."""
+        super().load(state)
         for name, one in self.network.norm.named_buffers():
             one.copy_(state[f"norm.{name}"])
-        self._optimiser.load(state)
-
-    def model_state(self) -> dict[str, Tensor]:
-        """The weights by name."""
-        return dict(self.network.state_dict())
 
     def _rate(self, done: float) -> float:
         config = self._config
@@ -95,9 +86,8 @@ class RewardLearner:
         is_job = torch.from_numpy(samples.running.is_job)
         speed = torch.from_numpy(samples.speed).float()[is_job]
         loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
-        self.network.zero_grad()
         torch.autograd.backward(loss)
-        self._optimiser.step(flat_gradient(self.network), learning_rate=rate)
+        self._move(rate)
         return float(loss.detach())
 
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
 from harmony.learned import drawn, log_probabilities
 from harmony.network import ActorCritic
-from harmony.schedulers import Draws, Scheduler
+from harmony.schedulers import Scheduler
 from harmony.tables import Float32, Float64, Int32
 from harmony.teachers import Teacher
 from harmony.tokens import Scene, most_rows, see
@@ -83,16 +84,8 @@ def _in_order(parts: list[Played]) -> Played:
     """One round after another, made into one episode after another."""
     found = _stacked(parts)
     order = np.argsort(found.episode, kind="stable").astype(np.int32)
-    return Played(
-        found.scene.rows(order),
-        found.action[order],
-        found.target[order],
-        found.log_prob[order],
-        found.value[order],
-        found.reward[order],
-        found.passed[order],
-        found.episode[order],
-    )
+    rest = (column[order] for column in found[1:])
+    return Played._make((found.scene.rows(order), *rest))
 
 
 def joined(parts: list[Played]) -> Played:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.rl.study.streams import Draws, Purpose
 from harmony import token_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.errors import HarmonyError
-from harmony.jobs import Purpose, draw_jobs
-from harmony.schedulers import Draws, LoadBalance, Mixed, RandomChoice, Tetris, Tiresias
+from harmony.jobs import draw_jobs
+from harmony.schedulers import LoadBalance, Mixed, RandomChoice, Tetris, Tiresias
 from harmony.tables import Float64, Int32
 from harmony.tokens import Running, see_running
 
@@ -56,7 +57,7 @@ def draw_samples(config: Config, count: int, seed: int) -> Samples:
     for number in range(count):
         if drawn >= count:
             break
-        jobs = draw_jobs(config, _AT_ONCE, seed, Purpose.SAMPLES, number * _AT_ONCE)
+        jobs = draw_jobs(config, _AT_ONCE, seed, Purpose.TUNING, number * _AT_ONCE)
         clusters = Clusters(config, jobs, seed=seed + number)
         parts += _played(clusters, mixed, Draws(seed, _AT_ONCE, number))
         drawn = sum(len(part.speed) for part in parts)
@@ -90,7 +91,5 @@ def measure(clusters: Clusters, rows: Int32) -> Samples:
     found = Samples(
         see_running(clusters, rows, most), np.zeros(shape), np.zeros(shape), np.zeros((*shape, 2))
     )
-    token_kernels.measure(
-        clusters.rules, clusters.types, clusters.jobs, clusters.state, rows, *found[1:]
-    )
+    token_kernels.measure(*clusters.world, rows, *found[1:])
     return found

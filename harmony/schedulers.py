@@ -1,4 +1,4 @@
-"""Schedulers: the interface, the heuristics, and one loop that plays any of them.
+"""What chooses: the interface and the heuristics.
 
 Source of the heuristics: Harmony, section VI-B, and for Tiresias its own paper (NSDI 2019). All
 place a job's workers before its parameter servers, task by task, and see what was asked for, never
@@ -12,12 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
-from decima.rl.draws import Draws as RunDraws
+from decima.rl.study.streams import Draws, Purpose
 from harmony import rule_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.errors import HarmonyError
-from harmony.jobs import Purpose, draw_jobs, seed_of
+from harmony.jobs import draw_jobs
 from harmony.measured import measured
 from harmony.rule_kernels import (
     BALANCE,
@@ -33,20 +33,6 @@ FORM = 6
 """weights of `rule_kernels.drop` for each model"""
 
 
-class Draws(RunDraws):
-    """Random numbers for choices: the k-th of an episode does not depend on episodes played beside
-    it.
-
-    Args:
-        seed: of all.
-        count: E, how many episodes there are.
-        which: distinguishes draws of one seed, such as the number of an iteration.
-    """
-
-    def __init__(self, seed: int, count: int, *which: int) -> None:
-        super().__init__(seed_of(seed, Purpose.ACTIONS, *which), count)
-
-
 class Scheduler(Protocol):
     """Protocol of a scheduler: it places jobs task by task."""
 
@@ -54,7 +40,7 @@ class Scheduler(Protocol):
         """(S, J) jobs with lower numbers are tried first; None: in the order of arrival."""
         ...
 
-    def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
+    def choose(self, clusters: Clusters, rows: Int32, draws: Draws, /) -> Int32:
         """(n,) actions for the episodes `rows`; whatever is random comes from `draws`."""
         ...
 
@@ -76,23 +62,12 @@ class _Rule:
         """(n,) actions."""
         models = len(measured().models)
         weights = np.zeros((models, FORM)) if self.weights is None else self.weights
+        believed = clusters.types if self.believed is None else self.believed
         together = np.zeros(models, np.bool_) if self.together is None else self.together
         chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
         action = np.empty(len(rows), np.int32)
-        rule_kernels.choose_all(
-            self.number,
-            clusters.rules,
-            clusters.types,
-            clusters.jobs,
-            clusters.state,
-            rows,
-            weights,
-            clusters.types if self.believed is None else self.believed,
-            together,
-            self.empty_worth,
-            chance,
-            action,
-        )
+        aids = (weights, believed, together, self.empty_worth)
+        rule_kernels.choose_all(self.number, *clusters.world, rows, *aids, chance, action)
         return action
 
 
@@ -148,7 +123,7 @@ def _gittins(config: Config) -> Float64:
 
     with the service S of earlier jobs. Source: Tiresias (NSDI 2019), section 4.
     """
-    history = draw_jobs(config, 20, 0, Purpose.SAMPLES)
+    history = draw_jobs(config, 20, 0, Purpose.TUNING)
     alone = Clusters(config, history).types.alone
     fewest = -(-history.workers // config.gpus)
     speed = alone[history.model, history.workers, history.ps, fewest]
@@ -197,6 +172,22 @@ class Lookahead(_Rule):
 
 
 @dataclass(frozen=True)
+class InOrder:
+    """Places as one scheduler does, and serves waiting jobs in the order of another."""
+
+    placing: Scheduler
+    order: Scheduler
+
+    def priority(self, jobs: Jobs) -> Float64 | None:
+        """(S, J) that of the order."""
+        return self.order.priority(jobs)
+
+    def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
+        """(n,) actions."""
+        return self.placing.choose(clusters, rows, draws)
+
+
+@dataclass(frozen=True)
 class Mixed:
     """Uniform mixture of schedulers, redrawn at each choice: for exploration and sampling."""
 
@@ -215,11 +206,3 @@ class Mixed:
             if own.any():
                 action[own] = scheduler.choose(clusters, rows[own], draws)
         return action
-
-
-def play(scheduler: Scheduler, clusters: Clusters, draws: Draws) -> None:
-    """Let the scheduler play all episodes to their ends, in lockstep."""
-    rows = clusters.under_way()
-    while len(rows) > 0:
-        steps = clusters.step(rows, scheduler.choose(clusters, rows, draws))
-        rows = rows[~steps.over]

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from decima.rl.learner import LoopSettings, Observer
+from decima.rl.learner import Observer
 from decima.rl.loop import TrainingResult
 from decima.rl.run_folder import RunFolder
-from decima.rl.session import train_and_save
+from decima.rl.study.models import INITIAL, new_folder
 from harmony.errors import HarmonyError
 from harmony.learned import PredictedSpeeds
 from harmony.learner import HarmonyLearner
-from harmony.models import (
-    check_same_network,
-    check_size,
-    described,
-    load_model,
-    load_reward_model,
-    save_model,
-)
+from harmony.models import check_same_network, described, kind_of, load_model, load_reward_model
 from harmony.reward_config import RewardConfig
 from harmony.reward_learner import RewardLearner
 from harmony.training_config import TrainConfig
-from traces.files.reading import read_bytes
 from traces.files.settings import build
-from traces.files.writing import write_whole
 
-MODEL, INITIAL, REWARD = "model.safetensors", "initial.safetensors", "reward.safetensors"
+REWARD = "reward.safetensors"
 
 AnyConfig = TrainConfig | RewardConfig
 
@@ -50,24 +40,21 @@ def new_run(
         HarmonyError: a model is none, of another network, or not asked for; or what is to be
             trained is too large.
     """
-    check_size(config)
+    kind_of(config).check_size(config)
     copies = {}
     if initial is not None:
         if isinstance(config, RewardConfig):
             raise HarmonyError("a reward model begins with weights of its own")
         check_same_network(load_model(initial).network, config)
         config = replace(config, initial=True)
-        copies[INITIAL] = read_bytes(initial, HarmonyError)
+        copies[INITIAL] = initial
     needs_reward = isinstance(config, TrainConfig) and config.world == "model"
     if needs_reward != (reward is not None):
         raise HarmonyError("a reward model is needed where world = model, and nowhere else")
     if reward is not None:
         load_reward_model(reward)
-        copies[REWARD] = read_bytes(reward, HarmonyError)
-    folder = RunFolder.create(path, described(config))
-    for name, content in copies.items():
-        write_whole(path / name, content, HarmonyError)
-    return folder
+        copies[REWARD] = reward
+    return new_folder(path, described(config), copies, HarmonyError)
 
 
 def config_of(folder: RunFolder) -> AnyConfig:
@@ -87,25 +74,10 @@ def config_of(folder: RunFolder) -> AnyConfig:
 def run_training(
     folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
 ) -> TrainingResult:
-    """Train by the folder's configuration, from its checkpoint if there is one.
-
-    Leaves the best model, or without a validation the newest, as `MODEL`; nothing if no iteration
-    was done.
-
-    Args:
-        folder: the run folder, open.
-        time_limit_s: stop after so long.
-        observers: called after each iteration.
-
-    Raises:
-        ValueError: (one line) the configuration or the checkpoint breaks a rule.
-        NotFiniteError: a number of the training is not finite.
-    """
+    """Train as the folder's configuration says; see `ModelKind.train`."""
     config = config_of(folder)
     learner = RewardLearner(config) if isinstance(config, RewardConfig) else _policy(config, folder)
-    settings = LoopSettings(config.iterations, config.validate_every, time_limit_s=time_limit_s)
-    save = partial(save_model, folder.path / MODEL, config)
-    return train_and_save(learner, folder, settings, save, observers)
+    return kind_of(config).train(learner, folder, config, time_limit_s, observers)
 
 
 def _policy(config: TrainConfig, folder: RunFolder) -> HarmonyLearner:

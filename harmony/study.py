@@ -10,18 +10,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.rl.run_folder import RunFolder
-from decima.rl.session import gather_models, shipped_models
+from decima.rl.study.models import Model, ModelFolder, gather_models, open_planned
 from harmony.config import CONFIGS
 from harmony.errors import HarmonyError
-from harmony.models import described, load_model, load_reward_model
+from harmony.models import POLICY, REWARD_MODEL, described
 from harmony.network import ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
-from harmony.session import MODEL, AnyConfig, new_run
+from harmony.session import AnyConfig, new_run
 from harmony.training_config import TrainConfig, recipe
 from traces.files.settings import build
 
@@ -123,18 +122,7 @@ class Training(NamedTuple):
             HarmonyError: the training that it stands on has left no model yet.
             RunError: the folder is in use, or cannot be written.
         """
-        path = runs / self.name
-        if (path / "config.json").is_file():
-            return RunFolder.open(path)
-        models = [
-            None if one is None else runs / one.name / MODEL for one in (self.initial, self.reward)
-        ]
-        for model in models:
-            if model is not None and not model.is_file():
-                raise HarmonyError(
-                    f"{self.name} stands on {model}, which is not there: train it first"
-                )
-        return new_run(path, self.config(), *models)
+        return open_planned(self, runs, [self.initial, self.reward], new_run, HarmonyError)
 
 
 def trainings() -> list[Training]:
@@ -149,31 +137,20 @@ def trainings() -> list[Training]:
     return found
 
 
-class Models:
-    """The models of the study in a folder.
-
-    Args:
-        folder: where; None for those beside the package's code.
-
-    Raises:
-        HarmonyError: none are there, as in an installed wheel.
-    """
+class Models(ModelFolder):
+    """The models of the study in a folder; None for those beside the package's code."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = shipped_models("harmony", HarmonyError) if folder is None else folder
+        super().__init__("harmony", HarmonyError, folder)
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
-        """Return the available policies of all seeds."""
-        return [load_model(path).network for path in self._paths(kind, servers)]
+        """Those of all seeds that are there."""
+        found = self.loaded(POLICY, [Training(kind, servers, seed) for seed in SEEDS])
+        return [one.network for one in found]
 
-    def rewards(self, servers: str) -> list[tuple[RewardModel, RewardConfig]]:
-        """Return the available reward models of all seeds, with their configurations."""
-        found = [load_reward_model(path) for path in self._paths("reward", servers)]
-        return [(one.network, one.config) for one in found]
-
-    def _paths(self, kind: str, servers: str) -> list[Path]:
-        named = [self._folder / f"{Training(kind, servers, s).name}.safetensors" for s in SEEDS]
-        return [path for path in named if path.is_file()]
+    def rewards(self, servers: str) -> list[Model[RewardModel, RewardConfig]]:
+        """Those of all seeds that are there."""
+        return self.loaded(REWARD_MODEL, [Training("reward", servers, seed) for seed in SEEDS])
 
 
 def gather(runs: Path, out: Path) -> list[str]:
@@ -189,8 +166,7 @@ def gather(runs: Path, out: Path) -> list[str]:
     Raises:
         HarmonyError: there is none, or one was trained otherwise.
     """
-    planned = {one.name: partial(_is_of, one) for one in trainings()}
-    return gather_models(runs, out, planned, MODEL, HarmonyError)
+    return gather_models(runs, out, trainings(), _is_of, HarmonyError)
 
 
 def _is_of(one: Training, recorded: dict[str, Any]) -> bool:

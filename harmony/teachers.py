@@ -6,8 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
+from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
-from harmony.schedulers import Draws, Scheduler
+from harmony.schedulers import Scheduler
 from harmony.tables import Float64, Int32
 
 

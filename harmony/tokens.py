@@ -34,15 +34,8 @@ class Scene(NamedTuple):
     """(n, 2 M) actions"""
 
     def rows(self, chosen: Int32) -> Scene:
-        """Return some of the observations."""
-        return Scene(
-            self.job[chosen],
-            self.is_job[chosen],
-            self.beside[chosen],
-            self.server[chosen],
-            self.holds[chosen],
-            self.allowed[chosen],
-        )
+        """Some of the observations."""
+        return Scene._make(column[chosen] for column in self)
 
     def trimmed(self) -> Scene:
         """Return the observations without rows that are empty in all of them."""
@@ -68,10 +61,8 @@ class Running(NamedTuple):
     """(n, N, 4) type, workers, parameter servers, servers; 0 where there is no job"""
 
     def rows(self, chosen: Int32) -> Running:
-        """Return some of the clusters."""
-        return Running(
-            self.job[chosen], self.is_job[chosen], self.beside[chosen], self.shape[chosen]
-        )
+        """Some of the clusters."""
+        return Running._make(column[chosen] for column in self)
 
 
 def job_columns() -> int:
@@ -100,10 +91,7 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
         clusters.masks(rows),
     )
     token_kernels.read_choices(
-        clusters.rules,
-        clusters.types,
-        clusters.jobs,
-        state,
+        *clusters.world,
         rows,
         found.allowed,
         found.job,
@@ -129,7 +117,5 @@ def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:
         np.zeros((count, most, most), np.bool_),
         np.zeros((count, most, 4), np.int32),
     )
-    token_kernels.read_running(
-        clusters.rules, clusters.types, clusters.jobs, clusters.state, rows, *found
-    )
+    token_kernels.read_running(*clusters.world, rows, *found)
     return found

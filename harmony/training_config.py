@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from decima.rl.study.settings import ABOVE_0, ANY, Settings
 from harmony.config import MAX_SAMPLES, PAPER, Arrivals, Config
 from harmony.errors import HarmonyError
 from harmony.network import Size
-from traces.files.numbers import check_numbers
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """Configuration of a training; `recipe()` has the paper's own."""
+class TrainConfig(Settings):
+    """Everything that decides what a training gives; `recipe()` has the paper's own."""
 
     cluster: Config = PAPER
     patterns: tuple[Arrivals, ...] = ("uniform", "poisson", "trace")
@@ -64,41 +63,22 @@ class TrainConfig:
     validation_sequences: int = 20
     """for each pattern; they choose the best weights"""
 
-    def __post_init__(self) -> None:
-        check_numbers(self, HarmonyError)
-        for name in ("iterations", "replay", "minibatch", "samples", "validate_every"):
-            self._at_least(name, 1)
-        for name in ("validation_sequences", "average_iterations"):
-            self._at_least(name, 1)
-        for name in ("seed", "exploration", "entropy", "clip", "imitation", "tau"):
-            self._at_least(name, 0)
-        for name in ("replay", "minibatch", "samples", "validation_sequences"):
-            if getattr(self, name) > MAX_SAMPLES:
-                raise HarmonyError(f"{name} is {getattr(self, name)}: at most {MAX_SAMPLES:,}")
-        if not self.patterns:
-            raise HarmonyError("patterns is empty: at least one way of arriving is needed")
-        for name in ("discount", "smoothing", "exploration"):
-            value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
-                raise HarmonyError(f"{name} is {value}: it must lie in [0, 1]")
-        for name in ("passes", "max_norm"):
-            value = getattr(self, name)
-            if not value > 0.0:
-                raise HarmonyError(f"{name} is {value}: it must be above 0")
-        if not 0.0 < self.final_learning_rate <= self.learning_rate:
-            raise HarmonyError(
-                f"the learning rate goes from {self.learning_rate} to {self.final_learning_rate}: "
-                "it must stay above 0 and not rise"
-            )
+    ERROR = HarmonyError
+    RANGES = {  # noqa: RUF012 (annotated in the base)
+        **dict.fromkeys(("iterations", "validate_every", "average_iterations"), (1, ANY)),
+        **dict.fromkeys(
+            ("replay", "minibatch", "samples", "validation_sequences"), (1, MAX_SAMPLES)
+        ),
+        **dict.fromkeys(("seed", "entropy", "clip", "imitation", "tau"), (0, ANY)),
+        **dict.fromkeys(("discount", "smoothing", "exploration"), (0.0, 1.0)),
+        **dict.fromkeys(("passes", "max_norm"), (ABOVE_0, ANY)),
+    }
 
-    def _at_least(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if not value >= least:
-            raise HarmonyError(f"{name} is {value}: it must be at least {least}")
-
-    def to_json(self) -> dict[str, Any]:
-        """All settings as plain JSON; `settings.build` reads it."""
-        return dataclasses.asdict(self)
+    def check(self) -> None:
+        """Refuse sequences without a way of arriving."""
+        self.require(
+            bool(self.patterns), "patterns is empty: at least one way of arriving is needed"
+        )
 
 
 def recipe(**changes: Any) -> TrainConfig:

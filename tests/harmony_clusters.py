@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
+from torch import Tensor
 
 from harmony.clusters import Clusters
 from harmony.config import Config
+from harmony.models import kind_of
+from harmony.session import AnyConfig
 from harmony.tables import Int32
 
 TINY = Config(servers=2, max_workers=2, jobs=6, jobs_per_20_min=2.0, max_intervals=200)
@@ -39,3 +45,8 @@ def random_actions(clusters: Clusters, rows: Int32, rng: np.random.Generator) ->
     """(n,) allowed actions."""
     allowed = clusters.masks(rows)
     return np.array([rng.choice(np.nonzero(row)[0]) for row in allowed], np.int32)
+
+
+def save_model(path: Path, config: AnyConfig, weights: dict[str, Tensor], card: Any) -> None:
+    """Write the weights of a policy or of a reward model."""
+    kind_of(config).save(path, config, weights, card)

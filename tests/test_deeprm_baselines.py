@@ -10,22 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deeprm.config import PAPER, Config
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws, Purpose
+from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
-from deeprm.evaluation import baselines, evaluate, tuned_tetris
-from deeprm.exact import MOST_JOBS, least_cost
-from deeprm.jobs import Purpose, draw_jobs, job_set
+from deeprm.evaluation import baselines, evaluate, tuned_hold, tuned_tetris
+from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
-from deeprm.schedulers import PACKER, SJF, Draws, RandomChoice, Scheduler, Scored, play
+from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored
 from deeprm.tables import Int32, Jobs
 from tests.deeprm_clusters import TINY, tiny_configs
+from tests.deeprm_exact import MOST_JOBS, least_cost
 
 REGULAR = [Objective.SLOWDOWN, Objective.COMPLETION, Objective.MAKESPAN]
 ALL: dict[str, Scheduler] = {
     "sjf": SJF,
     "packer": PACKER,
     "tetris": Scored(0.5),
+    "hold": Scored(1.0, 1),
     "random": RandomChoice(),
 }
 
@@ -143,9 +146,42 @@ def test_tetris_is_tuned_on_the_objective() -> None:
         for weight in (0.1, 0.5, 0.9):
             other = evaluate(Scored(weight), config, jobs, 0).measure(objective)
             assert best.mean() <= other.mean()
-    assert set(baselines(config, jobs, Objective.SLOWDOWN)) == {"tetris", "sjf", "packer", "random"}
+    names = {"tetris", "hold", "sjf", "packer", "random"}
+    assert set(baselines(config, jobs, Objective.SLOWDOWN)) == names
     with pytest.raises(DeepRmError, match=r"weight is 1\.5"):
         Scored(1.5)
+
+
+def test_a_large_job_is_held_back_while_it_would_leave_too_little() -> None:
+    """A small job may take the last units; a large one of 2 of 4 units may not, with theta 3."""
+    small, large = (0, 1, (4, 4)), (0, 4, (2, 2))
+    for theta, jobs, action in (
+        (3, [large], 0),
+        (2, [large], 1),
+        (3, [small], 1),
+        (3, [large, small], 2),
+        (0, [large, small], 2),
+    ):
+        episodes = Episodes(TINY, job_set(TINY, jobs))
+        chosen = Scored(1.0, theta).choose(episodes, episodes.under_way(), Draws(0, 1))
+        assert chosen.tolist() == [action], (theta, jobs)
+
+
+def test_hold_is_sjf_with_the_best_theta() -> None:
+    """On the job sets that it is tuned on none is better, SJF included; every job can start."""
+    config = PAPER.at_load(1.1)
+    jobs = draw_jobs(config, 20, 0, Purpose.TUNING)
+    tuned = tuned_hold(config, jobs, Objective.SLOWDOWN)
+    assert tuned.weight == 1.0
+    assert 0 < tuned.theta <= config.capacity - config.max_demand
+    best = evaluate(tuned, config, jobs, 0)
+    assert best.cut == 0
+    for theta in (0, 3, 10):
+        assert best.slowdown.mean() <= evaluate(Scored(1.0, theta), config, jobs, 0).slowdown.mean()
+    # Where the largest job needs all of a resource nothing can be held back.
+    assert (
+        tuned_hold(RELEASED, draw_jobs(RELEASED, 3, 0, Purpose.TUNING), Objective.SLOWDOWN) == SJF
+    )
 
 
 # --- the bound -----------------------------------------------------------------------------------

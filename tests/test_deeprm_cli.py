@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from matplotlib import image as images
 
+from decima.rl.study.streams import Purpose
 from deeprm import cli
 from deeprm.cli import main
 from deeprm.config import PAPER
@@ -20,7 +21,7 @@ from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.evaluation import evaluate
 from deeprm.figures import FIGURES
-from deeprm.jobs import Purpose, draw_jobs, job_set
+from deeprm.jobs import draw_jobs, job_set
 from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
 from deeprm.plots import DRAWN
@@ -49,7 +50,8 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
     assert result.exit_code == 0, result.output
     assert "all iterations done after 2 iterations" in result.output
     assert re.search(
-        r"best validation [0-9.]+, average completion \(Tetris\* [0-9.]+, SJF [0-9.]+ on the same",
+        r"best validation [0-9.]+, average completion \(Tetris\* [0-9.]+, hold [0-9.]+, SJF "
+        r"[0-9.]+ on the same",
         result.stdout,
     )
     model = tmp_path / "run" / "model.safetensors"
@@ -60,7 +62,7 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
     result = deeprm("evaluate", "--load", "0.3", "--sets", "3", str(model))
     assert result.exit_code == 0, result.output
     rows = [line.split()[0] for line in result.output.splitlines()]
-    assert rows == ["scheduler", "tetris", "sjf", "packer", "random", str(model)]
+    assert rows == ["scheduler", "tetris", "hold", "sjf", "packer", "random", str(model)]
 
     picture = tmp_path / "state.png"
     shown = deeprm("show", "--load", "0.9", "--model", str(model), "-o", str(picture))
@@ -69,14 +71,14 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
 
 
 def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
-    """Tetris* and SJF as `evaluate` has them; where more is better both are negated."""
+    """Tetris*, `hold` and SJF as `evaluate` has them; where more is better both are negated."""
     for objective in ("slowdown", "utilisation"):
         config = TrainConfig(cluster=PAPER, objective=objective, validation_sets=3, seed=4)
         with new_run(tmp_path / objective, config) as folder:
-            tetris, sjf = references(folder)
+            tetris, hold, sjf = references(folder)
         jobs = draw_jobs(PAPER, 3, 4, Purpose.VALIDATION)
         found = evaluate(SJF, PAPER, jobs, 0).measure(Objective(objective)).mean()
-        assert (tetris.name, sjf.name) == ("Tetris*", "SJF")
+        assert (tetris.name, hold.name, sjf.name) == ("Tetris*", "hold", "SJF")
         assert sjf.score == pytest.approx(-found if objective == "utilisation" else found)
 
 
@@ -121,7 +123,7 @@ def test_a_mistake_is_told_in_one_line(
 ) -> None:
     """On stderr, with exit code 2, and leaves nothing behind."""
     other = replace(PAPER, slots=3)
-    weights = new_network("image", other).state_dict()
+    weights = new_network(TrainConfig(cluster=other)).state_dict()
     save_model(tmp_path / "model.safetensors", TrainConfig(cluster=other), weights, {})
 
     result = deeprm(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
@@ -140,7 +142,7 @@ def write_models(folder: Path, wanted: list[Training]) -> None:
     folder.mkdir(exist_ok=True)
     for one in wanted:
         config = one.config()
-        network = new_network(config.policy, config.cluster)
+        network = new_network(config)
         save_model(folder / f"{one.name}.safetensors", config, network.state_dict(), {})
 
 
@@ -199,7 +201,7 @@ def test_every_figure_is_measured_and_drawn(
     )
     four = json.loads((out / "figure4.json").read_text())
     assert four["job_sets"] == 4
-    assert set(four["loads"]["70"]) == {"tetris", "sjf", "packer", "random"}
+    assert set(four["loads"]["70"]) == {"tetris", "hold", "sjf", "packer", "random"}
     assert four["loads"]["110"]["deeprm"]["trainings"] == 2
     assert four["loads"]["110"]["deeprm"]["percent_against"]["tetris"]["mean"] > 0
     five = json.loads((out / "figure5.json").read_text())
@@ -207,6 +209,7 @@ def test_every_figure_is_measured_and_drawn(
     assert list(json.loads((out / "figure6.json").read_text())["curves"]) == ["paper-70-0"]
     seven = json.loads((out / "figure7.json").read_text())
     assert 0.0 < seven["held_steps"]["mean"] < 1.0
+    assert set(seven["slowdown"]["large"]) == {"deeprm", "hold", "tetris"}
     larger = json.loads((out / "sizes.json").read_text())["sizes"]["2"]
     assert larger["deeprm"]["trainings"] == 1
     assert set(seven["withheld_jobs_by_duration"]) <= {

@@ -12,9 +12,10 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+from decima.rl.study.env import register
 from deeprm.compact import CompactLayout
 from deeprm.config import PAPER, RELEASED
-from deeprm.env import ENV_ID, DeepRmEnv, register
+from deeprm.env import ENV_ID, DeepRmEnv
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
@@ -108,7 +109,7 @@ def test_misuse_is_refused() -> None:
         env.step(np.int64(11))
     with pytest.raises(DeepRmError, match="not speed"):
         env.reset(options={"speed": 1})
-    register()
+    register(ENV_ID, "deeprm.env:DeepRmEnv")
 
 
 def test_the_image_shows_the_cluster_the_slots_and_the_backlog() -> None:

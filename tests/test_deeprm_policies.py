@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from torch import Tensor
 
 from decima.rl.checkpoint import save_tensors
 from decima.rl.errors import CheckpointError
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
 from deeprm.compact_policy import CompactPolicy
 from deeprm.config import PAPER, RELEASED, Config
@@ -21,11 +23,10 @@ from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
 from deeprm.image_policy import ImagePolicy
-from deeprm.jobs import Purpose, draw_jobs
+from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import load_model, new_network, save_model
-from deeprm.schedulers import Draws, play
-from deeprm.tables import Int32
+from deeprm.tables import NONE, Int32
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY, random_actions
 
@@ -35,6 +36,9 @@ CONFIGS = {
     "tiny": TINY,
     "three resources": replace(PAPER, resources=3, horizon=25, backlog=33),
 }
+
+
+Policy = Literal["image", "compact"]
 
 
 def generator(seed: int = 1) -> torch.Generator:
@@ -81,9 +85,9 @@ def test_sums_of_rectangles_are_what_the_pixels_give(name: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["image", "compact"])
-def test_a_frozen_network_scores_as_the_one_that_learns(policy: str) -> None:
+def test_a_frozen_network_scores_as_the_one_that_learns(policy: Policy) -> None:
     """And a row does not depend on its company, to the last bit."""
-    network = new_network(policy, PAPER, generator())
+    network = new_network(TrainConfig(policy=policy), generator())
     episodes, rows = some_states(PAPER.at_load(1.5))
     frozen = network.frozen()
 
@@ -96,9 +100,30 @@ def test_a_frozen_network_scores_as_the_one_that_learns(policy: str) -> None:
     assert (apart == together).all()
 
 
+def test_empty_slots_can_be_masked() -> None:
+    """They alone have probability 0, in the network that learns and in the frozen one."""
+    config = TrainConfig(cluster=PAPER.at_load(0.5), mask_empty_slots=True)
+    masked, plain = new_network(config, generator()), new_network(TrainConfig(), generator())
+    episodes, rows = some_states(config.cluster)
+    seen = plain.frozen().observe(episodes, rows)
+    empty = np.zeros((len(rows), config.cluster.actions), np.bool_)
+    empty[:, 1:] = episodes.state.slot[rows] == NONE
+    assert empty.any()
+    assert not empty.all()
+
+    expected = np.where(empty, -np.inf, plain.frozen().scores(seen))
+    assert (masked.frozen().scores(seen) == expected).all()
+    learning = masked(torch.from_numpy(seen))
+    assert (learning.isinf().numpy() == empty).all()
+    learning.log_softmax(1)[:, 0].sum().backward()
+    assert all(
+        bool(one.grad.isfinite().all()) for one in masked.parameters() if one.grad is not None
+    )
+
+
 def test_a_frozen_network_stays_as_it_was() -> None:
     """What is learned later does not reach it."""
-    network = new_network("image", TINY, generator())
+    network = new_network(TrainConfig(cluster=TINY), generator())
     episodes, rows = some_states(TINY, 3)
     frozen = network.frozen()
     before = frozen.scores(frozen.observe(episodes, rows))
@@ -109,9 +134,9 @@ def test_a_frozen_network_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("policy", ["image", "compact"])
-def test_an_episode_is_the_same_alone_and_in_company(policy: str) -> None:
+def test_an_episode_is_the_same_alone_and_in_company(policy: Policy) -> None:
     """Drawn actions too."""
-    network = new_network(policy, TINY, generator())
+    network = new_network(TrainConfig(cluster=TINY, policy=policy), generator())
     jobs = draw_jobs(TINY, 4, 3, Purpose.TEST)
     together = Episodes(TINY, jobs)
     play(Learned(network.frozen()), together, Draws(5, 4))
@@ -173,7 +198,7 @@ def test_an_image_with_too_many_rectangles_is_refused() -> None:
 def test_a_model_comes_back_from_its_file(tmp_path: Path, policy: Any) -> None:
     """To 16 bits a number, with the configuration of its training."""
     config = TrainConfig(cluster=TINY, policy=policy)
-    network = new_network(policy, TINY, generator())
+    network = new_network(TrainConfig(cluster=TINY, policy=policy), generator())
     path = tmp_path / "model.safetensors"
 
     save_model(path, config, network.state_dict(), {"iterations": 3})
@@ -198,10 +223,15 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"its header's card is \[3\], not an object"):
         load_model(path)
     config = TrainConfig(cluster=TINY)
-    save_model(path, config, new_network("compact", TINY).state_dict(), {})
+    save_model(
+        path, config, new_network(TrainConfig(cluster=TINY, policy="compact")).state_dict(), {}
+    )
     with pytest.raises(DeepRmError, match="do not fit the network that its header names"):
         load_model(path)
-    weights = {name: one * np.nan for name, one in new_network("image", TINY).state_dict().items()}
+    weights = {
+        name: one * np.nan
+        for name, one in new_network(TrainConfig(cluster=TINY)).state_dict().items()
+    }
     save_model(path, config, weights, {})
     with pytest.raises(DeepRmError, match="not all finite"):
         load_model(path)

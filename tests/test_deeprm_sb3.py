@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decima.rl.study.streams import Purpose
 from deeprm.env import DeepRmEnv
 from deeprm.evaluation import evaluate
-from deeprm.jobs import Purpose, draw_jobs, stack
+from deeprm.jobs import draw_jobs, stack
 from deeprm.schedulers import SJF, RandomChoice
 
 EPISODES, FIRST_SEED = 100, 10_000

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decima.rl.study.streams import Purpose
 from deeprm.config import CONFIGS, PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
-from deeprm.jobs import Purpose, draw_jobs, job_set
+from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
 from deeprm.tables import NONE, VOID
 from tests.deeprm_clusters import TINY, random_actions, tiny_configs

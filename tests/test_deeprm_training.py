@@ -16,18 +16,20 @@ from decima.rl.baselines import TimedReturns, input_dependent_baseline
 from decima.rl.checkpoint import load_tensors
 from decima.rl.returns import undiscounted
 from decima.rl.run_folder import RunFolder
+from decima.rl.study.models import MODEL
+from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
 from deeprm.errors import DeepRmError
 from deeprm.evaluation import evaluate
-from deeprm.jobs import Purpose, draw_jobs
+from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.learner import DeepRmLearner
 from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
-from deeprm.schedulers import SJF, Draws, RandomChoice
-from deeprm.session import MODEL, new_run, run_training
+from deeprm.schedulers import SJF, RandomChoice
+from deeprm.session import new_run, run_training
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY
 from traces.files.settings import build
@@ -41,7 +43,7 @@ def rollouts(moment: Literal["step", "time"], size: int = 3) -> tuple[Rollouts, 
     """Two job sets, some episodes of each, played by a network that has learned nothing."""
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
-    network = new_network("image", TINY, torch.Generator().manual_seed(3))
+    network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
     grouping = Grouping(size, moment)
     found = roll_out(network.frozen(), episodes, Draws(1, 2 * size), Objective.SLOWDOWN, grouping)
     return found, episodes
@@ -95,7 +97,7 @@ def histories(size: int) -> list[History]:
     """The episodes of `rollouts`, played again."""
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
-    network = new_network("image", TINY, torch.Generator().manual_seed(3))
+    network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
     found = [History() for _ in range(2 * size)]
     scheduler, draws = Learned(network.frozen()), Draws(1, 2 * size)
     while len(rows := episodes.under_way()) > 0:
@@ -135,7 +137,7 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, pol
 def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
     """Of a network of the same shape; a resumed run goes on with its own."""
     path = tmp_path / "first.safetensors"
-    weights = new_network("image", TINY, torch.Generator().manual_seed(5)).state_dict()
+    weights = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(5)).state_dict()
     save_model(path, SMALL, weights, {})
     with new_run(tmp_path / "run", SMALL, path) as folder:
         run_training(folder, time_limit_s=1e-9)

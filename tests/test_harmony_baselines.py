@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters, types_of
 from harmony.config import PAPER, Config
 from harmony.errors import HarmonyError
 from harmony.evaluation import PAPERS, baselines, completion_of
-from harmony.exact import least_completion
 from harmony.interference import (
     LINEAR,
     QUADRATIC,
@@ -20,10 +21,10 @@ from harmony.interference import (
     predict_lif,
     relative_error,
 )
-from harmony.jobs import Purpose, draw_jobs, job_sequence
+from harmony.jobs import draw_jobs, job_sequence
 from harmony.samples import Samples, draw_samples
 from harmony.schedulers import (
-    Draws,
+    InOrder,
     LeastInterference,
     LoadBalance,
     Lookahead,
@@ -32,13 +33,13 @@ from harmony.schedulers import (
     Scheduler,
     Tetris,
     Tiresias,
-    play,
 )
 from harmony.tables import Jobs
-from tests.harmony_clusters import TINY
+from tests.harmony_clusters import ONLY, TINY
+from tests.harmony_exact import least_completion
 
 FSDP, MOE, GRAPH, MOBILE, XL = "FSDP", "MoE", "GraphSage", "MobileNetV3", "Transformer-XL"
-NAMES = (*PAPERS, "tiresias_las", "lookahead")
+NAMES = (*PAPERS, "tiresias_las", "lookahead", "lookahead_gittins")
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,31 @@ def test_the_gittins_index_prefers_jobs_of_fewer_gpus() -> None:
     assert Tiresias(PAPER, "las").priority(jobs) is None
     with pytest.raises(HarmonyError, match="gittins or las"):
         Tiresias(PAPER, "srtf")
+
+
+def test_a_baseline_can_serve_jobs_in_the_gittins_order() -> None:
+    """The job of one GPU goes first and takes the server that the other would have had."""
+    jobs = job_sequence(PAPER, [(0.0, MOBILE, 3, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0)])
+    ordered = InOrder(LoadBalance(), Tiresias(PAPER))
+    for scheduler, first in ((LoadBalance(), 0), (ordered, 1)):
+        clusters = Clusters(PAPER, jobs, priority=scheduler.priority(jobs))
+        assert clusters.state.current[0] == first
+        chosen = scheduler.choose(clusters, ONLY, Draws(0, 1))
+        assert chosen == LoadBalance().choose(clusters, ONLY, Draws(0, 1))
+
+
+def test_every_baseline_is_there_in_both_queue_orders() -> None:
+    """Half of them in the order of arrival, half in that of one Gittins index."""
+    jobs = draw_jobs(TINY, 2, 0, Purpose.TEST)
+    found = baselines(TINY, draw_samples(TINY, 50, 0))
+    by_arrival = {name for name, one in found.items() if one.priority(jobs) is None}
+    ordered = {name.removesuffix("_gittins") for name in found.keys() - by_arrival}
+    assert {name.removesuffix("_las") for name in by_arrival} == ordered
+    assert set(PAPERS) < ordered
+    index = Tiresias(TINY).priority(jobs)
+    assert index is not None
+    for name in found.keys() - by_arrival:
+        np.testing.assert_array_equal(found[name].priority(jobs), index)
 
 
 def test_least_interference_avoids_what_costs_most() -> None:
@@ -226,7 +252,7 @@ def test_nobody_beats_the_bound(name: str, schedulers: dict[str, Scheduler]) -> 
 
 def test_the_bound_refuses_what_it_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many ways to place, or speeds that are drawn."""
-    monkeypatch.setattr("harmony.exact.MOST_STATES", 50)
+    monkeypatch.setattr("tests.harmony_exact.MOST_STATES", 50)
     with pytest.raises(HarmonyError, match="more than"):
         least_completion(PAPER, draw_jobs(PAPER, 1, 0, Purpose.TEST))
     with pytest.raises(HarmonyError, match="without any"):

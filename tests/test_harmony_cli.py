@@ -21,12 +21,13 @@ from harmony.errors import HarmonyError
 from harmony.figures import FIGURES
 from harmony.jobs import job_sequence
 from harmony.measured import measured
-from harmony.models import load_model, new_network, new_reward_model, save_model
+from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
 from harmony.plots import DRAWN
 from harmony.reward_config import RewardConfig
 from harmony.study import ABLATIONS, SIZES, Models, Training, gather, trainings
 from harmony.training_config import TrainConfig
+from tests.harmony_clusters import save_model
 
 SMALL = Size(width=16, layers=1, heads=2)
 QUICK = (

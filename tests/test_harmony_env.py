@@ -11,11 +11,13 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+from decima.rl.study.env import register
+from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
-from harmony.env import ENV_ID, HarmonyEnv, register
+from harmony.env import ENV_ID, HarmonyEnv
 from harmony.errors import HarmonyError
-from harmony.jobs import Purpose, draw_jobs, job_sequence
+from harmony.jobs import draw_jobs, job_sequence
 from harmony.measured import measured
 from harmony.tables import K
 from harmony.tokens import most_rows, see
@@ -92,7 +94,7 @@ def test_misuse_is_refused() -> None:
         env.step(np.int64(12))
     with pytest.raises(HarmonyError, match="not speed"):
         env.reset(options={"speed": 1})
-    register()
+    register(ENV_ID, "harmony.env:HarmonyEnv")
 
 
 # --- scenes --------------------------------------------------------------------------------------

@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from decima.rl.study.lockstep import play
+from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
-from harmony.exact import least_completion
-from harmony.jobs import Purpose, draw_jobs
+from harmony.jobs import draw_jobs
 from harmony.learner import HarmonyLearner
-from harmony.schedulers import Draws, Lookahead, RandomChoice, play
+from harmony.schedulers import Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
 from harmony.teachers import Branches
 from tests.harmony_clusters import TINY
+from tests.harmony_exact import least_completion
 from tests.test_harmony_training import SMALL
 
 KNOWING = Lookahead(None)

@@ -15,26 +15,28 @@ from decima.rl.checkpoint import save_tensors
 from decima.rl.errors import CheckpointError
 from decima.rl.optimiser import flat_parameters
 from decima.rl.run_folder import RunFolder
+from decima.rl.study.models import MODEL
+from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER
 from harmony.errors import HarmonyError
 from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
-from harmony.jobs import Purpose, draw_jobs
+from harmony.jobs import draw_jobs
 from harmony.learned import Learned, PredictedSpeeds, drawn
 from harmony.learner import HarmonyLearner
-from harmony.models import load_model, load_reward_model, new_network, new_reward_model, save_model
+from harmony.models import load_model, load_reward_model, new_network, new_reward_model
 from harmony.network import Size, attention_mask
 from harmony.reward_config import RewardConfig
 from harmony.reward_learner import RewardLearner, predict
 from harmony.rollouts import VALUE_SCALE, Manner, Played, advantages_of, returns_of, roll_out
 from harmony.samples import draw_samples
-from harmony.schedulers import Draws, LoadBalance, Lookahead, RandomChoice, Tiresias
-from harmony.session import MODEL, new_run, run_training
+from harmony.schedulers import LoadBalance, Lookahead, RandomChoice, Tiresias
+from harmony.session import new_run, run_training
 from harmony.teachers import Sure
 from harmony.tokens import Scene, see
 from harmony.training_config import TrainConfig, recipe
-from tests.harmony_clusters import TINY
+from tests.harmony_clusters import TINY, save_model
 from traces.files.settings import build
 
 torch.set_num_threads(1)  # more wait for each other, which takes ten times as long

@@ -11,13 +11,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from decima.rl.command import one_line_errors, write_figures
+from decima.rl.command import OneLineErrors
 from decima.rl.drawing import panels, write_figure
 from decima.rl.errors import NoModelsError, RunError
 from decima.rl.run_folder import RunFolder
-from decima.rl.session import gather_models
+from decima.rl.study.command import write_figures
+from decima.rl.study.models import MODEL, gather_models
 from deeprm.cli import main as deeprm
 from deeprm.errors import DeepRmError
+from deeprm.study import Training
 from harmony.cli import main as harmony
 
 COMMANDS = [deeprm, harmony]
@@ -136,11 +138,12 @@ def test_figures_without_models_do_not_keep_the_others_from_being_drawn(
 
 def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_path: Path) -> None:
     """As the docstring says, not one of the system."""
-    model = tmp_path / "runs" / "one" / "model"
+    one = Training("paper", 70, 0)
+    model = tmp_path / "runs" / one.name / MODEL
     RunFolder.create(model.parent, {}).close()
     model.write_text("weights")
     with pytest.raises(DeepRmError, match="cannot make the folder: Not a directory"):
-        gather_models(tmp_path / "runs", model / "x", {"one": lambda _: True}, "model", DeepRmError)
+        gather_models(tmp_path / "runs", model / "x", [one], lambda *_: True, DeepRmError)
 
 
 def test_a_figure_that_finds_no_room_leaves_nothing_half_written(
@@ -160,7 +163,7 @@ def test_whatever_the_system_refuses_is_one_line() -> None:
     def peep() -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/secret/x")
 
-    group = one_line_errors(DeepRmError)("test", commands=[peep])
+    group = OneLineErrors("test", commands=[peep])
     assert refused(group, "peep").stderr == "Error: /secret/x: Permission denied\n"
 
 

@@ -18,7 +18,7 @@ import deeprm.models
 import harmony.models
 from decima.rl.checkpoint import save_tensors
 from deeprm.cli import main as deeprm_command
-from deeprm.config import PAPER
+from deeprm.training_config import TrainConfig
 from harmony.cli import main as harmony_command
 
 Settings = dict[str, Any]
@@ -64,16 +64,19 @@ def only_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where a network takes memory: those of shapes alone take none."""
 
     def guarded(make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*arguments: Any) -> Any:
+        def made(*arguments: Any, **settings: Any) -> Any:
             assert torch.empty(0).is_meta, "a network was built"
-            return make(*arguments)
+            return make(*arguments, **settings)
 
         return made
 
-    for name in ("ActorCritic", "RewardModel"):
-        monkeypatch.setattr(harmony.models, name, guarded(getattr(harmony.models, name)))
-    kinds = {name: guarded(make) for name, make in deeprm.models.NETWORKS.items()}
-    monkeypatch.setattr(deeprm.models, "NETWORKS", kinds)
+    for package, name in (
+        (harmony.models, "ActorCritic"),
+        (harmony.models, "RewardModel"),
+        (deeprm.models, "ImagePolicy"),
+        (deeprm.models, "CompactPolicy"),
+    ):
+        monkeypatch.setattr(package, name, guarded(getattr(package, name)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,7 +117,7 @@ def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="do not fit the network that its header names"):
         deeprm.models.load_model(path)
     with torch.device("meta"):
-        shapes = deeprm.models.new_network("image", PAPER)
+        shapes = deeprm.models.new_network(TrainConfig())
     wide = {name: torch.zeros(one.shape) for name, one in shapes.state_dict().items()}
     save_tensors(path, wide, {"format": 1, "config": {}, "card": {}})
     with pytest.raises(ValueError, match="do not fit the network that its header names"):

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from decima.rl.errors import NotFiniteError
-from decima.rl.optimiser import flat_gradient, flat_parameters
-from decima.rl.rmsprop import RmsProp
+from decima.rl.optimiser import RmsProp, flat_gradient, flat_parameters
 
 
 def linear() -> nn.Module:

@@ -79,11 +79,12 @@ def test_a_trained_model_is_the_same_to_the_byte(
     """It has no training time in its card, which is in the folder's metrics."""
     # The commit is part of the card, and may change while tests run.
     monkeypatch.setattr("decima.rl.run_folder.environment", lambda: {"git_commit": "abc"})
-    few = {
+    choices: dict[click.Group, list[str]] = {
         decima: sets(trace_file, "imitate.iterations=1", "reinforce.iterations=1"),
         deeprm: ["--set", "iterations=1", "--set", "job_sets=2", "--set", "episodes=2",
                  "--set", "validation_sets=2", "--set", "imitation=0"],
-    }[program]  # fmt: skip
+    }  # fmt: skip
+    few = choices[program]
 
     def make(out: Path) -> None:
         result = CliRunner().invoke(program, ["train", "--out", str(out / "run"), *few])

@@ -15,3 +15,7 @@ class NoModelsError(RunError):
 
 class NotFiniteError(RunError):
     """A number of the training became infinite or not a number."""
+
+
+class StudyError(ValueError):
+    """Settings, a file or a request of a study of schedulers break a rule."""

@@ -111,39 +111,3 @@ def check_weights(
     for name, one in weights.items():
         if not math.isfinite(float(one.double().abs().sum())):
             raise error(f"{path}: weights {name!r} are not all finite")
-
-
-def load_halved(
-    path: Path,
-    make: Callable[[], N],
-    weights: Mapping[str, Tensor],
-    error: type[ValueError],
-    most: int = MAX_PARAMETERS,
-) -> N:
-    """Build a network with the weights of a file that holds fractions as 16-bit numbers.
-
-    Args:
-        path: of the file, for the message.
-        make: makes the network that its header names.
-        weights: of the file.
-        error: raised where they do not fit.
-        most: parameters of the network.
-
-    Raises:
-        ValueError: (`error`) the network is too large, or the weights are of another or not finite.
-    """
-    try:
-        shapes = outline(make, error, most)
-    except error as fault:
-        raise error(f"{path}: its header names an impossible network: {fault}") from fault
-    check_weights(path, shapes, weights, error, halved=True)
-    network = make()
-    network.load_state_dict(
-        {name: one.float() if one.is_floating_point() else one for name, one in weights.items()}
-    )
-    return network
-
-
-def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights as `load_halved` expects them in a file."""
-    return {name: one.half() if one.is_floating_point() else one for name, one in weights.items()}

@@ -1,4 +1,4 @@
-"""One Adam step for a gradient that was summed elsewhere, as one flat vector.
+"""One step of Adam or RMSProp for a gradient that was summed elsewhere, as one flat vector.
 
 A vector is what processes send each other and what a checkpoint holds. Letters: P parameters of the
 module, in the order of `module.parameters()`.
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from decima.rl.errors import NotFiniteError
+
+_SMALLEST = 1e-8
 
 
 def flat_parameters(module: nn.Module) -> Tensor:
@@ -61,6 +63,9 @@ class Optimiser:
         max_norm: c, the largest gradient norm applied; None does not clip.
     """
 
+    _KEPT: Mapping[str, str] = {"step": "step", "mean": "exp_avg", "mean_square": "exp_avg_sq"}
+    """tensors of the state, and what the rule calls them; all but `step` are (P,)"""
+
     def __init__(
         self, module: nn.Module, learning_rate: float, max_norm: float | None = None
     ) -> None:
@@ -71,10 +76,13 @@ class Optimiser:
         self.learning_rate = learning_rate
         self.max_norm = max_norm
         self._module = module
-        # Adam works on one vector: elementwise, hence the same as on the parameters one by one,
-        # and its state is three tensors whatever the module.
+        # The rule works on one vector: elementwise, hence the same as on the parameters one by
+        # one, and its state is a few tensors whatever the module.
         self._vector = nn.Parameter(flat_parameters(module))
-        self._adam = torch.optim.Adam([self._vector], lr=learning_rate)
+        self._rule = self._new_rule()
+
+    def _new_rule(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam([self._vector])
 
     def step(self, gradient: Tensor, *, learning_rate: float | None = None) -> float:
         """Move the parameters of the module against a (P,) gradient.
@@ -97,23 +105,19 @@ class Optimiser:
         excess = 1.0 if self.max_norm is None else max(1.0, norm / self.max_norm)
         self._vector.data = flat_parameters(self._module)
         self._vector.grad = gradient.detach().to(self._vector) / excess
-        for group in self._adam.param_groups:
-            group["lr"] = self.learning_rate if learning_rate is None else learning_rate
-        self._adam.step()
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        self._rule.param_groups[0]["lr"] = rate
+        self._rule.step()
         set_flat_parameters(self._module, self._vector.detach())
         return norm
 
     def state(self) -> dict[str, Tensor]:
-        """Copies of what Adam remembers: `step` (), `mean` (P,) and `mean_square` (P,)."""
-        held = self._adam.state.get(self._vector)
-        if not held:
-            zeros = torch.zeros_like(self._vector.detach())
-            return {"step": torch.tensor(0.0), "mean": zeros, "mean_square": zeros.clone()}
-        return {
-            "step": held["step"].detach().clone(),
-            "mean": held["exp_avg"].detach().clone(),
-            "mean_square": held["exp_avg_sq"].detach().clone(),
-        }
+        """Copies of what it remembers: `mean_square` (P,); Adam's `step` () and `mean` (P,) too."""
+        held = self._rule.state.get(self._vector)
+        if held:
+            return {name: held[theirs].detach().clone() for name, theirs in self._KEPT.items()}
+        zeros = torch.zeros_like(self._vector.detach())
+        return {n: torch.tensor(0.0) if n == "step" else zeros.clone() for n in self._KEPT}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` gave; the parameters themselves are the module's.
@@ -121,16 +125,59 @@ class Optimiser:
         Raises:
             ValueError: a tensor is missing or has another length.
         """
-        missing = {"step", "mean", "mean_square"} - state.keys()
-        if missing:
+        if missing := self._KEPT.keys() - state.keys():
             raise ValueError(f"state of an optimiser lacks {', '.join(sorted(missing))}")
-        _check_length(state["mean"], self._vector.numel())
-        _check_length(state["mean_square"], self._vector.numel())
-        self._adam.state[self._vector] = {
-            "step": state["step"].detach().clone().cpu(),
-            "exp_avg": state["mean"].detach().to(self._vector, copy=True),
-            "exp_avg_sq": state["mean_square"].detach().to(self._vector, copy=True),
-        }
+        held = {}
+        for name, theirs in self._KEPT.items():
+            if name == "step":
+                held[theirs] = state[name].detach().clone().cpu()
+                continue
+            _check_length(state[name], self._vector.numel())
+            held[theirs] = state[name].detach().to(self._vector, copy=True)
+        self._rule.state[self._vector] = held
+
+
+class RmsProp(Optimiser):
+    r"""Each parameter moves by its gradient over the size that its gradient usually has.
+
+    .. math::
+        v &\leftarrow \rho v + (1 - \rho) g^2 \\
+        \theta &\leftarrow \theta - \alpha \, g / (\sqrt{v} + \epsilon)
+
+    Source: Hinton, Srivastava and Swersky, Neural Networks for Machine Learning, lecture 6e, 2012.
+
+    Args:
+        module: whose parameters to improve; all float32 and on the CPU.
+        learning_rate: alpha, above 0.
+        decay: rho, in [0, 1); how much of the square's mean is kept.
+    """
+
+    _KEPT: Mapping[str, str] = {"mean_square": "square_avg"}
+
+    def __init__(self, module: nn.Module, learning_rate: float, decay: float = 0.9) -> None:
+        if not 0.0 <= decay < 1.0:
+            raise ValueError(f"the decay is {decay}: it must lie in [0, 1)")
+        self.decay = decay
+        super().__init__(module, learning_rate)
+
+    def _new_rule(self) -> torch.optim.Optimizer:
+        return _RmsPropRule([self._vector], {"lr": 0.0, "alpha": self.decay})
+
+
+class _RmsPropRule(torch.optim.Optimizer):
+    """`torch.optim.RMSprop` but for the last bit: that multiplies by the rate before it divides.
+
+    Trained models and their figures come from this order.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move the one vector; torch's own rules take a closure too."""
+        group = self.param_groups[0]
+        (vector,) = group["params"]
+        square = self.state[vector].setdefault("square_avg", torch.zeros_like(vector))
+        square.mul_(group["alpha"]).addcmul_(vector.grad, vector.grad, value=1 - group["alpha"])
+        vector.sub_(group["lr"] * (vector.grad / (square.sqrt() + _SMALLEST)))
 
 
 def _check_length(vector: Tensor, length: int) -> None:

@@ -12,6 +12,7 @@ Letters: P trainings (1 for a heuristic), S inputs that all are measured on.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +108,12 @@ def difference_percent(values: Floats, reference: Floats) -> Estimate:
         return Estimate(mean, None if found is None else _percent(found))
     ratios = _resampled(values) / _resampled(reference, 1)
     return Estimate(mean, _percent(_percentiles(ratios)))
+
+
+def comparison(values: Floats, others: Mapping[str, Floats]) -> dict[str, Any]:
+    """Mean of (P, S) values of P trainings, and how far it is from each of the others, as JSON."""
+    against = {name: difference_percent(values, one).to_json() for name, one in others.items()}
+    return {**mean_of(values).to_json(), "trainings": len(values), "percent_against": against}
 
 
 def _percent(ratios: tuple[float, float]) -> tuple[float, float]:

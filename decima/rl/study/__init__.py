@@ -1,0 +1,1 @@
+"""What studies of schedulers share, whatever a job is: settings, streams, models, commands."""

@@ -1,0 +1,226 @@
+"""Commands of a package that has a study: train, study, gather, reproduce.
+
+Such a package has modules by these names: `session` (`new_run`, `run_training`), `references`,
+`study` (`trainings`, `gather`, `Models`), `figures` (`FIGURES`, `Bench`) and `plots` (`draw`). They
+are loaded when a command runs, as torch and numba take a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from decima.rl.command import Refused, refuse_beside_resume
+from decima.rl.errors import NoModelsError
+from traces.files.entry import INTERRUPTED
+from traces.files.names import suggestion
+from traces.files.writing import make_folder, write_json
+
+if TYPE_CHECKING:
+    from decima.rl.loop import StopReason, TrainingResult
+    from decima.rl.run_folder import RunFolder
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+out_option = click.option("--out", required=True, type=FOLDER, help="Run folder.")
+resume_option = click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
+seed_option = click.option("--seed", default=0, show_default=True)
+set_option = click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting."
+)
+picture_option = click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path)
+)
+
+
+def minutes_option(words: str) -> Callable[[Any], Any]:
+    """Option `--minutes`, which these words describe."""
+    return click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help=words)
+
+
+def inputs_option(name: str) -> Callable[[Any], Any]:
+    """Option that says how many inputs are played."""
+    return click.option(f"--{name}", default=100, show_default=True, type=click.IntRange(min=2))
+
+
+class StudyWords(NamedTuple):
+    """What the commands of a study say of themselves."""
+
+    study: str
+    gather: str
+    reproduce: str
+    figures: Sequence[str]
+    """names; those of `figures.FIGURES`"""
+    example: str
+    """name of a training"""
+    inputs: str
+    """what every figure is measured on, as an option"""
+    inputs_key: str
+    """and in the figures' files"""
+
+
+def add_study_commands(
+    main: click.Group, package: str, words: StudyWords, error: type[ValueError]
+) -> None:
+    """Add `study`, `gather` and `reproduce` to the commands of a package."""
+
+    @main.command(help=words.study)
+    @click.option("--out", required=True, type=FOLDER, help="A folder for the run folders.")
+    @minutes_option("Of each training.")
+    @click.option("--only", multiple=True, help=f"Name of a training, as {words.example}.")
+    def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
+        trainings = {one.name: one for one in _module(package, "study").trainings()}
+        _train_named(package, trainings, only, out, minutes, error)
+
+    @main.command(help=words.gather)
+    @click.argument("runs", type=OLD_FOLDER)
+    @click.option("--out", required=True, type=FOLDER, help="Folder of models.")
+    def gather(runs: Path, out: Path) -> None:
+        found = _module(package, "study").gather(runs, out)
+        click.echo(f"{len(found)} models: {', '.join(found)}")
+
+    @main.command(help=words.reproduce)
+    @click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
+    @click.option("--only", multiple=True, type=click.Choice(words.figures), help="Default: all.")
+    @inputs_option(words.inputs)
+    @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
+    def reproduce(out: Path, only: tuple[str, ...], models: Path | None, **inputs: int) -> None:
+        figures, count = _module(package, "figures"), inputs[words.inputs]
+        bench = figures.Bench(_module(package, "study").Models(models), count)
+
+        def measure(name: str) -> dict[str, Any]:
+            return {words.inputs_key: count, **figures.FIGURES[name](bench)}
+
+        draw = _module(package, "plots").draw
+        write_figures(only or words.figures, measure, draw, out, error)
+
+
+def _module(package: str, name: str) -> Any:
+    return import_module(f"{package}.{name}")
+
+
+def train_in(
+    package: str, out: Path, resume: bool, minutes: float | None, begin: Callable[[], RunFolder]
+) -> None:
+    """Train in a new run folder, or in the one that `resume` goes on with."""
+    from decima.rl.run_folder import RunFolder
+
+    if resume:
+        refuse_beside_resume("out", "minutes")
+    run_and_tell(package, RunFolder.open(out) if resume else begin(), minutes)
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that cannot be written, or whose name says that it is of another kind.
+
+    Raises:
+        Refused: so it is.
+    """
+    if path.suffix != ".png":
+        raise Refused(f"{path}: pictures are PNG, so the name must end in .png")
+    if not path.parent.is_dir():
+        raise Refused(f"{path}: cannot write: there is no folder {path.parent}")
+
+
+def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> StopReason:
+    """Train in a run folder, tell how it ended, and give back why.
+
+    Args:
+        package: whose training; `references` says what its best validation is compared with, and
+            with the first of them on the way.
+        opened: the run folder, open; it is closed at the end.
+        minutes: stop after so long; None never does.
+    """
+    # rich and torch take a while to load, which other commands need not wait for.
+    from decima.rl.loop import StopReason
+    from decima.rl.progress import RichProgress, compared
+    from decima.rl.study.models import MODEL
+
+    with opened as folder:
+        click.echo(f"training in {folder.path}", err=True)
+        others = _module(package, "references").references(folder)
+        progress = RichProgress(reference=others[0] if others else None)
+        limit_s = None if minutes is None else minutes * 60
+        session = _module(package, "session")
+        result: TrainingResult = session.run_training(
+            folder, time_limit_s=limit_s, observers=(progress,)
+        )
+        click.echo(_ending(result, folder.path / MODEL, compared(result.state.best_score, others)))
+    if result.reason is StopReason.SIGNAL:
+        click.get_current_context().exit(INTERRUPTED)
+    return result.reason
+
+
+def _ending(result: TrainingResult, model: Path, best: str) -> str:
+    """How a training ended, and what it leaves."""
+    from decima.rl.progress import duration_text
+
+    state = result.state
+    if state.next_iteration == 0:
+        return (
+            f"{result.reason.value} before the first iteration had ended, so there is no model; "
+            "--resume begins it again"
+        )
+    return (
+        f"{result.reason.value} after {state.next_iteration} iterations, "
+        f"{duration_text(state.elapsed_s)} of training; best validation {best}; model: {model}"
+    )
+
+
+def _train_named(
+    package: str,
+    trainings: Mapping[str, Any],
+    only: Sequence[str],
+    out: Path,
+    minutes: float | None,
+    error: type[ValueError],
+) -> None:
+    """Train those of a study that are named, or all of it, until one is asked to stop."""
+    from decima.rl.loop import StopReason
+
+    unknown = [name for name in only if name not in trainings]
+    if unknown:
+        near = suggestion(unknown[0], trainings)
+        raise error(f"unknown training {unknown[0]!r:.60}{near}; there are {', '.join(trainings)}")
+    for name in only or trainings:
+        click.echo(name, err=True)
+        if run_and_tell(package, trainings[name].open(out), minutes) is StopReason.SIGNAL:
+            return
+
+
+def write_figures(
+    names: Sequence[str],
+    measure: Callable[[str], dict[str, Any]],
+    draw: Callable[[str, dict[str, Any], Path], list[Path]],
+    out: Path,
+    error: type[ValueError],
+) -> None:
+    """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
+
+    One whose models are missing is told on stderr and left out.
+
+    Raises:
+        Refused: the models of all are missing.
+        ValueError: (`error`, or of a run) a file cannot be written.
+    """
+    make_folder(out, error)
+    missing = []
+    for name in names:
+        try:
+            found = measure(name)
+        except NoModelsError as fault:
+            missing.append(f"{name}: no models: `study` trains {fault}, and --models reads them")
+            continue
+        path = out / f"{name}.json"
+        write_json(path, found, error)
+        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
+    if len(missing) == len(names):
+        raise Refused("; ".join(missing))
+    for line in missing:
+        click.echo(line, err=True)
