@@ -47,7 +47,7 @@ _IMPORT = re.compile(
     r" import ([\w, ]+)$",
     re.MULTILINE,
 )
-_SPARK_PROPERTIES = {"decima.job", "decima.user"}
+_SPARK_PROPERTIES = {"decima.status", "decima.job", "decima.user"}
 _KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
 
 

@@ -341,7 +341,7 @@ def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
         (lambda lines: ['{"format": "other"}'], "not a decision log"),
         (lambda lines: ["root:x:0:0:root:/root:/bin/bash"], "not a decision log"),
         (lambda lines: ["[]", *lines], "not a decision log"),
-        (lambda lines: [lines[0].replace('"version": 2', '"version": 9')], "version 9"),
+        (lambda lines: [lines[0].replace('"version": 3', '"version": 9')], "version 9"),
         (lambda lines: [lines[0], "{", lines[1]], "line 2 is no JSON"),
         (lambda lines: [lines[0], "[]", lines[1]], "line 2 is no JSON object"),
         (lambda lines: [lines[0], "9" * 5_000, lines[1]], "line 2 is no JSON"),

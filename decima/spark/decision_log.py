@@ -32,7 +32,9 @@ from traces.files.numbers import is_number
 from traces.files.reading import parse_json
 
 FORMAT = "decima-decisions"
-VERSION = 2
+VERSION = 3
+"""a job that goes on after its end has a row for each end: the last one counts"""
+_READABLE = (2, VERSION)
 _MAX_JOBS = 100_000
 MAX_BYTES = 1 << 28
 """bound on all files of a log: twice the default of `DecisionLogFiles`"""
@@ -66,6 +68,7 @@ class DecisionLog:
         policy: str,
         parameters: Mapping[str, float] | None = None,
         ran: str | None = None,
+        run: str | None = None,
     ) -> None:
         """Args:
             where: the file or files.
@@ -73,6 +76,7 @@ class DecisionLog:
             policy: by name.
             parameters: of the policy, where they are not those that the package ships.
             ran: what really decides; None: the policy.
+            run: shared by logs that are one, of processes that followed each other; None: by none.
 
         Raises:
             AttachError: the file cannot be written, or its path is a link.
@@ -81,7 +85,7 @@ class DecisionLog:
         header = {
             "format": FORMAT,
             "version": VERSION,
-            "run": uuid.uuid4().hex,
+            "run": uuid.uuid4().hex if run is None else run,
             "mode": mode,
             "policy": policy,
             "parameters": dict(parameters or {}),
@@ -178,6 +182,7 @@ def log_opener(
     policy: str,
     parameters: Mapping[str, float] | None,
     ran: str,
+    run: str | None = None,
 ) -> Callable[[], DecisionLog] | None:
     """Return a function that opens the log (arguments as of `DecisionLog`), or None if none is
     wanted.
@@ -191,6 +196,7 @@ def log_opener(
         policy=policy,
         parameters=parameters,
         ran=ran,
+        run=run,
     )
 
 
@@ -205,18 +211,20 @@ def read_decision_log(path: Path) -> DecisionHistory:
     if head is None:
         raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
     version = head.get("version")
-    if version != VERSION:
-        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {VERSION}")
+    if version not in _READABLE:
+        known = " and ".join(map(str, _READABLE))
+        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {known}")
     plans: list[LoggedPlan] = []
-    jobs: list[LoggedJob] = []
-    unmeasured: list[UnmeasuredJob] = []
+    found: dict[tuple[str, int], LoggedJob | UnmeasuredJob] = {}
     for where, row in _rows([*_older(path, head), path]):
         with _telling(where):
             if "plan" in row:
                 plans.append(logged_plan(row))
             if "job" in row:
-                _add_job(row, jobs, unmeasured)
+                _add_job(row, found)
+    jobs = [one for one in found.values() if isinstance(one, LoggedJob)]
     jobs.sort(key=lambda one: one.arrival_ms)
+    unmeasured = [one for one in found.values() if isinstance(one, UnmeasuredJob)]
     with _telling(str(path)):
         parameters = {text(label, label): _number(of) for label, of in head["parameters"].items()}
         mode, policy, ran = (text(head[label], label) for label in ("mode", "policy", "ran"))
@@ -243,16 +251,16 @@ def _number(value: object) -> float:
 
 
 def _add_job(
-    row: Mapping[str, Any], jobs: list[LoggedJob], unmeasured: list[UnmeasuredJob]
+    row: Mapping[str, Any], found: dict[tuple[str, int], LoggedJob | UnmeasuredJob]
 ) -> None:
-    if len(jobs) + len(unmeasured) == _MAX_JOBS:
-        raise AttachError(f"more than {_MAX_JOBS:,} jobs are not read")
+    """Take a job's row, in place of an earlier one of the same job."""
     job = logged_job(row)
-    if job is None:
-        unmeasured.append(UnmeasuredJob(text(row["job"], "job"), text(row["name"], "name")))
-    else:
+    if job is not None:
         check_order(job)
-        jobs.append(job)
+    key = text(row["job"], "job"), int(row["arrival_ms"])
+    found[key] = UnmeasuredJob(key[0], text(row["name"], "name")) if job is None else job
+    if len(found) > _MAX_JOBS:
+        raise AttachError(f"more than {_MAX_JOBS:,} jobs are not read")
 
 
 def _older(path: Path, head: Mapping[str, Any]) -> list[Path]:

@@ -20,8 +20,9 @@ from decima.spark.scheduler import Scheduler
 from decima.training.tuning import read_tuned
 from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
-from traces.numbers import MS_PER_S
 
+_LEAST_LAPSE_S = 0.1
+"""below it any pause of the driver would count as silence"""
 _LONGEST_S = 7 * 86_400.0
 """a week: beyond it a wait is a slip of the pen, or infinite, which the JVM's clock cannot count"""
 Settings = TypeVar("Settings", AutoSettings, Guard)
@@ -112,8 +113,7 @@ class Waits:
     ready_s: float | None
 
     def __post_init__(self) -> None:
-        # The JVM counts milliseconds: with a timeout of 0 every plan would expire at once.
-        check_within("lapse_s", self.lapse_s, 1 / MS_PER_S, _LONGEST_S)
+        check_within("lapse_s", self.lapse_s, _LEAST_LAPSE_S, _LONGEST_S)
         check_within("hold_s", self.hold_s, 0, _LONGEST_S)
         if self.ready_s is not None:
             check_within("ready_s", self.ready_s, 0, _LONGEST_S)

@@ -30,6 +30,8 @@ FORGET_MS = 60_000
 """a job without an unfinished Spark job may still grow for so long"""
 LOST_MS = 600_000
 """a job that held no task set for so long has ended, and its event was lost"""
+QUIET_MS = 500
+"""a job of which nothing was heard since its last end for so long is taken to be over"""
 DEFAULT_TASK_MS = 1_000.0
 """of a task, while nothing at all has been measured"""
 PRIOR_TASKS = {Match.NAME: 4.0, Match.SHAPE: 1.0}
@@ -52,6 +54,13 @@ class LiveJobs:
         self.forgotten: list[LiveJob] = []
         """jobs that the last `update` found to be over"""
         self._next_forgotten: list[LiveJob] = []
+        self.ended: list[LiveJob] = []
+        """jobs that the last `update` found to have ended, or to be lost; one that goes on after
+        its end comes again"""
+        self._ending: dict[str, LiveJob] = {}
+        """jobs whose last end was not told as `ended` yet"""
+        self._dropped: list[LiveJob] = []
+        """likewise, of those that are known no more"""
         self._jobs: dict[str, LiveJob] = {}
         self._place: dict[int, tuple[LiveJob, int]] = {}
         """Spark's stage id -> job, row"""
@@ -71,6 +80,10 @@ class LiveJobs:
     def known(self) -> list[LiveJob]:
         """Jobs that run, and those that ended a short while ago."""
         return list(self._jobs.values())
+
+    def untold(self) -> list[LiveJob]:
+        """Jobs that run, and those that ended since the last `update` told `ended`."""
+        return [job for key, job in self._jobs.items() if job.is_active or key in self._ending]
 
     def active(self) -> list[LiveJob]:
         """Jobs with something left to run, by arrival."""
@@ -249,6 +262,7 @@ class LiveJobs:
         if job is not None:
             job.unfinished.discard(event.job)
             job.seen_ms = job.done_ms = event.time_ms
+            self._ending[job.key] = job
             self.version += 1
 
     def _finish_stage(self, event: StageDone) -> None:
@@ -335,9 +349,18 @@ class LiveJobs:
         ]
         self.forgotten = [*self._next_forgotten, *(self._drop(key) for key in gone)]
         self._next_forgotten = []
+        quiet = [
+            key
+            for key, job in self._ending.items()
+            if not job.is_active and self.time_ms - job.seen_ms >= QUIET_MS
+        ]
+        self.ended = [*self._dropped, *(self._ending.pop(key) for key in quiet)]
+        self._dropped = []
 
     def _drop(self, key: str) -> LiveJob:
         job = self._jobs.pop(key)
+        if self._ending.pop(key, None) is not None or job.is_active:
+            self._dropped.append(job)
         self._forgotten_jobs += 1
         self._forgotten_work_log += self._work_log(job)
         for stage in job.spark_stages:

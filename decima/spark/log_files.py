@@ -62,7 +62,8 @@ class Lines(RotatingFileHandler):
             self.write(header)
 
     def _open(self) -> TextIOWrapper:
-        return TextIOWrapper(open_to_append(Path(self.baseFilename)), "utf-8")
+        # For its owner alone, as Spark's event log: names of jobs may be the text of queries.
+        return TextIOWrapper(open_to_append(Path(self.baseFilename), mode=0o600), "utf-8")
 
     def write(self, line: str) -> None:
         """One line more."""

@@ -40,7 +40,7 @@ from traces.loopback import ADDRESS
 
 PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"
 _SETTINGS = {"policy", "mode", "parameters", "priors", "starve_s", "idle_s", "fair"}
-_SETTINGS |= {"decision_log", "auto_every_s"}
+_SETTINGS |= {"decision_log", "auto_every_s", "run"}
 """from the plugin"""
 _READY_S = 300.0
 _LOOK_S = 0.2
@@ -128,7 +128,7 @@ def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
     guard = Guard(starve_s=told["starve_s"], idle_s=told["idle_s"])
     order = spark_order(is_fair=told["fair"])
     ran = name if mode != "shadow" else order
-    log = log_opener(told["decision_log"], mode, name, values, ran)
+    log = log_opener(told["decision_log"], mode, name, values, ran, told["run"])
     planner = Planner(chosen, guard)
     settings = AutoSettings(every_s=told["auto_every_s"]) if policy == AUTO else None
     stands_back = control if mode != "shadow" else None

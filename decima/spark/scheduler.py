@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -16,7 +16,6 @@ from decima.spark.dashboard import serve as serve_dashboard
 from decima.spark.decision_log import DecisionLog
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
-from decima.spark.live_job import LiveJob
 from decima.spark.metrics import serve as serve_metrics
 from decima.spark.planning import Plan, Planner
 from decima.spark.reports import SessionReport
@@ -162,17 +161,18 @@ class Scheduler:
         self._let_go()
         if threading.current_thread() is not self._thread and self._thread.ident is not None:
             self._thread.join(timeout=5.0)
+        if self._log is not None:
+            self._read_the_rest()
+            self._log.note_jobs(self._live.ended)
+            self._log.note_jobs(self._live.untold())
+            self._log.close()
+            self._log = None
         if self._switch is not None:
             self._switch.close()
         self._planner.close()
         while self._stops:
             self._stops.pop()()
         self.dashboard_url = None
-        if self._log is not None:
-            self._log.note_jobs(self._read_the_rest())
-            self._log.note_jobs(self._live.known())
-            self._log.close()
-            self._log = None
 
     def status(self) -> SchedulerStatus:
         """A picture of now."""
@@ -224,18 +224,12 @@ class Scheduler:
         finally:
             self._let_go()
 
-    def _read_the_rest(self) -> Sequence[LiveJob]:
-        """The ends of the last jobs, for the log; the thread has ended, and events come no more.
-
-        Returns:
-            jobs that are forgotten now, since they ended long before this report.
-        """
+    def _read_the_rest(self) -> None:
+        """The ends of the last jobs, for the log; the thread has ended, and events come no more."""
         try:
             self._live.update(self._control.wait(0))
         except Exception as error:  # noqa: BLE001 - the JVM is gone
             LOG.debug("last report: %s", error)
-            return ()
-        return self._live.forgotten
 
     def _step(self) -> bool:
         report = self._control.wait(_WAIT_MS)
@@ -245,7 +239,7 @@ class Scheduler:
         self._check_slots(report.slots)
         self._live.update(report)
         if self._log is not None:
-            self._log.note_jobs(self._live.forgotten)
+            self._log.note_jobs(self._live.ended)
         if not report.attached:
             self._note_end()
             return False

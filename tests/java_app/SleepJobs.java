@@ -9,7 +9,8 @@ import org.apache.spark.api.java.JavaSparkContext;
 /**
  * A program without Python: concurrent jobs of tasks that sleep, and how many ran at once.
  *
- * <p>Arguments: for each job its name, user, group and number of tasks, joined by commas.
+ * <p>Arguments: for each job its name, user (nothing: none), group and number of tasks, joined by
+ * commas.
  */
 public final class SleepJobs {
   private static final Map<String, int[]> RUNNING = new ConcurrentHashMap<>();
@@ -52,7 +53,7 @@ public final class SleepJobs {
 
   private static void run(JavaSparkContext spark, String[] job) {
     spark.setLocalProperty("decima.job", job[0]);
-    spark.setLocalProperty("decima.user", job[1]);
+    spark.setLocalProperty("decima.user", job[1].isEmpty() ? null : job[1]);
     spark.setLocalProperty("spark.jobGroup.id", job[2]);
     spark.setLocalProperty("spark.scheduler.pool", job[2]);
     String[] who = {"job " + job[0], "user " + job[1], "group " + job[2], "all"};

@@ -88,17 +88,18 @@ def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> No
         raise error(f"{path}: cannot write: {reason(fault)}") from fault
 
 
-def open_to_append(path: Path) -> BinaryIO:
+def open_to_append(path: Path, *, mode: int = 0o666) -> BinaryIO:
     """A file to add many records to, made where there is none; for a record now and then `append`.
 
     Args:
         path: where it is.
+        mode: of the file where it is made.
 
     Raises:
         OSError: it cannot be written, or `path` is a link.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(os.open(path, flags, 0o666), "ab")
+    return open(os.open(path, flags, mode), "ab")
 
 
 def _made(partial: Path, path: Path) -> BinaryIO:

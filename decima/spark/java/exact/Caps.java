@@ -9,6 +9,8 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The most slots that a job, or all jobs of a user, a group or a pool, may hold; whatever decides.
@@ -16,12 +18,11 @@ import java.util.concurrent.atomic.AtomicInteger;
  * <p>Each cap that a task set is under is a purse: "job sql 3", "user ann", "group etl", "pool web".
  */
 final class Caps {
-  /** of the application; else a client of Spark Connect is known by its tag */
-  static final String USER = "decima.user";
   private static final String GROUP = "spark.jobGroup.id";
   private static final String POOL = "spark.scheduler.pool";
-  private static final String TAGS = "spark.job.tags";
-  private static final String[] CONNECT = {"_User_", "_Session_"};
+  /** an event that names a user is read within so long, or it was dropped */
+  private static final long PATIENCE_NS = 1000000000L;
+  private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
 
   /** "user" -> cap of each, "user ann" -> of this one */
   private final Map most;
@@ -29,26 +30,78 @@ final class Caps {
   private final ConcurrentHashMap held = new ConcurrentHashMap();
   /** by job: its purses */
   private final ConcurrentHashMap ofJob = new ConcurrentHashMap();
+  final Users users = new Users();
+  /** whether users have caps */
+  private boolean hasUsers = false;
+  private boolean isWarned = false;
 
   /** @param most by "job", "user", "group" or "pool", and by such a word, a blank and a name. */
   Caps(Map most) {
     this.most = new HashMap(most);
+    for (Iterator all = most.keySet().iterator(); all.hasNext(); ) {
+      String cap = (String) all.next();
+      hasUsers = hasUsers || cap.equals("user") || cap.startsWith("user ");
+    }
   }
 
-  /** The purses of a task set, and note them as its job's. */
-  String[] pursesOf(Properties properties, String job) {
+  /** Whether nobody has set a cap. */
+  boolean isEmpty() {
+    return most.isEmpty();
+  }
+
+  /** Find out which caps a task set is under; its user may not be known yet. */
+  void take(Watched set) {
+    Properties properties = propertiesOf(set);
+    String user = hasUsers ? Users.named(properties) : null;
+    set.isSettled = !hasUsers || user != null || set.isUnlimited;
+    setPurses(set, properties, user);
+  }
+
+  /**
+   * Whether the task set's user is known, or will not be. It waits for that: the event that names
+   * the user was posted before its job's start, but may be read later than the job is submitted.
+   */
+  private synchronized boolean settle(Watched set) {
+    if (set.isSettled) {
+      return true;
+    }
+    Properties properties = propertiesOf(set);
+    String group = properties.getProperty(GROUP);
+    String user = group == null ? null : users.ofStatement(group);
+    boolean isLate = System.nanoTime() - set.bornNs > PATIENCE_NS;
+    if (user == null && !isLate && !users.hasStarted(set.manager.taskSet().priority())) {
+      return false;
+    }
+    setPurses(set, properties, user);
+    set.isSettled = true;
+    if (user == null && !isWarned) {
+      isWarned = true;
+      LOG.warn(
+          "a job came without a user ({}): caps of users do not hold for such jobs; set the local"
+              + " property {}",
+          set.job,
+          Users.OWN);
+    }
+    return true;
+  }
+
+  private static Properties propertiesOf(Watched set) {
+    Properties found = set.manager.taskSet().properties();
+    return found == null ? new Properties() : found;
+  }
+
+  private void setPurses(Watched set, Properties properties, String user) {
     ArrayList found = new ArrayList();
     if (!most.isEmpty()) {
-      addPurse(found, "job", job);
-      addPurse(found, "user", userOf(properties));
-      addPurse(found, "group", valueOf(properties, GROUP));
-      addPurse(found, "pool", valueOf(properties, POOL));
+      addPurse(found, "job", set.job);
+      addPurse(found, "user", user);
+      addPurse(found, "group", properties.getProperty(GROUP));
+      addPurse(found, "pool", properties.getProperty(POOL));
     }
-    String[] purses = (String[]) found.toArray(new String[0]);
-    if (purses.length > 0) {
-      ofJob.put(job, purses);
+    set.purses = (String[]) found.toArray(new String[0]);
+    if (set.purses.length > 0) {
+      ofJob.put(set.job, set.purses);
     }
-    return purses;
   }
 
   private void addPurse(ArrayList found, String kind, String name) {
@@ -56,21 +109,6 @@ final class Caps {
     if (name != null && (most.containsKey(kind) || most.containsKey(purse))) {
       found.add(purse);
     }
-  }
-
-  private static String valueOf(Properties properties, String name) {
-    return properties == null ? null : properties.getProperty(name);
-  }
-
-  private static String userOf(Properties properties) {
-    String own = valueOf(properties, USER);
-    String tags = valueOf(properties, TAGS);
-    if (own != null || tags == null) {
-      return own;
-    }
-    int begin = tags.indexOf(CONNECT[0]);
-    int end = tags.indexOf(CONNECT[1], begin);
-    return begin < 0 || end < 0 ? null : tags.substring(begin + CONNECT[0].length(), end);
   }
 
   int capacity(String purse) {
@@ -86,6 +124,9 @@ final class Caps {
 
   /** Slots that the task set's caps leave it. */
   int room(Watched set) {
+    if (!set.isSettled && !settle(set)) {
+      return 0;
+    }
     int found = Control.NO_LIMIT;
     for (int index = 0; index < set.purses.length; index++) {
       String purse = set.purses[index];

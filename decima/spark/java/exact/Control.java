@@ -10,6 +10,8 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What the outside calls: wait for news, apply a plan, attach and detach.
@@ -24,10 +26,11 @@ import org.apache.spark.scheduler.TaskSchedulerImpl;
  */
 public final class Control {
   static final int NO_LIMIT = Integer.MAX_VALUE;
-  private static final long DRAIN_MS = 500L;
+  private static final long DRAIN_MS = 2000L;
   /** after this part of its hold a new task set starts within a fair share */
   static final long SHARE_PART = 5L;
   private static final String BUILDER = "schedulableBuilder";
+  private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
 
   final SparkContext context;
   final TaskSchedulerImpl scheduler;
@@ -42,6 +45,10 @@ public final class Control {
 
   volatile Plan plan = Plan.NONE;
   volatile boolean attached = false;
+  /** no plan comes any more, and users' caps go on to hold */
+  volatile boolean hasGivenUp = false;
+  /** nobody is attached any more, and all that happened before is told */
+  volatile boolean isOver = false;
   /** no decision came for too long while slots stood idle: Spark's own order until one comes */
   volatile boolean lapsed = false;
   /** nobody decides: Spark's own order, under users' caps */
@@ -154,7 +161,6 @@ public final class Control {
     }
     attached = false;
     putBack();
-    news.touch();
     if (Thread.currentThread() != watchdog) {
       watchdog.interrupt();
     }
@@ -165,7 +171,49 @@ public final class Control {
       // The bus is busy, or stopped.
     }
     context.listenerBus().removeListener(news);
+    isOver = true;
+    news.touch();
     revive();
+  }
+
+  /**
+   * No plan comes any more: Spark gets its own objects back. Where users have set caps, these do not
+   * depend on a policy: they go on to hold, under Spark's own order.
+   */
+  synchronized void giveUp() throws Exception {
+    if (observeOnly || caps.isEmpty()) {
+      detach();
+    } else if (attached && !hasGivenUp) {
+      hasGivenUp = true;
+      leaveToSpark(true);
+      news.forgetAll();
+    }
+  }
+
+  /** Nobody who plans was heard for so long that nobody will be. */
+  void abandon(long silentNs) throws Exception {
+    counters.abandoned.incrementAndGet();
+    LOG.warn(
+        "no sign of life for {} s from what plans: Spark's own order from now on{}",
+        silentNs / 1000000000L,
+        caps.isEmpty() ? "" : ", caps go on to hold");
+    giveUp();
+  }
+
+  /** Whether plans are asked for. */
+  boolean isServed() {
+    return !isOver && !hasGivenUp;
+  }
+
+  /** A Spark job's start was read: task sets whose user was not known may start now. */
+  void noteStart(int sparkJob) {
+    caps.users.noteStart(sparkJob);
+    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
+      if (!((Watched) all.next()).isSettled) {
+        revive();
+        return;
+      }
+    }
   }
 
   /** Take a plan (`Plan.of`), as JSON. */
@@ -236,7 +284,7 @@ public final class Control {
     beat();
     asks.await(timeoutMs, this);
     if (context.isStopped()) {
-      attached = false;
+      detach();
     }
     beat();
     return session.report(asks);

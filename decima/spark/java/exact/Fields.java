@@ -46,9 +46,14 @@ final class Fields {
     find(owner, name).set(owner, value);
   }
 
+  /** What a method without arguments returns, of a class that is not always there. */
+  static Object call(Object owner, String method) throws Exception {
+    return owner.getClass().getMethod(method, new Class[0]).invoke(owner, new Object[0]);
+  }
+
   /** A sequence that `method` returns: its type differs between Scala 2.12 and 2.13. */
   static List list(Object owner, String method) throws Exception {
-    Object found = owner.getClass().getMethod(method, new Class[0]).invoke(owner, new Object[0]);
+    Object found = call(owner, method);
     ArrayList all = new ArrayList();
     scala.collection.Iterator each = ((scala.collection.Iterable) found).iterator();
     while (each.hasNext()) {

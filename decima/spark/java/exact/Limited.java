@@ -15,12 +15,8 @@ final class Limited extends TaskSetManager {
     super(
         control.scheduler, original.taskSet(), original.maxTaskFailures(), health, clock);
     this.control = control;
-    this.watched =
-        new Watched(
-            this,
-            job,
-            control.caps.pursesOf(original.taskSet().properties(), job),
-            control.counterOf(job));
+    this.watched = new Watched(this, job, control.counterOf(job));
+    control.caps.take(watched);
   }
 
   // Who reads logs looks for Spark's names.
@@ -47,7 +43,7 @@ final class Limited extends TaskSetManager {
       return true;
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
-      return false;
+      return control.caps.room(watched) == 0; // what a plan says is lost, and caps hold
     } finally {
       control.counters.addToRound(System.nanoTime() - began);
     }

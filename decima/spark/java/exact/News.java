@@ -7,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
@@ -33,6 +34,12 @@ final class News extends SparkListener {
 
   void forget(Reader reader) {
     readers.remove(reader);
+  }
+
+  /** Nobody reads any more. */
+  void forgetAll() {
+    touch();
+    readers.clear();
   }
 
   void touch() {
@@ -66,6 +73,7 @@ final class News extends SparkListener {
       LinkedHashMap properties = Jobs.told(event.properties());
       String job = Jobs.jobOf(event.properties(), event.jobId());
       add(new Object[] {"J", event.jobId(), event.time(), stages, properties, job});
+      control.noteStart(event.jobId());
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
     }
@@ -83,7 +91,16 @@ final class News extends SparkListener {
   }
 
   public void onJobEnd(SparkListenerJobEnd event) {
+    control.caps.users.noteEnd(event.jobId());
     add(new Object[] {"E", event.jobId(), event.time()});
+  }
+
+  public void onOtherEvent(SparkListenerEvent event) {
+    try {
+      control.caps.users.note(event);
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
+    }
   }
 
   public void onStageCompleted(SparkListenerStageCompleted event) {

@@ -33,7 +33,7 @@ final class Reader {
   /** Wait until something changed, at most so long. */
   synchronized void await(long timeoutMs, Control control) throws InterruptedException {
     long endNs = System.nanoTime() + timeoutMs * 1000000L;
-    while (!isDirty && control.attached) {
+    while (!isDirty && control.isServed()) {
       long leftMs = (endNs - System.nanoTime()) / 1000000L;
       if (leftMs <= 0) {
         break;

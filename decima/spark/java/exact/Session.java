@@ -27,7 +27,7 @@ final class Session {
     out.put("time_ms", System.currentTimeMillis());
     out.put("plan", control.plan.number);
     out.put("lapsed", control.lapsed);
-    out.put("attached", control.attached);
+    out.put("attached", control.isServed());
     out.put("dropped", reader.dropped());
     ArrayList told = new ArrayList();
     synchronized (control.scheduler) {
@@ -49,6 +49,14 @@ final class Session {
     out.put("events", reader.takeEvents());
     out.put("measured", reader.takeMeasured());
     return out;
+  }
+
+  /** What reports do besides: for when nobody asks for one. */
+  void tidy() {
+    synchronized (control.scheduler) {
+      countSlots();
+      forgetOthers(taskSets());
+    }
   }
 
   void countSlots() {

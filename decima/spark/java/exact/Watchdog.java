@@ -5,9 +5,17 @@ import java.util.Iterator;
 /** The dead man's switch, and the end of a new task set's wait for its first decision. */
 final class Watchdog extends Thread {
   private static final long TICK_MS = 25;
+  /** silence grows by at most so much a tick: where the whole driver was paused, nobody was silent */
+  private static final long MOST_TICK_NS = 100000000L;
   /** after so many times `lapseNs` without a sign of life nobody will come back */
   private static final long ABANDONED = 30;
+  /** ticks from one tidying to the next, where no reports are asked for */
+  private static final long TIDY = 8;
   private final Control control;
+  private long ticks = 0;
+  private long lastNs = System.nanoTime();
+  private long heardNs = 0;
+  private long silentNs = 0;
 
   Watchdog(Control control) {
     super("decima-watchdog");
@@ -30,14 +38,17 @@ final class Watchdog extends Thread {
 
   private void look() throws Exception {
     long now = System.nanoTime();
-    if (now - control.beatNs > ABANDONED * control.lapseNs) {
-      control.counters.abandoned.incrementAndGet();
-      control.detach();
+    listen(now);
+    if (silentNs > ABANDONED * control.lapseNs && !control.hasGivenUp) {
+      control.abandon(silentNs);
       return;
     }
-    boolean isSilent = now - control.beatNs > control.lapseNs;
+    boolean isSilent = silentNs > control.lapseNs;
     if (isSilent) {
       control.session.countSlots(); // else done at each report
+      if (ticks++ % TIDY == 0) {
+        control.session.tidy();
+      }
     }
     control.idleness.look();
     if (isSilent && !control.lapsed && control.idleness.ms() > 0) {
@@ -47,6 +58,17 @@ final class Watchdog extends Thread {
     } else if (control.idleness.idle() > 0 && !control.observeOnly && isSomebodyLate(now)) {
       control.revive();
     }
+  }
+
+  /** How long nothing was heard of what plans. */
+  private void listen(long now) {
+    if (control.beatNs != heardNs) {
+      heardNs = control.beatNs;
+      silentNs = 0;
+    } else {
+      silentNs += Math.min(now - lastNs, MOST_TICK_NS);
+    }
+    lastNs = now;
   }
 
   /** Whether a task set may start tasks that it could not when slots were last offered. */

@@ -10,8 +10,10 @@ final class Watched {
   final Integer stage;
   final int attempt;
   final String job;
-  /** the caps that it is under (`Caps`) */
-  final String[] purses;
+  /** the caps that it is under (`Caps`); they change only before a task of it starts */
+  volatile String[] purses = new String[0];
+  /** all of them are known */
+  volatile boolean isSettled = false;
   /** slots that its job holds through task sets of ours */
   final AtomicInteger held;
   /** needs all its slots at once, or slots of another kind than those that plans give away */
@@ -22,12 +24,11 @@ final class Watched {
   volatile boolean isDecided = false;
   private volatile Standing standing = null;
 
-  Watched(TaskSetManager manager, String job, String[] purses, AtomicInteger held) {
+  Watched(TaskSetManager manager, String job, AtomicInteger held) {
     this.manager = manager;
     this.stage = Integer.valueOf(manager.taskSet().stageId());
     this.attempt = manager.taskSet().stageAttemptId();
     this.job = job;
-    this.purses = purses;
     this.held = held;
     this.isUnlimited = manager.isBarrier() || isPipelined() || !isOfDefaultProfile(manager);
   }

@@ -52,10 +52,10 @@ final class Decider extends Thread {
   @Override
   public void start() {
     try {
+      control.attach();
       if (worker != null) {
         worker.start(this);
       }
-      control.attach();
     } catch (Exception error) {
       close();
       throw error instanceof RuntimeException
@@ -74,7 +74,7 @@ final class Decider extends Thread {
         refuse.accept(fault);
       }
     } finally {
-      close();
+      letGo();
     }
   }
 
@@ -128,21 +128,34 @@ final class Decider extends Thread {
     }
   }
 
-  /** The worker says that its policy cannot be used. */
+  /** The worker says that its policy cannot be used, or cannot be had at all. */
   void refuse(String reason) {
-    refuse.accept(new IllegalStateException(reason));
+    refuse.accept(new SettingsError(reason));
+  }
+
+  /** Plan no more; users' caps go on to hold. Twice does no harm. */
+  void letGo() {
+    end(control::giveUp);
   }
 
   /** Let go of Spark; twice does no harm. */
   void close() {
     isClosed = true;
+    end(control::detach);
+  }
+
+  private void end(Ending ending) {
     try {
-      control.detach();
+      ending.run();
     } catch (Exception error) {
       DriverSide.LOG.debug("detach", error);
     }
     if (worker != null) {
       worker.close();
     }
+  }
+
+  private interface Ending {
+    void run() throws Exception;
   }
 }

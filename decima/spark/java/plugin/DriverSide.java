@@ -5,6 +5,7 @@ import decima.policy.Policies;
 import decima.policy.Rehearsal;
 import java.util.Collections;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
@@ -13,7 +14,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The plugin in the driver. Whatever is wrong with a setting, with this Spark or with us: one warning,
- * a metric, and Spark goes on as if we were not there.
+ * a metric, and Spark's own order goes on, under the caps that can be read.
  */
 final class DriverSide implements DriverPlugin {
   static final Logger LOG = LoggerFactory.getLogger(DecimaPlugin.class);
@@ -24,36 +25,67 @@ final class DriverSide implements DriverPlugin {
   /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
   private static final int REHEARSED_PLANS = 100;
 
-  private final Metrics metrics = new Metrics();
-  private SparkContext context;
-  private Decider decider;
+  /** on Spark's page of the environment; no setting, which a cloned configuration would set */
+  private static final String STATUS = "decima.status";
 
+  private final Metrics metrics = new Metrics();
+  private final AtomicBoolean isRefused = new AtomicBoolean();
+  private Map<String, String> told = Collections.emptyMap();
+  private SparkContext context;
+  private volatile Decider decider;
+
+  /**
+   * Spark calls this before its scheduler is there, and before it tells of its environment.
+   *
+   * @throws SettingsError a setting cannot be used, and `required` is set: the application stops.
+   */
   @Override
   public Map<String, String> init(SparkContext sparkContext, PluginContext pluginContext) {
     context = sparkContext;
+    told = Settings.told(pluginContext.conf());
+    String status;
+    try {
+      checkVersion(context.version());
+      status = "schedules: " + new Settings(told);
+    } catch (SettingsError fault) {
+      if (Settings.isRequired(told)) {
+        throw stopping(fault);
+      }
+      status = "does not schedule: " + fault.getMessage();
+    }
+    pluginContext.conf().set(STATUS, status);
     return Collections.emptyMap();
   }
 
-  /** Spark calls this once its scheduler runs, before any job. */
+  /**
+   * Spark calls this once its scheduler runs, before any job.
+   *
+   * @throws SettingsError as for `init`.
+   */
   @Override
   public void registerMetrics(String appId, PluginContext pluginContext) {
     long began = System.nanoTime();
     try {
       metrics.register(pluginContext.metricRegistry());
-      Settings settings = Settings.of(pluginContext.conf());
-      if (settings.metricsPort >= 0) {
-        metrics.serve(settings.metricsPort);
-      }
+      Settings settings = new Settings(told);
       start(settings);
       metrics.startupMs = (System.nanoTime() - began) / 1_000_000L;
-      LOG.info("decima schedules: {}, in {} ms", settings, metrics.startupMs);
+      // No warning, but Spark's shells show nothing below: who uses them must see who schedules.
+      LOG.warn("decima schedules: {}, in {} ms", settings, metrics.startupMs);
     } catch (Throwable fault) {
+      if (Settings.isRequired(told)) {
+        close();
+        throw stopping(fault);
+      }
       refuse(fault);
     }
   }
 
   private void start(Settings settings) throws Exception {
     checkVersion(context.version());
+    if (settings.metricsPort >= 0) {
+      metrics.serve(settings.metricsPort);
+    }
     Planner planner =
         settings.beginsInSparkOrder()
             ? null
@@ -68,8 +100,13 @@ final class DriverSide implements DriverPlugin {
     Worker worker = settings.needsWorker() ? new Worker(settings, control) : null;
     Decider made = new Decider(settings, control, planner, worker, this::refuse);
     metrics.of(made);
-    made.start();
-    decider = made;
+    decider = made; // a worker may refuse its policy at once
+    try {
+      made.start();
+    } catch (RuntimeException fault) {
+      decider = null;
+      throw fault;
+    }
     if (planner != null) {
       rehearse(settings);
     }
@@ -98,23 +135,66 @@ final class DriverSide implements DriverPlugin {
     int minor = Integer.parseInt(parts[1]);
     boolean isOld = major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR);
     if (isOld || major > NEWEST_MAJOR) {
-      throw new IllegalStateException("Spark " + version + ": supported are 3.5 to 4.x");
+      throw new SettingsError("Spark " + version + ": supported are 3.5 to 4.x");
     }
   }
 
-  /** Say once why Spark goes on without us. */
+  private static SettingsError stopping(Throwable fault) {
+    return new SettingsError(
+        "spark.decima.required: the application stops, since decima cannot schedule it: "
+            + reason(fault));
+  }
+
+  private static String reason(Throwable fault) {
+    String found = fault.getMessage() == null ? fault.toString() : fault.getMessage();
+    return found.split("\n")[0];
+  }
+
+  /** Say once why Spark's order goes on; caps go on to hold. */
   private void refuse(Throwable fault) {
-    metrics.isRefused = true;
-    String reason = fault.getMessage() == null ? fault.toString() : fault.getMessage();
-    LOG.warn("decima does not schedule, Spark goes on unchanged: {}", reason.split("\n")[0]);
-    LOG.debug("the reason", fault);
-    if (decider != null) {
-      decider.close();
+    if (isRefused.getAndSet(true)) {
+      return;
     }
+    metrics.isRefused = true;
+    LOG.debug("the reason", fault);
+    if (fault instanceof SettingsError && Settings.isRequired(told)) {
+      LOG.error(stopping(fault).getMessage());
+      new Thread(context::stop, "decima-stop").start();
+      return;
+    }
+    LOG.warn("decima does not schedule, {}: {}", holdCaps(), reason(fault));
+  }
+
+  /** Let go of order; what holds from now on. */
+  private String holdCaps() {
+    if (decider != null) {
+      decider.letGo();
+      return withCaps(decider.settings);
+    }
+    Settings left = Settings.capsOnly(told);
+    if (left.caps.isEmpty()) {
+      return "Spark goes on unchanged";
+    }
+    try {
+      start(left);
+      return withCaps(left);
+    } catch (Throwable fault) {
+      return "caps do not hold (" + reason(fault) + "), Spark goes on unchanged";
+    }
+  }
+
+  private static String withCaps(Settings settings) {
+    return settings.caps.isEmpty() || settings.isShadow()
+        ? "Spark goes on unchanged"
+        : "Spark's own order goes on under caps " + settings.caps;
   }
 
   @Override
   public void shutdown() {
+    close();
+  }
+
+  private void close() {
     try {
       if (decider != null) {
         decider.close();

@@ -38,6 +38,7 @@ final class Metrics {
   /** To Spark's metrics, as `plugin.decima.spark.DecimaPlugin.NAME`. */
   void register(MetricRegistry registry) {
     registry.register("attached", (Gauge<Integer>) () -> isAttached() ? 1 : 0);
+    registry.register("schedules", (Gauge<Integer>) () -> schedules() ? 1 : 0);
     registry.register("refused", (Gauge<Integer>) () -> isRefused ? 1 : 0);
     registry.register("startup_ms", (Gauge<Long>) () -> startupMs);
     registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
@@ -52,6 +53,11 @@ final class Metrics {
 
   private boolean isAttached() {
     return decider != null && decider.control.attached;
+  }
+
+  /** Whether the plans of a policy are in force. */
+  private boolean schedules() {
+    return isAttached() && !decider.settings.isShadow() && !decider.control.isFree();
   }
 
   private boolean workerDecides() {
@@ -69,8 +75,11 @@ final class Metrics {
         : Json.plain(decider.control.counters.now(decider.control));
   }
 
-  /** Serve `/metrics` to this machine only; port 0 is any that is free. */
+  /** Serve `/metrics` to this machine only; port 0 is any that is free. Twice does no harm. */
   void serve(int port) throws IOException {
+    if (server != null) {
+      return;
+    }
     InetAddress loopback = InetAddress.getByName("127.0.0.1");
     try {
       server = HttpServer.create(new InetSocketAddress(loopback, port), 0);
@@ -93,6 +102,7 @@ final class Metrics {
   private String text() {
     StringBuilder out = new StringBuilder();
     add(out, "decima_attached", "gauge", isAttached() ? 1 : 0);
+    add(out, "decima_schedules", "gauge", schedules() ? 1 : 0);
     add(out, "decima_refused", "gauge", isRefused ? 1 : 0);
     add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
     add(out, "decima_startup_ms", "gauge", startupMs);

@@ -3,6 +3,7 @@ package decima.spark;
 import decima.policy.Policies;
 import java.io.File;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,11 +23,23 @@ final class Settings {
   private static final List<String> MODES = Arrays.asList("exact", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
+  private static final String REQUIRED = "required";
+  /** by setting: the least and the most; what lies outside is a slip of the pen */
+  private static final Map<String, String[]> TIMES = new HashMap<>();
+
+  static {
+    TIMES.put("lapse", new String[] {"100ms", "1h"});
+    TIMES.put("hold", new String[] {"1ms", "1min"});
+    TIMES.put("starve", new String[] {"100ms", "7d"});
+    TIMES.put("idle", new String[] {"100ms", "7d"});
+    TIMES.put("autoEvery", new String[] {"1s", "7d"});
+  }
 
   static {
     DEFAULTS.put("policy", "strict_fair");
     DEFAULTS.put("parameters", null);
     DEFAULTS.put("mode", "exact");
+    DEFAULTS.put("required", "false");
     DEFAULTS.put("lapse", "2s");
     DEFAULTS.put("hold", "100ms");
     DEFAULTS.put("starve", "60s");
@@ -54,6 +67,8 @@ final class Settings {
   }
 
   private static final String ONE = "maxSlots.";
+  /** settings that mean something beside caps alone */
+  private static final List<String> KEPT = Arrays.asList("mode", "metricsPort");
   private static final List<String> NAMED_KINDS = Arrays.asList("user", "group", "pool");
 
   final String policy;
@@ -74,28 +89,57 @@ final class Settings {
   private final String standIn;
   private final Map<String, String> values;
 
-  /**
-   * Read a driver's settings.
-   *
-   * @throws IllegalArgumentException (one line) a setting is unknown, or its value not allowed.
-   */
-  static Settings of(SparkConf conf) {
+  /** A driver's settings as they were told, without the prefix. */
+  static Map<String, String> told(SparkConf conf) {
     Map<String, String> told = new LinkedHashMap<>();
     for (Tuple2<String, String> one : conf.getAll()) {
       if (one._1().startsWith(PREFIX)) {
         told.put(one._1().substring(PREFIX.length()), one._2());
       }
     }
-    return new Settings(told);
+    return told;
   }
 
+  /** Whether the application is not to run without us: a value that is none of both is a yes. */
+  static boolean isRequired(Map<String, String> told) {
+    return !told.getOrDefault(REQUIRED, "false").equals("false");
+  }
+
+  /** Spark's own order under the caps that can be read, whatever is wrong with other settings. */
+  static Settings capsOnly(Map<String, String> told) {
+    Map<String, String> kept = new LinkedHashMap<>();
+    kept.put("policy", SPARK);
+    for (Map.Entry<String, String> one : told.entrySet()) {
+      String name = one.getKey();
+      boolean isCap = EACH.containsKey(name) || name.startsWith(ONE);
+      if ((isCap || KEPT.contains(name)) && isUsable(one)) {
+        kept.put(name, one.getValue());
+      }
+    }
+    return new Settings(kept);
+  }
+
+  private static boolean isUsable(Map.Entry<String, String> setting) {
+    try {
+      new Settings(Collections.singletonMap(setting.getKey(), setting.getValue()));
+      return true;
+    } catch (SettingsError unusable) {
+      return false;
+    }
+  }
+
+  /**
+   * Check settings.
+   *
+   * @throws SettingsError a setting is unknown, or its value not allowed.
+   */
   Settings(Map<String, String> told) {
     values = new HashMap<>(DEFAULTS);
     for (Map.Entry<String, String> one : told.entrySet()) {
       if (one.getKey().startsWith(ONE)) {
         addNamedCap(one.getKey(), one.getValue());
       } else if (!DEFAULTS.containsKey(one.getKey())) {
-        throw new IllegalArgumentException(
+        throw new SettingsError(
             PREFIX + one.getKey() + ": no such setting; there are "
                 + String.join(", ", DEFAULTS.keySet()));
       } else {
@@ -110,8 +154,12 @@ final class Settings {
     policy = values.get("policy");
     mode = values.get("mode");
     if (!MODES.contains(mode)) {
-      throw new IllegalArgumentException(
+      throw new SettingsError(
           PREFIX + "mode: '" + mode + "', there are " + String.join(", ", MODES));
+    }
+    String required = values.get(REQUIRED);
+    if (!required.equals("true") && !required.equals("false")) {
+      throw new SettingsError(PREFIX + "required: '" + required + "', there are true, false");
     }
     lapseMs = duration("lapse");
     holdMs = duration("hold");
@@ -130,7 +178,7 @@ final class Settings {
   private void addNamedCap(String key, String value) {
     String[] parts = key.split("\\.", 3);
     if (parts.length < 3 || !NAMED_KINDS.contains(parts[1]) || parts[2].isEmpty()) {
-      throw new IllegalArgumentException(
+      throw new SettingsError(
           PREFIX + key + ": no such setting; caps are called maxSlots.KIND.NAME, with KIND one of "
               + String.join(", ", NAMED_KINDS));
     }
@@ -140,7 +188,7 @@ final class Settings {
   private static int slots(String key, String value) {
     int found = wholeNumber(value);
     if (found < 1) {
-      throw new IllegalArgumentException(
+      throw new SettingsError(
           PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on");
     }
     return found;
@@ -149,7 +197,7 @@ final class Settings {
   private int port() {
     int found = wholeNumber(values.get("metricsPort"));
     if (found < 0 || found > MAX_PORT) {
-      throw new IllegalArgumentException(
+      throw new SettingsError(
           PREFIX + "metricsPort: '" + values.get("metricsPort")
               + "', ports are whole numbers from 0 to " + MAX_PORT);
     }
@@ -165,15 +213,19 @@ final class Settings {
   }
 
   private long duration(String key) {
+    String value = values.get(key);
     long found;
     try {
-      found = JavaUtils.timeStringAsMs(values.get(key));
+      found = JavaUtils.timeStringAsMs(value);
     } catch (RuntimeException error) {
-      found = -1;
+      throw new SettingsError(
+          PREFIX + key + ": '" + value + "' is no time such as 100ms, 2s or 1min");
     }
-    if (found < 1) {
-      throw new IllegalArgumentException(
-          PREFIX + key + ": '" + values.get(key) + "' is no time such as 100ms, 2s or 1min");
+    String[] bounds = TIMES.get(key);
+    if (found < JavaUtils.timeStringAsMs(bounds[0]) || found > JavaUtils.timeStringAsMs(bounds[1])) {
+      throw new SettingsError(
+          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds[0] + " to "
+              + bounds[1] + " are allowed, and a number without a unit is milliseconds");
     }
     return found;
   }
@@ -181,18 +233,18 @@ final class Settings {
   private void checkWorker() {
     boolean isInside = isSparkOrder() || Policies.isInside(policy);
     if (!isInside && python == null) {
-      throw new IllegalArgumentException(
+      throw new SettingsError(
           PREFIX + "policy: '" + policy + "' needs " + PREFIX + "python; without it there are "
               + SPARK + ", " + String.join(", ", Policies.NAMES) + " and model files");
     }
     for (String key : new String[] {"decisionLog", "priors"}) {
       if (values.get(key) != null && (python == null || isSparkOrder())) {
-        throw new IllegalArgumentException(
+        throw new SettingsError(
             PREFIX + key + " needs " + PREFIX + "python, and a policy other than " + SPARK);
       }
     }
     if (!Policies.NAMES.contains(standIn)) {
-      throw new IllegalArgumentException(
+      throw new SettingsError(
           PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
     }
   }

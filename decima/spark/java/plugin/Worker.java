@@ -1,59 +1,48 @@
 package decima.spark;
 
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
-import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The Python process that decides by a learned policy (`decima.spark.plugin_worker`): started, watched
- * and started again. It connects to us over loopback and says a secret first; then it asks for news and
+ * and started again. It connects to our `Door` and says a secret first; then it asks for news and
  * hands over plans, as an attached driver would. While it is not there, or silent, the JVM decides.
  */
 final class Worker {
   private static final int CAPACITY = 100_000;
-  private static final int SECRET_BYTES = 32;
   private static final int MAX_STARTS = 5;
   private static final long FIRST_PAUSE_MS = 1_000;
-  private static final int HELLO_MS = 10_000;
+  private static final long LOOK_MS = 200;
   /** what a stop signal gets before the process is killed */
   private static final long END_MS = 2_000;
+  /** what the process gets to write the last jobs to its decision log */
+  private static final long FLUSH_MS = 15_000;
 
   private final Settings settings;
   private final Control control;
-  private final String secret = newSecret();
   private final Thread watcher = new Thread(this::watch, "decima-worker");
-  private ServerSocket server;
+  /** of the decision log: those of all its processes are one */
+  private final String run = UUID.randomUUID().toString();
+  private Door door;
   private Decider decider;
   private volatile Process process;
-  private volatile Socket connection;
   private volatile long heardNs = 0;
   private volatile boolean isReady = false;
-  private volatile boolean isClosed = false;
+  /** no process is started any more */
+  private volatile boolean isClosing = false;
   /** so often a process was started */
-  volatile int starts = 0;
+  private int starts = 0;
 
   Worker(Settings settings, Control control) {
     this.settings = settings;
     this.control = control;
-  }
-
-  private static String newSecret() {
-    byte[] random = new byte[SECRET_BYTES];
-    new SecureRandom().nextBytes(random);
-    StringBuilder found = new StringBuilder();
-    for (byte one : random) {
-      found.append(String.format("%02x", one));
-    }
-    return found.toString();
   }
 
   /**
@@ -63,7 +52,7 @@ final class Worker {
    */
   void start(Decider with) throws IOException {
     decider = with;
-    server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
+    door = new Door();
     process = newProcess();
     watcher.setDaemon(true);
     watcher.start();
@@ -73,8 +62,8 @@ final class Worker {
     starts += 1;
     ProcessBuilder builder =
         new ProcessBuilder(settings.python, "-P", "-m", "decima.spark.plugin_worker");
-    builder.environment().put("DECIMA_PLUGIN_PORT", String.valueOf(server.getLocalPort()));
-    builder.environment().put("DECIMA_PLUGIN_SECRET", secret);
+    builder.environment().put("DECIMA_PLUGIN_PORT", String.valueOf(door.port()));
+    builder.environment().put("DECIMA_PLUGIN_SECRET", door.secret);
     // Our standard output may be a query's result: nothing of the process goes there.
     builder.redirectOutput(new java.io.File("/dev/null"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
@@ -91,14 +80,26 @@ final class Worker {
   // --- the thread ----------------------------------------------------------------------------
 
   private void watch() {
+    try {
+      serve();
+    } finally {
+      closeDoor();
+    }
+  }
+
+  private void serve() {
     long pauseMs = FIRST_PAUSE_MS;
-    while (!isClosed) {
+    while (true) {
       String ended = serveOne();
       isReady = false;
+      if (isClosing || !control.isServed() || control.context.isStopped()) {
+        return;
+      }
       if (settings.beginsInSparkOrder()) {
         control.leaveToSpark(true);
       }
-      if (isClosed || control.context.isStopped()) {
+      if (heardNs == 0) {
+        decider.refuse(settings.python + ": " + ended + "; is the package installed there?");
         return;
       }
       if (starts >= MAX_STARTS) {
@@ -110,7 +111,9 @@ final class Worker {
         Thread.sleep(pauseMs);
         pauseMs *= 2;
         process = newProcess();
-      } catch (IOException | InterruptedException error) {
+      } catch (InterruptedException closing) {
+        return;
+      } catch (IOException error) {
         DriverSide.LOG.warn("the worker cannot be started again: {}", error.toString());
         return;
       }
@@ -120,18 +123,18 @@ final class Worker {
   /** Serve a process from its first word to its end; why it ended. */
   private String serveOne() {
     Reader reader = control.news.newReader(CAPACITY);
-    try (Socket end = accept()) {
-      connection = end;
+    try (Socket end = connection()) {
       DriverSide.LOG.info("the worker process {} is there", settings.python);
-      while (!isClosed) {
+      Frames.write(end.getOutputStream(), settingsOfWorker());
+      heardNs = System.nanoTime();
+      while (true) {
         Map<?, ?> request = Frames.read(end.getInputStream());
         if (request == null) {
-          break;
+          return "the worker process ended";
         }
         Frames.write(end.getOutputStream(), answer(request, reader));
         heardNs = System.nanoTime();
       }
-      return "the worker process ended";
     } catch (Exception error) {
       return "the worker process: " + error.getMessage();
     } finally {
@@ -140,38 +143,17 @@ final class Worker {
     }
   }
 
-  /** The connection of our process; others, who do not know the secret, are turned away. */
-  private Socket accept() throws IOException {
-    server.setSoTimeout(HELLO_MS / 10);
+  /** The connection of our process, once that is there. */
+  private Socket connection() throws Exception {
     while (true) {
-      Socket end;
-      try {
-        end = server.accept();
-      } catch (java.net.SocketTimeoutException nobody) {
-        if (!process.isAlive()) {
-          throw new IOException("ended before it said a word (exit code " + process.exitValue() + ")");
-        }
-        continue;
+      Socket found = door.poll(LOOK_MS);
+      if (found != null) {
+        return found;
       }
-      end.setTcpNoDelay(true);
-      end.setSoTimeout(HELLO_MS);
-      try {
-        Map<?, ?> hello = Frames.read(end.getInputStream());
-        if (hello != null && isSecret(String.valueOf(hello.get("secret")))) {
-          end.setSoTimeout(0);
-          Frames.write(end.getOutputStream(), settingsOfWorker());
-          return end;
-        }
-      } catch (IOException unknown) {
-        DriverSide.LOG.debug("somebody else connected", unknown);
+      if (!process.isAlive()) {
+        throw new IOException("ended before it said a word (exit code " + process.exitValue() + ")");
       }
-      end.close();
     }
-  }
-
-  private boolean isSecret(String told) {
-    return MessageDigest.isEqual(
-        told.getBytes(StandardCharsets.UTF_8), secret.getBytes(StandardCharsets.UTF_8));
   }
 
   private Map<String, ?> settingsOfWorker() {
@@ -181,6 +163,7 @@ final class Worker {
     found.put("mode", settings.mode);
     found.put("priors", settings.priors);
     found.put("decision_log", settings.decisionLog);
+    found.put("run", run);
     found.put("starve_s", settings.starveMs / 1000.0);
     found.put("idle_s", settings.idleMs / 1000.0);
     found.put("auto_every_s", settings.autoEveryMs / 1000.0);
@@ -232,7 +215,7 @@ final class Worker {
     }
     own.destroy();
     try {
-      if (!own.waitFor(END_MS, java.util.concurrent.TimeUnit.MILLISECONDS)) {
+      if (!own.waitFor(END_MS, TimeUnit.MILLISECONDS)) {
         own.destroyForcibly();
       }
     } catch (InterruptedException now) {
@@ -240,23 +223,38 @@ final class Worker {
     }
   }
 
-  /** End the process; twice does no harm. */
+  /**
+   * End the process; twice does no harm. Reports tell it already that it is over: where it keeps a
+   * decision log, it gets the time to write down what it was told.
+   */
   void close() {
-    isClosed = true;
+    isClosing = true;
     isReady = false;
+    Process own = process;
+    if (Thread.currentThread() == watcher) {
+      return; // which sees it out
+    }
     try {
-      if (connection != null) {
-        connection.close();
+      if (own != null && settings.decisionLog != null && !own.waitFor(FLUSH_MS, TimeUnit.MILLISECONDS)) {
+        DriverSide.LOG.warn(
+            "{} may lack the last jobs: the worker did not end within {} s",
+            settings.decisionLog, FLUSH_MS / 1_000);
       }
-      if (server != null) {
-        server.close();
+    } catch (InterruptedException now) {
+      DriverSide.LOG.debug("closing", now);
+    }
+    kill();
+    watcher.interrupt();
+    closeDoor();
+  }
+
+  private void closeDoor() {
+    try {
+      if (door != null) {
+        door.close();
       }
     } catch (IOException error) {
       DriverSide.LOG.debug("closing", error);
     }
-    if (Thread.currentThread() != watcher) {
-      watcher.interrupt();
-    }
-    kill();
   }
 }

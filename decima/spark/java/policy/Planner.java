@@ -55,6 +55,7 @@ public final class Planner {
     }
     Round round = new Round(found.tables, found.purses);
     serveStarved(round, found, live.timeMs);
+    boolean isAsked = round.isOpen();
     Policy decides = fault == null ? policy : standIn;
     try {
       decide(decides, round);
@@ -66,8 +67,9 @@ public final class Planner {
     if (fault != null) {
       failures += 1;
       failuresInARow += 1;
-    } else if (idleMs == 0 && !(round.unused() > 0 && round.tasksLeft() > 0)) {
-      failuresInARow = 0; // one that only passes is no proof of health
+    } else if (isAsked && idleMs == 0 && !(round.unused() > 0 && round.tasksLeft() > 0)) {
+      // One that only passes is no proof of health, nor is one that caps or busy slots had closed.
+      failuresInARow = 0;
     }
     return new Plan(
         found.sparkStages(round.chosen()),

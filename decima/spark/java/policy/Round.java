@@ -162,13 +162,20 @@ public final class Round {
     return limit[job];
   }
 
-  /** Tasks that could start and that the plan so far gives no slot. */
+  /** Tasks that could start, under caps too, and that the plan so far gives no slot. */
   int tasksLeft() {
+    Purses left = purses.copy();
     int found = 0;
-    for (int stage = 0; stage < covered.length; stage++) {
-      if (tables.runnable[stage]) {
-        found += Math.max(0, tables.numTasks[stage] - covered[stage]);
+    for (int job = 0; job < openStages.length; job++) {
+      int waiting = 0;
+      for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
+        if (tables.runnable[stage]) {
+          waiting += Math.max(0, tables.numTasks[stage] - covered[stage]);
+        }
       }
+      int started = Math.max(0, Math.min(waiting, left.room(job)));
+      left.take(job, started);
+      found += started;
     }
     return found;
   }

@@ -1,0 +1,153 @@
+package decima.spark;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Where a worker connects over loopback: it must know a secret. Every process of this machine may
+ * connect: each has a short time for a short hello, and none keeps another from being heard.
+ */
+final class Door implements Closeable {
+  static final int HELLO_BYTES = 1_024;
+  private static final long HELLO_MS = 5_000;
+  private static final int BACKLOG = 64;
+  /** so many may be about to say hello; beyond it the oldest is turned away */
+  private static final int MOST_GUESTS = 64;
+  private static final int SECRET_BYTES = 32;
+
+  final String secret = newSecret();
+  private final ServerSocket server;
+  private final ConcurrentLinkedDeque<Socket> guests = new ConcurrentLinkedDeque<>();
+  private final LinkedBlockingQueue<Socket> known = new LinkedBlockingQueue<>();
+
+  /** @throws IOException there is no free port. */
+  Door() throws IOException {
+    server = new ServerSocket(0, BACKLOG, InetAddress.getLoopbackAddress());
+    start("decima-door", this::accept);
+  }
+
+  private static String newSecret() {
+    byte[] random = new byte[SECRET_BYTES];
+    new SecureRandom().nextBytes(random);
+    StringBuilder found = new StringBuilder();
+    for (byte one : random) {
+      found.append(String.format("%02x", one));
+    }
+    return found.toString();
+  }
+
+  private static void start(String name, Runnable work) {
+    Thread thread = new Thread(work, name);
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  int port() {
+    return server.getLocalPort();
+  }
+
+  /** The next connection of one who knows the secret; null if there is none in time. */
+  Socket poll(long timeoutMs) throws InterruptedException {
+    return known.poll(timeoutMs, TimeUnit.MILLISECONDS);
+  }
+
+  private void accept() {
+    while (!server.isClosed()) {
+      try {
+        Socket guest = server.accept();
+        guests.add(guest);
+        for (int more = guests.size() - MOST_GUESTS; more > 0; more--) {
+          turnAway(guests.peek());
+        }
+        start("decima-hello", () -> hear(guest));
+      } catch (IOException | RuntimeException | OutOfMemoryError fault) {
+        DriverSide.LOG.debug("a connection", fault);
+      }
+    }
+  }
+
+  private void hear(Socket guest) {
+    try {
+      if (isSecret(readHello(guest))) {
+        guest.setTcpNoDelay(true);
+        guest.setSoTimeout(0);
+        guests.remove(guest);
+        known.add(guest);
+        return;
+      }
+    } catch (IOException | RuntimeException unknown) {
+      DriverSide.LOG.debug("an unknown process connected", unknown);
+    }
+    turnAway(guest);
+  }
+
+  private void turnAway(Socket guest) {
+    guests.remove(guest);
+    try {
+      guest.close();
+    } catch (IOException error) {
+      DriverSide.LOG.debug("closing", error);
+    }
+  }
+
+  /** What it says first: a frame (`Frames`) of a bounded length, within one time for all of it. */
+  private static Map<?, ?> readHello(Socket guest) throws IOException {
+    long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(HELLO_MS);
+    int length = ByteBuffer.wrap(read(guest, Integer.BYTES, endNs)).getInt();
+    if (length < 0 || length > HELLO_BYTES) {
+      throw new IOException("a hello of " + length + " bytes; at most " + HELLO_BYTES);
+    }
+    return Json.MAPPER.readValue(read(guest, length, endNs), Map.class);
+  }
+
+  private static byte[] read(Socket guest, int count, long endNs) throws IOException {
+    InputStream in = guest.getInputStream();
+    byte[] found = new byte[count];
+    int have = 0;
+    while (have < count) {
+      long leftMs = TimeUnit.NANOSECONDS.toMillis(endNs - System.nanoTime());
+      if (leftMs <= 0) {
+        throw new SocketTimeoutException("no hello within " + HELLO_MS + " ms");
+      }
+      guest.setSoTimeout((int) leftMs);
+      int got = in.read(found, have, count - have);
+      if (got < 0) {
+        throw new IOException("it went without a hello");
+      }
+      have += got;
+    }
+    return found;
+  }
+
+  private boolean isSecret(Map<?, ?> hello) {
+    String told = hello == null ? "" : String.valueOf(hello.get("secret"));
+    return MessageDigest.isEqual(
+        told.getBytes(StandardCharsets.UTF_8), secret.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** Hear nobody any more. */
+  @Override
+  public void close() throws IOException {
+    server.close();
+    for (Iterator<Socket> all = guests.iterator(); all.hasNext(); ) {
+      turnAway(all.next());
+    }
+    for (Socket late = known.poll(); late != null; late = known.poll()) {
+      turnAway(late);
+    }
+  }
+}

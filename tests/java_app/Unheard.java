@@ -1,0 +1,35 @@
+package decima.spark;
+
+import java.util.Collections;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.spark.SparkConf;
+import org.apache.spark.api.java.JavaSparkContext;
+
+/** A program whose scheduler plans once and is never heard again, as a hung one: caps must hold. */
+public final class Unheard {
+  private static final AtomicInteger RUNNING = new AtomicInteger();
+  private static final AtomicInteger MOST = new AtomicInteger();
+
+  private static int nap(int number) throws InterruptedException {
+    MOST.accumulateAndGet(RUNNING.incrementAndGet(), Math::max);
+    Thread.sleep(100);
+    RUNNING.decrementAndGet();
+    return number;
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    try (JavaSparkContext spark = new JavaSparkContext(new SparkConf().setAppName("unheard"))) {
+      Control control =
+          new Control(
+              spark.sc(), 100, 10, 1_000, false, Collections.singletonMap("user bob", 2));
+      control.attach();
+      spark.setLocalProperty("decima.user", "bob");
+      Thread.sleep(4_000);
+      System.out.println("abandoned " + control.counters.abandoned.get());
+      spark.parallelize(Collections.nCopies(24, 1), 24).map(Unheard::nap).count();
+      System.out.println("most " + MOST.get());
+      System.out.println("left " + control.counters.now(control).get("task_sets"));
+      control.detach();
+    }
+  }
+}

@@ -1,0 +1,330 @@
+"""What an operator relies on when something is wrong: caps, the decision log, the worker's door.
+
+Slow (ten minutes): `pytest -m slow tests/test_spark_plugin_faults.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from decima.spark.decision_log import read_decision_log
+from tests.jvm import Classes
+from tests.test_spark_plugin import (
+    NEWEST,
+    QUERY,
+    Spark,
+    at_once,
+    children,
+    compiled,
+    free_port,
+    is_open,
+    jobs,
+    metrics,
+    most,
+    running,
+    until,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
+
+REFUSED = "decima does not schedule"
+NAPS = "SELECT count(nap) FROM (SELECT {} FROM range(0, 16, 1, 16))"
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
+    return Classes(tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
+    return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)
+
+
+@pytest.fixture
+def spark(tmp_path: Path, classes: Classes) -> Spark:
+    return Spark(NEWEST, classes.jar, tmp_path)
+
+
+def lines(text: str, words: str) -> list[str]:
+    return [line for line in text.splitlines() if words in line]
+
+
+def value(port: int, name: str) -> float:
+    """A metric as Prometheus reads it."""
+    (line,) = [one for one in metrics(port).splitlines() if one.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
+# --- users ---------------------------------------------------------------------------------------
+
+
+def test_users_of_a_thrift_server_have_their_caps(
+    tmp_path: Path, classes: Classes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two people with two statements each, and two slots each: counted inside the tasks."""
+    peaks = compiled(tmp_path_factory.mktemp("peaks"), classes, "Peaks", 8)
+    spark = Spark(NEWEST, Path(f"{classes.jar},{peaks}"), tmp_path)
+    port = free_port()
+    server = spark.command(
+        "spark-submit", "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+        "spark-internal", "--hiveconf", f"hive.server2.thrift.port={port}",
+        "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1", maxSlotsPerUser=2,
+    )  # fmt: skip
+
+    def beeline(user: str, query: str) -> list[str]:
+        url = f"jdbc:hive2://127.0.0.1:{port}"
+        return [str(spark.home / "bin" / "beeline"), "-u", url, "-n", user, "-e", query]
+
+    def naps(user: str) -> list[str]:
+        nap = f"java_method('Peaks', 'nap', concat('{user}', substr(id, 99))) AS nap"
+        return beeline(user, NAPS.format(nap))
+
+    with running(spark, server):
+        until(lambda: is_open(port), 600)
+        found = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
+        (told,) = at_once(spark, beeline("eve", "SELECT java_method('Peaks', 'told')"))
+    assert [" 16 " in one for one in found] == [True] * 4, found
+    assert "| ann 2 bob 2 " in told
+    assert lines((spark.folder / "output").read_text(), "came without a user") == []
+
+
+def test_a_job_without_a_user_is_told_once_where_users_have_caps(
+    spark: Spark, program: Path
+) -> None:
+    """Kyuubi's property counts as a user; a job that names none is not held up."""
+    output, told = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, "a,,g,20", "b,,g,20", "c,bob,g,20",
+        maxSlotsPerUser=2,
+    )  # fmt: skip
+    assert (output.count("done "), most(output)["user bob"]) == (3, 2)
+    assert len(lines(told, "came without a user")) == 1
+
+
+# --- caps fail closed ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
+        ({"lapse": "5"}, "spark.decima.lapse: '5' is 5 ms"),
+        ({"hold": "10000000000000000d"}, "spark.decima.hold: '10000000000000000d' is"),
+        ({"policy": "tuned_srw", "parameters": "/nowhere.json"}, "/nowhere.json"),
+        ({"policy": "fifo", "python": "/nowhere/python"}, "/nowhere/python"),
+        ({"policy": "fifo", "python": "/bin/false"}, "/bin/false"),
+        ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),
+    ],
+    ids=lambda one: "-".join(one) if isinstance(one, dict) else "",
+)
+def test_caps_hold_whatever_is_wrong_with_other_settings(
+    spark: Spark, program: Path, settings: dict[str, str], reason: str
+) -> None:
+    """One warning, that names the caps; two slots for ann, before it and after."""
+    tasks = 120 if "python" in settings else 10
+    output, told = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(tasks),
+        maxSlots_user_ann=2, **settings,
+    )  # fmt: skip
+    assert (output.count("done "), most(output)["user ann"]) == (4, 2)
+    warnings = lines(told, "WARN DecimaPlugin")
+    (warning,) = [one for one in warnings if "decima schedules" not in one]
+    assert REFUSED in warning
+    assert reason in warning
+    assert "Spark's own order goes on under caps {user ann=2}" in warning
+    assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
+
+
+def test_caps_outlive_a_scheduler_that_is_never_heard_again(
+    spark: Spark, classes: Classes, tmp_path: Path
+) -> None:
+    """It is told and counted, and what has ended is let go of."""
+    jar = compiled(tmp_path, classes, "Unheard", 8)
+    command = spark.command(
+        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.Unheard", jar
+    )
+    done = subprocess.run(  # noqa: S603 - Spark's own
+        command, cwd=spark.folder, env=spark.environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert done.stdout.split() == ["abandoned", "1", "most", "2", "left", "0"]
+    (warning,) = lines(done.stderr, "no sign of life")
+    assert "caps go on to hold" in warning
+
+
+def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:
+    """As by a laptop's lid: for longer than the silence after which a scheduler is given up."""
+    port = free_port()
+    command = spark.command(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(400),
+        lapse="100ms", maxSlots_user_ann=2, metricsPort=port,
+    )  # fmt: skip
+    with running(spark, command) as process:
+        until(lambda: "decima_schedules 1" in metrics(port), 120)
+        (driver,) = children(os.getpid(), "org.apache.spark.deploy.SparkSubmit")
+        os.kill(driver, signal.SIGSTOP)
+        time.sleep(4)
+        os.kill(driver, signal.SIGCONT)
+        time.sleep(2)
+        assert (value(port, "decima_abandoned_total"), value(port, "decima_schedules")) == (0, 1)
+        assert process.wait(timeout=300) == 0
+    assert most((spark.folder / "output").read_text())["user ann"] == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"polcy": "fifo"},
+        {"policy": "tuned_srw", "parameters": "/nowhere.json"},
+        {"policy": "fifo", "python": "/bin/false"},
+    ],
+    ids="-".join,
+)
+def test_an_application_that_requires_us_stops_where_settings_are_refused(
+    spark: Spark, program: Path, settings: dict[str, str]
+) -> None:
+    done = subprocess.run(  # noqa: S603 - Spark's own
+        spark.command(
+            "spark-submit", "--class", "SleepJobs", program, *jobs(900),
+            required="true", **settings,
+        ),
+        cwd=spark.folder, env=spark.environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert "done " not in done.stdout
+    assert "spark.decima.required: the application stops" in done.stderr
+    assert list(settings.values())[-1] in done.stderr or "polcy" in done.stderr
+
+
+# --- what is seen --------------------------------------------------------------------------------
+
+
+def test_spark_sql_shows_that_we_schedule(spark: Spark) -> None:
+    """One line under its own log level."""
+    _, told = spark.run("spark-sql", "-e", QUERY, policy="es_rule")
+    assert len(lines(told, "decima schedules: policy es_rule, mode exact")) == 1
+    assert lines(told, " INFO ") == []
+    assert (spark.metric("faults"), spark.metric("refused")) == (0, 0)
+
+
+def test_sparks_own_page_shows_that_we_schedule(spark: Spark, program: Path) -> None:
+    """Among the properties of its environment, and as a gauge of its metrics."""
+    page = free_port()
+    command = spark.command(
+        "spark-submit", "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={page}",
+        "--class", "SleepJobs", program, *jobs(600), policy="fifo",
+    )  # fmt: skip
+
+    def read(path: str) -> str:
+        try:
+            return str(urlopen(f"http://127.0.0.1:{page}/{path}", timeout=5).read().decode())
+        except OSError:
+            return ""
+
+    def is_listed() -> bool:
+        """What its page of the environment is made of: it is drawn by the browser."""
+        (name,) = re.findall(r'"id" : "([^"]+)"', read("api/v1/applications")) or [""]
+        row = '"decima.status", "schedules: policy fifo, mode exact"'
+        return row in read(f"api/v1/applications/{name}/environment")
+
+    with running(spark, command):
+        until(is_listed, 120)
+        until(lambda: ".schedules" in read("metrics/json/"), 60)
+        gauges = json.loads(read("metrics/json/"))["gauges"]
+        named = {name: told["value"] for name, told in gauges.items() if "DecimaPlugin" in name}
+        (schedules,) = [told for name, told in named.items() if name.endswith(".schedules")]
+        assert schedules == 1
+
+
+# --- the decision log ----------------------------------------------------------------------------
+
+
+def test_no_job_is_missing_in_the_decision_log_of_a_batch(spark: Spark, program: Path) -> None:
+    """Four jobs at once whose program ends with the last of them, and nobody else may read it."""
+    log = spark.folder / "log.jsonl"
+    output, told = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(500),
+        policy="tuned_srw", python=sys.executable, decisionLog=log,
+    )  # fmt: skip
+    assert output.count("done ") == 4
+    assert lines(told, "may lack") == []
+    history = read_decision_log(log)
+    ended = {one.key for one in history.jobs if one.completion_ms is not None}
+    assert ended == {f"job {name}" for name in "abcd"}
+    assert len(history.jobs) == 4
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(
+    spark: Spark, program: Path
+) -> None:
+    """Worker and driver with -9, while one job runs; the three others ended before."""
+    port, log = free_port(), spark.folder / "log.jsonl"
+    command = spark.command(
+        "spark-submit", "--class", "SleepJobs", program,
+        "a,ann,g,9000", "b,ann,h,200", "c,bob,i,200", "d,bob,j,200",
+        policy="strict_fair", python=sys.executable, decisionLog=log, metricsPort=port,
+    )  # fmt: skip
+    with running(spark, command):
+        until(lambda: "decima_worker 1" in metrics(port), 240)
+        output = spark.folder / "output"
+        until(lambda: output.read_text().count("done ") == 3, 120)
+        time.sleep(1.0)
+        for words in ("decima.spark.plugin_worker", "org.apache.spark.deploy.SparkSubmit"):
+            (process,) = children(os.getpid(), words)
+            os.kill(process, signal.SIGKILL)
+    found = [json.loads(line) for line in log.read_text().splitlines()]
+    ended = [row["job"] for row in found if row.get("completion_ms") is not None]
+    assert sorted(ended) == ["job b", "job c", "job d"]
+
+
+# --- the worker's door ---------------------------------------------------------------------------
+
+
+def test_nobody_keeps_the_worker_from_being_heard(spark: Spark, program: Path) -> None:
+    """One who says a byte every two seconds, one who says nothing, and one who asks for memory;
+    then the worker, which here is this test.
+    """
+    worker = spark.folder / "worker"
+    worker.write_text("#!/bin/sh\nenv | grep DECIMA_PLUGIN > told\nmv told ready\nexec sleep 600\n")
+    worker.chmod(0o700)
+    command = spark.command(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(900),
+        policy="es_rule", python=worker,
+    )  # fmt: skip
+    with running(spark, command):
+        until((spark.folder / "ready").exists, 120)
+        told = dict(re.findall(r"(\w+)=(.*)", (spark.folder / "ready").read_text()))
+        place = ("127.0.0.1", int(told["DECIMA_PLUGIN_PORT"]))
+        silent = [socket.create_connection(place, timeout=20) for _ in range(20)]
+        greedy = socket.create_connection(place, timeout=20)
+        greedy.sendall(struct.pack(">I", (1 << 28) - 16) + b"x" * 10)
+        slow = socket.create_connection(place, timeout=20)
+        slow.sendall(struct.pack(">I", 1_000))
+        began = time.monotonic()
+        with socket.create_connection(place, timeout=20) as end:
+            hello = json.dumps({"secret": told["DECIMA_PLUGIN_SECRET"]}).encode()
+            end.sendall(struct.pack(">I", len(hello)) + hello)
+            (length,) = struct.unpack(">I", end.recv(4))
+            settings = json.loads(end.recv(length))
+            assert time.monotonic() - began < 2
+        assert settings["policy"] == "es_rule"
+        assert greedy.recv(1) == b""
+        for _ in range(3):
+            slow.sendall(b" ")
+            time.sleep(2)
+        assert slow.recv(1) == b"", "one deadline for the whole hello"
+        assert [one.recv(1) for one in silent] == [b""] * 20

@@ -1,0 +1,97 @@
+"""What the plugin allows and counts, asked in a JVM without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.jvm import Classes
+
+pytestmark = pytest.mark.real_spark
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
+    return Classes(tmp_path_factory.mktemp("classes"))
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def test_times_that_make_no_sense_are_refused_with_the_rule(classes: Classes) -> None:
+    """A lapse of 5, read as 5 ms; a hold that overflows; and what is sensible is taken."""
+    refused = {
+        "lapse": ["5", "99ms", "2h", "soon", "-1s"],
+        "hold": ["10000000000000000d", "106751992d", "0", "61s"],
+        "starve": ["5", "10000000000000000d"],
+        "idle": ["5", "8d"],
+        "autoEvery": ["0s", "600", "10000000000000000d"],
+    }
+    allowed = {"lapse": ["100ms", "2s"], "hold": ["1ms", "100"], "idle": ["5s"], "starve": ["1min"]}
+    asked = [({name: value}, True) for name, all_ in refused.items() for value in all_]
+    asked += [({name: value}, False) for name, all_ in allowed.items() for value in all_]
+    answers = classes.ask("decima.spark.TrySettings", [one for one, _ in asked])
+    for (told, is_refused), reason in zip(asked, answers, strict=True):
+        assert (reason is not None) == is_refused, told
+        if is_refused:
+            ((name, value),) = told.items()
+            assert f"spark.decima.{name}: '{value}'" in reason
+    named = dict(zip((one["lapse"] for one, _ in asked if "lapse" in one), answers, strict=False))
+    assert "is 5 ms: from 100ms to 1h are allowed" in named["5"]
+
+
+def test_required_is_true_or_false(classes: Classes) -> None:
+    answers = classes.ask(
+        "decima.spark.TrySettings", [{"required": value} for value in ("true", "false", "ture")]
+    )
+    assert answers[:2] == [None, None]
+    assert "spark.decima.required: 'ture', there are true, false" in answers[2]
+
+
+# --- failures in a row ---------------------------------------------------------------------------
+
+
+def report(
+    time_ms: int, sets: list[list[Any]], *, slots: int = 8, cap: int = 2, idle: int = 0
+) -> dict[str, Any]:
+    """Task sets of a job whose user has a cap; `idle` slots have stood idle for long."""
+    return {
+        "time_ms": time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
+        "slots": slots, "sets": sets, "events": [], "measured": [],
+        "idle_ms": 4_000 if idle else 0, "idle_slots": idle, "purses": {"a": {"user bob": cap}},
+    }  # fmt: skip
+
+
+def task_set(stage: int, tasks: int, running: int) -> list[Any]:
+    return [stage, 0, "a", tasks, 0, running, False]
+
+
+def failures(classes: Classes, script: list[str], reports: list[dict[str, Any]]) -> list[int]:
+    (answer,) = classes.ask("decima.policy.CountFailures", [{"script": script, "reports": reports}])
+    return [int(one) for one in answer]
+
+
+def test_rounds_that_a_cap_closes_forgive_nothing(classes: Classes) -> None:
+    """The policy raises whenever it is asked. In between, the last tasks of a stage hold all that
+    the cap allows, so that it is not asked.
+    """
+    open_, closed = [task_set(0, 10, 0)], [task_set(0, 2, 2), task_set(1, 5, 0)]
+    reports = [
+        report(1_000 * number, closed if number % 2 else open_, slots=2) for number in range(10)
+    ]
+    assert failures(classes, ["raise"] * 10, reports) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_a_round_that_gives_all_that_a_cap_allows_forgives(classes: Classes) -> None:
+    """Six slots stand idle beside the user's tasks, as they should."""
+    reports = [report(1_000 * number, [task_set(0, 10, 0)]) for number in range(3)]
+    assert failures(classes, ["raise", "raise", "fifo"], reports) == [1, 2, 0]
+
+
+def test_slots_that_a_policy_leaves_idle_are_its_fault_while_a_cap_binds(classes: Classes) -> None:
+    """Two of eight, which the cap allows; the six others excuse nothing."""
+    reports = [
+        report(3_000 * number, [task_set(0, 10, 0)], idle=2 if number else 0) for number in range(4)
+    ]
+    assert failures(classes, ["pass"] * 4, reports) == [0, 0, 1, 1]
