@@ -1,7 +1,8 @@
 """Replaying what Spark's event logs recorded. `docs/whatif.md` tells how and how well."""
 
 from decima.whatif.replay.check import Fidelity, ReplayReport, ReplaySettings, replay
-from decima.whatif.replay.driver import DriverRecord, Recording, read_recording
+from decima.whatif.replay.driver import DriverRecord
+from decima.whatif.replay.recording import Recording, read_recording
 from decima.whatif.replay.workload import ReplayWorkload
 
 __all__ = [
