@@ -10,7 +10,7 @@ POLICIES = Kernels(
     (
         "decima/heuristics/*.py",
         "decima/kernels.py",
-        "decima/whatif/replay/*.py",
+        "decima/whatif/replay/spark_order.py",
     ),
     below=SIMULATOR,
 )

@@ -104,7 +104,7 @@ def _replay() -> None:
     cluster = Cluster(num_executors=3, protocol=Protocol.SESSION)
     simulator = Simulator(to_arrays(trace), cluster, np.zeros(1), np.zeros(1, np.int32))
     of_stage = np.zeros(len(trace.jobs[0].stages), np.int64)
-    play_spark(simulator, FIFO, [SparkJobs(of_stage, of_stage > 0, None)])
+    play_spark(simulator, FIFO, [SparkJobs(of_stage, of_stage, "default")])
 
 
 def _explain() -> None:

@@ -3,6 +3,8 @@ from .batch import batch_of as batch_of
 from .cluster import Cluster as Cluster
 from .cluster import ExecutorClass as ExecutorClass
 from .cluster import Protocol as Protocol
+from .conditions import Conditions as Conditions
+from .conditions import Slots as Slots
 from .errors import IllegalActionError as IllegalActionError
 from .errors import SimulationError as SimulationError
 from .observation import PASS as PASS
@@ -17,6 +19,8 @@ from .vector import VectorSimulator as VectorSimulator
 
 __all__ = [
     "Cluster",
+    "Conditions",
+    "Slots",
     "ExecutorClass",
     "Protocol",
     "Simulator",

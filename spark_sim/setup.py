@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster, ExecutorClass, Protocol
+from spark_sim.conditions import Conditions, no_timers
 from spark_sim.errors import SimulationError
 from spark_sim.tables import (
     CLASS,
@@ -129,10 +130,15 @@ def build_state(
     duration_key: int,
     *,
     timeline: bool,
+    conditions: Conditions | None = None,
 ) -> State:
     """Tables at time zero, before the first event."""
     check_arrivals(arrival_ms, job, trace.num_jobs)
     check_demands(trace, cluster)
+    if conditions is None:
+        conditions = Conditions()
+    else:
+        conditions.check(len(trace.num_tasks), len(job), cluster)
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
@@ -141,7 +147,7 @@ def build_state(
     stages["fits"] = fits_of(trace, cluster)[template]
     tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
     count = cluster.num_executors
-    return State(
+    state = State(
         clock=_clock(cluster, len(job), duration_key, inflation_of(trace, count)),
         jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
         stages=stages,
@@ -152,9 +158,13 @@ def build_state(
         commits=_commit_table(2 * count + 2),
         active=np.zeros(len(job), np.int32),
         chosen=np.zeros(len(stages), np.int32),
+        queue=np.arange(len(job), dtype=np.int32),
+        timers=no_timers(conditions.timer_rows(template)),
         timeline=np.zeros(tasks, TASK),
         trace=trace,
     )
+    conditions.apply(state, template)
+    return state
 
 
 def copied(state: State) -> State:
@@ -195,10 +205,10 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["duration_key"] = np.uint64(duration_key)
     clock["protocol"] = int(cluster.protocol)
     clock["num_executors"] = cluster.num_executors
-    clock["num_jobs"] = num_jobs
+    clock["num_jobs"] = clock["num_queued"] = num_jobs
     clock["inflation"] = inflation
     clock["idle_tail"] = cluster.num_executors - 1
-    clock["unattached"] = cluster.num_executors
+    clock["unattached"] = clock["present"] = cluster.num_executors
     for absent in (
         "source_job",
         "source_stage",
@@ -206,6 +216,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
         "commit_tail",
         "dispatching",
         "taken",
+        "absent_head",
     ):
         clock[absent] = NONE
     return clock
@@ -222,7 +233,14 @@ def _job_table(
     jobs["template"] = template
     jobs["work_ms"] = np.add.reduceat(stages["num_tasks"] * stages["mean_ms"], first_stage)
     jobs["remaining_ms"] = jobs["work_ms"]
-    for absent in ("idle_head", "idle_tail", "commit_head", "commit_tail"):
+    for absent in (
+        "idle_head",
+        "idle_tail",
+        "commit_head",
+        "commit_tail",
+        "first_follower",
+        "next_follower",
+    ):
         jobs[absent] = NONE
     return jobs
 

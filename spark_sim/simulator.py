@@ -8,6 +8,7 @@ import numpy as np
 
 from spark_sim import tables
 from spark_sim.cluster import Cluster, Protocol
+from spark_sim.conditions import Conditions
 from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import dispatch
 from spark_sim.observation import Action, Observation, observe
@@ -47,6 +48,7 @@ class Simulator:
         *,
         duration_key: int = 0,
         timeline: bool = False,
+        conditions: Conditions | None = None,
     ) -> None:
         """Build the run and advance it to the first decision.
 
@@ -56,13 +58,22 @@ class Simulator:
             arrival_ms: (K,) when each job is submitted, not decreasing.
             job: (K,) which row of the trace it is.
             duration_key: decides every task's duration (`Streams.duration_key`).
-            timeline: record each task (40 bytes a task).
+            timeline: keep a record of each task (40 bytes a task).
+            conditions: what the run meets besides; None: nothing.
 
         Raises:
             SimulationError: the arrivals break a rule of `setup.check_arrivals`.
         """
         self.cluster = cluster
-        self._state = build_state(trace, cluster, arrival_ms, job, duration_key, timeline=timeline)
+        self._state = build_state(
+            trace,
+            cluster,
+            arrival_ms,
+            job,
+            duration_key,
+            timeline=timeline,
+            conditions=conditions,
+        )
         self._has_timeline = timeline
         self._status = Status(dispatch.advance(self._state))
 

@@ -30,12 +30,16 @@ MAX_CLASSES = 16
 LEAST_WORK_MS = 1.0
 """work below counts as this where a logarithm is taken"""
 
+TIMER = np.dtype([("time_ms", "f8"), ("stage", "i4"), ("executors", "i4")], align=True)
+"""what happens at a time of its own: `stage` may start, or, where that is NONE, the session has
+`executors` from then on"""
+
 # Executor states:  IDLE -> RUNNING -> IDLE, with MOVING and WAITING (for a stage whose parents
 # are not complete) between a decision and the task that it leads to.
 IDLE, RUNNING, MOVING, WAITING = range(4)
 
-# What `advance` and `assign` report.
-DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK = range(5)
+# What `advance` and `assign` report; QUIET: something happened, but no decision is due.
+DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK, QUIET = range(6)
 
 # Order of events at one instant in the default protocol: free executors first, then admit work.
 TASK_DONE, EXECUTOR_ARRIVED = range(2)
@@ -57,6 +61,9 @@ JOB = np.dtype(
         ("open_stages", "i4"),  # stages that may be chosen now
         ("limit", "i4"),  # the last parallelism limit that a decision gave it
         # the simulator's own
+        ("first_follower", "i4"),  # jobs that are submitted once this one is complete
+        ("next_follower", "i4"),  # of those that follow the same job
+        ("lag_ms", "f8"),  # from the completion of the job that it follows to its arrival
         ("active", "i1"),
         ("idle_head", "i4"),  # first executor idle in the job, in the order of becoming idle
         ("idle_tail", "i4"),
@@ -88,6 +95,7 @@ STAGE = np.dtype(
         ("cpu", "f8"),  # cores, likewise
         ("fits", "i4"),  # bit c: an executor of class c can hold a task
         # the simulator's own
+        ("wait_ms", "f8"),  # from the end of its last parent until it may start
         ("parents_running", "i4"),  # parents not complete
         ("parents_uncovered", "i4"),  # parents that still want executors
         ("released", "i1"),  # its executors have been offered once it ran out of tasks
@@ -162,7 +170,13 @@ CLOCK = np.dtype(
         ("num_executors", "i8"),
         ("num_jobs", "i8"),
         ("num_active", "i8"),
-        ("next_arrival", "i8"),  # row of the next job to arrive
+        ("next_arrival", "i8"),  # place in the queue of the next job to arrive
+        ("num_queued", "i8"),  # jobs whose time of arrival is known
+        ("next_timer", "i8"),
+        ("num_timers", "i8"),  # set so far
+        ("each_once", "i8"),  # whether the tasks of a stage share out its durations
+        ("present", "i8"),  # session: slots there are, those included that go when their task ends
+        ("absent_head", "i4"),  # session: slots there are not
         ("last_arrival_ms", "f8"),  # when a job last arrived
         ("mean_gap_ms", "f8"),  # between the jobs that have arrived; infinity before the second
         ("arrived_log", "f8"),  # sum over the jobs that have arrived of log(work_ms)
@@ -221,5 +235,7 @@ class State(NamedTuple):
     commits: Table  # (2N + 2,) COMMIT
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
-    timeline: Table  # (tasks,) TASK, or (0,) if not requested
+    queue: NDArray[np.int32]  # (J,) the first `num_queued` are jobs by arrival
+    timers: Table  # (S + changes of the number of slots,) TIMER by time; (0,) without conditions
+    timeline: Table  # (tasks,) TASK, or (0,) where nobody asked for it
     trace: TraceArrays

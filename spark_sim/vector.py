@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spark_sim import tables
 from spark_sim.batch import BatchBuilder, ObservationBatch
 from spark_sim.cluster import Cluster
+from spark_sim.conditions import Conditions
 from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
@@ -34,7 +35,9 @@ class Run:
     job: Int32
     """(K,) which row of the trace it is"""
     duration_key: int = 0
-    """key of every task's duration (`Streams.duration_key`)"""
+    """decides every task's duration (`Streams.duration_key`)"""
+    conditions: Conditions | None = None
+    """what it meets besides; None: nothing"""
     time_limit_ms: float | None = None
     """truncate there instead of at the cluster's limit; None leaves that one"""
 
@@ -115,6 +118,7 @@ class VectorSimulator:
             running=padded.running[:stages],
             active=padded.active[:jobs],
             chosen=padded.chosen[:stages],
+            queue=padded.queue[:jobs],
         )
 
     @property
@@ -199,8 +203,8 @@ class VectorSimulator:
             SimulationError: the run breaks a rule of `setup.check_arrivals`.
         """
         state = self._build(index, run)
-        jobs, stages = self._stacked.jobs.shape[1], self._stacked.stages.shape[1]
-        if len(state.jobs) > jobs or len(state.stages) > stages:
+        rooms = ((getattr(state, name), getattr(self._stacked, name)) for name in _TABLES)
+        if any(len(table) > room.shape[1] for table, room in rooms):
             present = [_member(self._stacked, number) for number in range(len(self))]
             self._stacked = _room_for([*present[:index], state, *present[index + 1 :]])
             for number, other in enumerate(present):
@@ -217,6 +221,7 @@ class VectorSimulator:
                 run.job,
                 run.duration_key,
                 timeline=False,
+                conditions=run.conditions,
             )
         except SimulationError as error:
             raise SimulationError(f"run {index}: {error}") from error

@@ -18,7 +18,6 @@ from decima.whatif.replay import (
     replay,
 )
 from decima.whatif.replay.check import overlapping, session_cluster
-from decima.whatif.replay.driver import with_waits
 from decima.whatif.replay.report import verdict
 from tests.stories import job as story_job
 from tests.stories import stage as story_stage
@@ -84,12 +83,12 @@ def test_the_drivers_times_are_measured(tmp_path: Path) -> None:
     """10 ms before the first task, 30 ms between the stages, 5 ms after the last task."""
     recording = record(tmp_path / "log", *two_stages(0, 0))
     (found,) = recording.driver
-    assert (found.before_ms, found.wait_ms, found.after_ms) == (10.0, (0.0, 30.0), 5.0)
+    assert (found.wait_ms, found.after_ms) == ((10.0, 30.0), 5.0)
     assert recording.recorded_ms.tolist() == [345.0]
 
 
 def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
-    """Job 1 waits 190 ms for job 0; taken for it are the 10 ms that job 0 took on free slots."""
+    """Job 1 waits 190 ms for job 0, and for the driver not at all: it starts as job 0 ends."""
     blocked = [
         start(1, 20, [stage(7, 1)]),
         submitted(7, 1),
@@ -104,21 +103,9 @@ def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
         end(0, 210),
     ]
     recording = record(tmp_path / "log", *long_job, *blocked)
-    assert [found.before_ms for found in recording.driver] == [10.0, 10.0]
+    assert [found.wait_ms for found in recording.driver] == [(10.0,), (0.0,)]
     report = replay(recording, ReplaySettings(draws=1))
     assert report.simulated_s.tolist() == report.recorded_s.tolist() == [0.21, 0.24]
-
-
-def test_a_wait_becomes_a_stage_of_its_own() -> None:
-    """What waited for the parents now waits for the wait, which waits for the parents."""
-    plain = story_job("j", story_stage("a", 2, 100), story_stage("b", 1, 50, parents=[0]))
-    waiting = with_waits(plain, DriverRecord(9.0, (0.0, 30.0), 4.0, (0, 0)))
-    assert [(found.name, found.parents) for found in waiting.stages] == [
-        ("a", ()),
-        ("b", (2,)),
-        ("driver before b", (0,)),
-    ]
-    assert waiting.stages[2].mean_ms == 30.0
 
 
 def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
@@ -204,7 +191,7 @@ def test_fair_is_taken_from_the_settings_and_shares_slots(tmp_path: Path) -> Non
         end(0, 400),
     )
     report = replay(recording, ReplaySettings(draws=1))
-    assert report.policies == ("spark_fair",)
+    assert report.policies == ("spark_pools",)
     assert report.simulated_s.tolist() == report.recorded_s.tolist() == [0.4, 0.25]
     as_fifo = replay(recording, ReplaySettings(policy="fifo", draws=1))
     assert as_fifo.simulated_s.tolist() == [0.3, 0.35]
@@ -215,7 +202,7 @@ def test_a_slot_left_over_goes_to_the_first_job(slots: int, ends_s: Sequence[flo
     """Two jobs of four tasks of 100 ms: with three slots the first job gets two of them."""
     recording = recording_of(*(story_job(name, story_stage("s", 4, 100)) for name in "ab"))
     workload = ReplayWorkload.of(recording)
-    jct_s = workload.jct_s(session_cluster(slots), "spark_fair", workload.recorded, 0)
+    jct_s = workload.jct_s(session_cluster(slots), "spark_fair", workload.recorded(), 0)
     assert jct_s.tolist() == ends_s
 
 
@@ -254,7 +241,7 @@ def test_every_real_log_replays(name: str) -> None:
     assert (report.simulated_s > 0).all()
     for found, job in zip(recording.driver, recording.trace.jobs, strict=True):
         assert len(found.wait_ms) == len(found.spark_job) == len(job.stages)
-        assert min(found.before_ms, found.after_ms, *found.wait_ms) >= 0
+        assert min(found.after_ms, *found.wait_ms) >= 0
 
 
 def test_a_log_without_jobs_is_refused(tmp_path: Path) -> None:

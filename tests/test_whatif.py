@@ -32,14 +32,16 @@ from decima.whatif.load import (
 )
 from decima.whatif.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
 from decima.whatif.replay.report import verdict
-from decima.whatif.replay.workload import ReplayWorkload
+from decima.whatif.replay.workload import Course, ReplayWorkload
 from decima.whatif.report import seconds, sizes_table, to_json, tuned_lines
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.study import PolicyResult, total_runs
 from spark_sim import SimulationError
+from spark_sim.tables import NONE
 from tests.stories import job, stage
 from traces import Job, LevelDurations, Stage, Trace
 from traces.arrivals import Arrivals
+from traces.numbers import Float64, Int32
 from traces.spark_log import ImportSummary
 from traces.spark_log.assemble import UNFINISHED
 
@@ -60,6 +62,11 @@ def recording(*jobs: Job, slots: int = 4, ends_ms: float = 0.0, mode: str = "FIF
     application = {"name": "app", "slots": slots, "settings": settings, "spark_version": "4.0.0"}
     trace = Trace("made", jobs, {"recorded": recorded, "applications": [application]})
     return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for job in jobs))
+
+
+def course(arrival_ms: Float64, job: Int32) -> Course:
+    """Jobs that all come by themselves."""
+    return Course(Arrivals(arrival_ms, job), np.full(len(job), NONE), None)
 
 
 def short_behind_long(count: int = 24, *, is_varied: bool = False) -> Recording:
@@ -411,8 +418,9 @@ def test_a_learned_policy_in_lockstep_plays_as_one_by_one() -> None:
     """Runs of different lengths side by side give the completion times that each has alone."""
     workload = ReplayWorkload.of(short_behind_long(9))
     cluster = WhatIfSettings(4).cluster(4)
-    apart = Arrivals(workload.recorded.arrival_ms + 5000.0, workload.recorded.job)
-    runs = [(workload.recorded, 3), (resampled(apart, np.random.default_rng(1)), 4)]
+    recorded = workload.recorded()
+    later = course(recorded.arrivals.arrival_ms + 5000.0, recorded.arrivals.job)
+    runs = [(recorded, 3), (resampled(later, np.random.default_rng(1)), 4)]
     together = workload.learned_jct_s(cluster, "decima", runs)
     for (arrivals, key), found in zip(runs, together, strict=True):
         alone = workload.jct_s(cluster, "decima", arrivals, key)
@@ -464,8 +472,10 @@ def test_one_application_for_each_job_pays_for_moving() -> None:
 
 def test_resampled_arrivals_are_reproducible_and_differ_by_stream() -> None:
     """The same generator state gives the same sequence, another one another."""
-    recorded = Arrivals(np.array([0.0, 10.0, 50.0, 55.0]), np.arange(4, dtype=np.int32))
-    first, again, other = (resampled(recorded, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    recorded = course(np.array([0.0, 10.0, 50.0, 55.0]), np.arange(4, dtype=np.int32))
+    first, again, other = (
+        resampled(recorded, np.random.default_rng(seed)).arrivals for seed in (1, 1, 2)
+    )
     assert first.arrival_ms.tolist() == again.arrival_ms.tolist()
     assert first.job.tolist() == again.job.tolist()
     assert (first.job.tolist(), first.arrival_ms.tolist()) != (
@@ -479,9 +489,9 @@ def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], see
     """As many arrivals, from time 0 on, with gaps that were recorded (or their mean)."""
     times = np.cumsum(gaps)
     times -= times[0]
-    recorded = Arrivals(times, np.arange(len(gaps), dtype=np.int32))
-    found = resampled(recorded, np.random.default_rng(seed))
-    assert len(found) == len(recorded)
+    recorded = course(times, np.arange(len(gaps), dtype=np.int32))
+    found = resampled(recorded, np.random.default_rng(seed)).arrivals
+    assert len(found) == len(gaps)
     assert found.arrival_ms[0] == 0.0
     seen = np.diff(times)
     allowed = np.append(seen, seen.mean() if len(seen) else 0.0)
@@ -491,10 +501,10 @@ def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], see
 
 def test_jobs_far_apart_cannot_meet() -> None:
     """Each gap is longer than the work of the job before it."""
-    recorded = Arrivals(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
+    recorded = course(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
     work_ms = np.array([1e6, 5e9, 10.0])
-    found = far_apart(recorded, work_ms)
-    assert found.job.tolist() == recorded.job.tolist()
+    found = far_apart(recorded, work_ms).arrivals
+    assert found.job.tolist() == [2, 0, 1]
     assert (np.diff(found.arrival_ms) > work_ms[found.job[:-1]]).all()
 
 
@@ -590,7 +600,7 @@ def test_of_jobs_with_as_many_slots_spark_takes_the_first_pool_by_name(
     )
     workload = ReplayWorkload.of(replace(made, driver=drivers))
     cluster = WhatIfSettings(1).cluster(1)
-    found = workload.jct_s(cluster, "spark_fair", workload.recorded, 0)
-    assert (found + workload.recorded.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
-    fifo = workload.jct_s(cluster, "fifo", workload.recorded, 0)
-    assert (fifo + workload.recorded.arrival_ms / 1000).tolist() == pytest.approx([4.0, 8.0])
+    found = workload.jct_s(cluster, "spark_fair", workload.recorded(), 0)
+    assert (found + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
+    fifo = workload.jct_s(cluster, "fifo", workload.recorded(), 0)
+    assert (fifo + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx([4.0, 8.0])

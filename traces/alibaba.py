@@ -27,6 +27,7 @@ from traces.damage import DamageError
 from traces.errors import TraceError
 from traces.files.lines import LineBounds, lines_of
 from traces.files.names import clean
+from traces.foreign import naming_foreign
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
 from traces.numbers import MS_PER_S
 
@@ -147,9 +148,10 @@ def _trace_of(
     found = {reason: count for reason, count in skipped.items() if count}
     if not jobs:
         reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
-        raise TraceError(
-            f"{path}: no usable job (left out: {reasons or 'none, the file is empty'})"
-        )
+        with naming_foreign(path):
+            raise TraceError(
+                f"{path}: no usable job (left out: {reasons or 'none, the file is empty'})"
+            )
     metadata = {
         "format": "alibaba-2018",
         "source": clean(path.name),

@@ -17,6 +17,7 @@ from traces.decima_sim import read_decima_sim
 from traces.errors import TraceError
 from traces.files.names import suggestion
 from traces.files.writing import make_folder, write_whole
+from traces.foreign import naming_foreign
 from traces.inflation import with_model
 from traces.model import Trace
 from traces.parquet import read_trace
@@ -116,7 +117,8 @@ def load_trace(name_or_path: str | Path) -> Trace:
             f"{path}: suffix {path.suffix!r} is none of {', '.join(_READERS)}; "
             "other formats have an importer"
         )
-    return with_model(_READERS[path.suffix.lower()](path))
+    with naming_foreign(path):
+        return with_model(_READERS[path.suffix.lower()](path))
 
 
 def _builtin(name: str) -> Trace:

@@ -10,12 +10,19 @@ from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import GROUP_BY, check_outputs
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
+from decima.whatif.replay.pools import Pools, read_pools
 from decima.whatif.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
 LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+POOLS = click.option(
+    "--pools",
+    callback=lambda _context, _option, path: None if path is None else read_pools(path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The application's allocation file (fairscheduler.xml): weights, minShares, modes.",
+)
 JSON = click.option(
     "--json",
     "json_path",
@@ -33,8 +40,10 @@ JSON = click.option(
 )
 @click.option(
     "--policy",
-    help="One of `decima evaluate`'s (default: fifo, or spark_fair for logs in FAIR mode).",
+    help="fifo, spark_fair (a pool for each job), spark_pools (those of the log) or one of "
+    "`decima evaluate`'s (default: as the log says).",
 )
+@POOLS
 @GROUP_BY
 @click.option("--draws", default=20, show_default=True, help="Repetitions to average over.")
 @click.option("--seed", default=0, show_default=True)
@@ -44,6 +53,7 @@ def replay(
     logs: tuple[Path, ...],
     slots: int | None,
     policy: str | None,
+    pools: Pools | None,
     group_by: str,
     draws: int,
     seed: int,
@@ -57,7 +67,7 @@ def replay(
     """
     check_outputs(json_path)
     settings = ReplaySettings(slots, policy, draws, seed)
-    recording = read_recording(logs, group_by=GroupBy(group_by))
+    recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
     announce_compilation()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
         report = run_replay(

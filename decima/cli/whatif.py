@@ -12,7 +12,7 @@ from rich.console import Console
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_outputs, parse_names, write_report
-from decima.cli.replay import JSON, LOGS
+from decima.cli.replay import JSON, LOGS, POOLS
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
@@ -23,10 +23,14 @@ from decima.whatif.load import (
     recorded_reference,
     recorded_slots,
     span_s,
+    varying_slots,
 )
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.pools import Pools
+from decima.whatif.replay.recording import FAIR
+from decima.whatif.replay.recording import POOLS as POOLED
+from decima.whatif.replay.report import conditions_words, verdict
 from decima.whatif.report import (
     lengths_table,
     policies_table,
@@ -38,6 +42,7 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import PROTOCOLS
 from decima.whatif.study import total_runs
+from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import Estimates
 from traces.files.writing import write_json
@@ -67,6 +72,7 @@ _DEFAULT = WhatIfSettings(executors=1)
     help="Separated by commas; the first is the reference (default: the recorded one, then "
     f"others of {', '.join(_DEFAULT.policies)}).",
 )
+@POOLS
 @GROUP_BY
 @ESTIMATES
 @click.option(
@@ -88,6 +94,7 @@ def whatif(
     executors: int | None,
     protocol: str,
     policies: str | None,
+    pools: Pools | None,
     group_by: str,
     estimates: Estimates,
     draws: int,
@@ -104,15 +111,16 @@ def whatif(
     policies and on half and twice the executors, and recommends the largest improvement.
     """
     check_outputs(page, json_path)
-    recording = read_recording(logs, group_by=GroupBy(group_by))
+    recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
     settings = WhatIfSettings(
         recorded_slots(recording) if executors is None else executors,
-        _policies(recording, policies),
+        _policies(recording, policies, protocol),
         protocol,
         estimates,
         draws,
         sequences,
         seed=seed,
+        slots_vary=executors is None and varying_slots(recording) is not None,
     )
     announce_compilation()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
@@ -135,8 +143,7 @@ def whatif(
         )
     _print(found, check)
     if json_path is not None:
-        content = {**to_json(found), "replay": check.to_json()["fidelity"]}
-        write_json(json_path, content)
+        write_json(json_path, {**to_json(found), "replay": check.to_json()["fidelity"]})
     if page is not None:
         from decima.report.whatif import whatif_section
 
@@ -144,10 +151,12 @@ def whatif(
         write_report(page, [whatif_section(found, check, _facts(found))], title)
 
 
-def _policies(recording: Recording, names: str | None) -> tuple[str, ...]:
+def _policies(recording: Recording, names: str | None, protocol: str) -> tuple[str, ...]:
     if names is not None:
         return parse_names(names)
     reference = recorded_reference(recording)
+    if protocol != Protocol.SESSION.label and reference == POOLED:
+        reference = FAIR
     return (reference, *(name for name in _DEFAULT.policies if name != reference))
 
 
@@ -201,6 +210,7 @@ def _facts(found: WhatIf) -> list[str]:
         f"{slots(recorded_slots(recording))}; they keep {slots(found.settings.executors)} busy "
         f"{100 * load:.0f} % of that time. As recorded, a job took "
         f"{seconds(recorded_avg_s(recording))} on average.",
+        *conditions_words(recording),
         *recording.summary.left_out(),
     ]
 

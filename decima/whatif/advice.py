@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from decima.rl.statistics import Estimate, difference_percent
 from decima.whatif.load import are_pooled, by_length, offered_load
 from decima.whatif.replay import ReplayReport
+from decima.whatif.replay.recording import ORDERS, POOLS
 from decima.whatif.replay.report import USELESS_PERCENT
-from decima.whatif.replay.spark_order import ORDERS
 from decima.whatif.report import percent, seconds, share, signed, slots
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
@@ -26,22 +26,24 @@ _HURT = 1.1
 def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     """Describe the largest change, for which jobs, and the effect of more or fewer executors.
 
-    Where the replay does not repeat the recording, nothing is recommended.
+    Where the replay does not repeat the recording, that is all that is said.
     """
+    if not can_be_trusted(check):
+        yield _distrust_words(check)
+        return
     reference = found.settings.reference
     waiting = _waiting(found.main, reference)
     yield _waiting_words(found, waiting)
-    best = best_policy(found) if can_be_trusted(check) else None
+    best = best_policy(found)
     if _most(waiting) >= LITTLE_WAITING_PERCENT and len(found.settings.policies) > 1:
-        if not can_be_trusted(check):
-            yield _distrust_words(check)
-        elif best is None:
+        if best is None:
             yield (
                 f"No other policy is better than {reference} with certainty, with the recorded and "
                 "with resampled arrivals."
             )
         else:
             yield _best_words(found, best)
+            yield _sure_words(check)
             yield from _setting_words(found, best)
             yield _who_words(found, best)
             yield _how_words(found, best)
@@ -61,8 +63,21 @@ def _distrust_words(check: ReplayReport) -> str:
         median, bias = fidelity.median_error_percent, fidelity.bias_percent
         off = f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
     return (
-        f"No policy is recommended: the simulator does not repeat this recording{off}, so its "
-        "figures for other policies may be as wrong. `decima replay` names the jobs."
+        f"No policy is recommended: the simulator does not repeat this recording{off}, so what it "
+        "says of waiting, of other policies and of more slots may be as wrong. `decima replay` "
+        "names the jobs."
+    )
+
+
+def _sure_words(check: ReplayReport) -> str:
+    """How far what is recommended can be wrong."""
+    fidelity = check.fidelity("all")
+    words = "How sure: both intervals exclude 0"
+    if fidelity is None:
+        return f"{words}."
+    return (
+        f"{words}, and the simulator is {fidelity.median_error_percent:.0f} % off the recorded "
+        f"times (median), {fidelity.bias_percent:+.0f} % on average."
     )
 
 
@@ -103,11 +118,13 @@ def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     reference = found.settings.reference
     jct_s = float(found.main.policies[reference].avg_s.mean())
     alone_s = float(found.main.alone_s.mean())
+    little = _most(waiting) < LITTLE_WAITING_PERCENT
     words = (
-        f"Under {reference} on {slots(found.main.executors)} a job takes {seconds(jct_s)} on "
-        f"average; without other jobs it would take {seconds(alone_s)}."
+        f"Do jobs wait for each other? {'Hardly' if little else 'Yes'}. Under {reference} on "
+        f"{slots(found.main.executors)} a job takes {seconds(jct_s)} on average; without other "
+        f"jobs it would take {seconds(alone_s)}."
     )
-    if _most(waiting) < LITTLE_WAITING_PERCENT:
+    if little:
         return (
             f"{words} Jobs hardly wait for each other: whatever the policy, there is next to "
             f"nothing to gain (at most {max(0.0, _most(waiting)):.0f} %)."
@@ -198,6 +215,8 @@ def _how_words(found: WhatIf, best: str) -> str:
         )
     if best == "fifo":
         return "How: fifo is Spark's default; unset spark.scheduler.mode."
+    if best == POOLS:
+        return "How: set spark.scheduler.mode=FAIR and keep the pools that the jobs name."
     if best == "spark_fair":
         return (
             "How: set spark.scheduler.mode=FAIR and give each job a pool of its own "

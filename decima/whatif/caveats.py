@@ -8,10 +8,11 @@ from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
 from decima.whatif.replay import ReplayReport
+from decima.whatif.replay.recording import ORDERS
 from decima.whatif.replay.report import TRUSTED_PERCENT
-from decima.whatif.replay.spark_order import ORDERS
 from decima.whatif.study import WhatIf
 from spark_sim import Protocol
+from spark_sim.tables import NONE
 from traces.files.names import counted
 from traces.spark_log import ImportSummary
 
@@ -67,13 +68,17 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
             f"{counted(jobs, 'job')} {verb} few: one long job moves the averages{tail}. "
             "Record for longer."
         )
+    if found.settings.slots_vary:
+        yield (
+            "Slots come and go as recorded, whatever the policy and the load: an allocation that "
+            "follows the load would act otherwise. --executors N takes a fixed number."
+        )
     waiting = waiting_share(recording)
-    if waiting > MOSTLY:
+    if waiting > MOSTLY and (recording.followed == NONE).mean() > 1 - MOSTLY:
         yield (
             f"{100 * waiting:.0f} % of the jobs came right after another had ended, as from "
-            "clients that wait for their jobs. Here they come at the recorded times all the same: "
-            "with fewer slots they pile up, where the clients would wait, and a policy that lets "
-            "jobs end sooner seems to gain, where the next ones would have come sooner."
+            "clients that wait for their jobs. Those that are not replayed so come at the recorded "
+            "times: with fewer slots they pile up, where the clients would wait."
         )
 
 

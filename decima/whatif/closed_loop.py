@@ -1,17 +1,22 @@
 """Do jobs come when other jobs end? So they do where clients wait for their jobs.
 
-A comparison of policies on recorded arrivals is not valid then: had a job ended sooner, its
-client's next one would have come sooner, too. With a fixed number of clients and slots that are
-always busy, no order changes the average JCT (Little's law).
+A comparison of policies on recorded arrivals says little then: had a job ended sooner, its client's
+next one would have come sooner, too. So a replay submits a job that followed another the recorded
+time after the end of that one (the client's think time). With a fixed number of clients and slots
+that are always busy, no order changes the average JCT (Little's law).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from traces.numbers import Float64
+from traces.numbers import Bool, Float64, Int64
+
+NONE = -1
+"""no job"""
 
 MOSTLY = 0.5
 """share from which jobs count as coming from clients that wait for them"""
@@ -21,6 +26,55 @@ _SOON_MS = 1000.0
 _SOON = 0.25
 # "Right after" is within a second and within a quarter of the mean time between two ends. Of jobs
 # that come by themselves that many follow an end by chance: a share 1 - exp(-0.25).
+_BY_CHANCE = 0.1
+# Jobs that never overlap come from a client that waits, unless that happens by chance so often.
+
+
+def predecessors(
+    arrival_ms: Float64,
+    end_ms: Float64,
+    work_ms: Float64,
+    lanes: Sequence[Sequence[Hashable | None]] = (),
+) -> Int64:
+    """For each job the one after whose end its client submitted it; NONE where it came by itself.
+
+    Jobs come from one client if none of them came before the one before it had ended, and that is
+    no chance: first all jobs are tried, then those of one lane. Where most of the others came right
+    after some job had ended, those that did follow that one.
+
+    Args:
+        arrival_ms: (K,) of the jobs of one application, in any order.
+        end_ms: (K,) of the same jobs.
+        work_ms: (K,) of the same jobs, above 0.
+        lanes: ways to tell clients apart, each with (K,) labels; None belongs to no lane.
+    """
+    found = np.full(len(arrival_ms), NONE)
+    order = np.argsort(arrival_ms, kind="stable")
+    for labels in ([0] * len(order), *lanes):
+        for label in dict.fromkeys(labels):
+            rows = order[[labels[row] == label for row in order.tolist()]]
+            is_free = label is not None and (found[rows[1:]] == NONE).all()
+            if is_free and _are_in_turn(arrival_ms[rows], end_ms[rows]):
+                found[rows[1:]] = rows[:-1]
+    rest = order[found[order] == NONE]
+    if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
+        soon, ended = _right_after(arrival_ms[rest], end_ms[rest])
+        soon &= arrival_ms[rest[ended]] < arrival_ms[rest]
+        found[rest[soon]] = rest[ended[soon]]
+    return found
+
+
+def _are_in_turn(arrival_ms: Float64, end_ms: Float64) -> bool:
+    """Whether jobs, by arrival, never overlap, though they would if they came at random.
+
+    K points at random in a time T are all followed by gaps of at least d_1 ... d_(K-1) with
+    probability (1 - sum(d) / T)^(K-2), where T is from the first to the last.
+    """
+    if len(arrival_ms) < _FEWEST or (arrival_ms[1:] < end_ms[:-1]).any():
+        return False
+    span_ms = max(float(arrival_ms[-1] - arrival_ms[0]), 1.0)
+    busy = float((end_ms - arrival_ms)[:-1].sum()) / span_ms
+    return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < _BY_CHANCE)
 
 
 def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> float:
@@ -40,15 +94,24 @@ def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> f
     if len(ends_ms) < 2:
         return 0.0
     is_later = arrival_ms > ends_ms[0]
-    later_ms = arrival_ms[is_later]
-    if len(later_ms) < _FEWEST:
+    mean_gap_ms = _mean_gap_ms(ends_ms)
+    if is_later.sum() < _FEWEST or mean_gap_ms <= 0.0:
         return 0.0
-    mean_gap_ms = float(ends_ms[-1] - ends_ms[0]) / (len(ends_ms) - 1)
-    if mean_gap_ms <= 0.0:
-        return 0.0
-    soon_ms = min(_SOON_MS, _SOON * mean_gap_ms)
-    since_ms = later_ms - ends_ms[np.searchsorted(ends_ms, later_ms, side="right") - 1]
-    follows = since_ms <= soon_ms
+    follows = _right_after(arrival_ms, end_ms)[0][is_later]
     found = min(float(follows.mean()), float(np.average(follows, weights=work_ms[is_later])))
-    by_chance = 1.0 - math.exp(-soon_ms / mean_gap_ms)
+    by_chance = 1.0 - math.exp(-min(_SOON_MS, _SOON * mean_gap_ms) / mean_gap_ms)
     return max(0.0, (found - by_chance) / (1.0 - by_chance))
+
+
+def _mean_gap_ms(ends_ms: Float64) -> float:
+    """Mean time between two of the ends, in order."""
+    return float(ends_ms[-1] - ends_ms[0]) / (len(ends_ms) - 1)
+
+
+def _right_after(arrival_ms: Float64, end_ms: Float64) -> tuple[Bool, Int64]:
+    """(K,) whether each job came right after one had ended, and (K,) the one that ended last."""
+    by_end = np.argsort(end_ms, kind="stable")  # NaN last
+    ends_ms = end_ms[by_end][: int((~np.isnan(end_ms)).sum())]
+    place = np.searchsorted(ends_ms, arrival_ms, side="right") - 1
+    since_ms = np.where(place >= 0, arrival_ms - ends_ms[place], np.inf)
+    return since_ms <= min(_SOON_MS, _SOON * _mean_gap_ms(ends_ms)), by_end[place]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 
 from decima.whatif.closed_loop import followers_share
 from decima.whatif.replay import Recording
-from decima.whatif.replay.check import recorded_policy
+from decima.whatif.replay.capacity import mean_slots
+from decima.whatif.replay.recording import FIFO
+from spark_sim import Slots
 from traces.numbers import MS_PER_S, Float64
 from traces.spark_log.assemble import UNFINISHED
 from traces.spark_log.names import query_in
@@ -19,12 +22,28 @@ def recorded_slots(recording: Recording) -> int:
     """The largest number of slots that applications with jobs under way had at once."""
     application = recording.application
     changes: list[tuple[float, int]] = []
-    for position, slots in enumerate(recording.slots):
+    for position in range(len(recording.slots)):
         rows = application == position
+        slots = recording.curve(position).most
         changes.append((float(recording.arrival_ms[rows].min()), slots))
         changes.append((float(recording.end_ms[rows].max()), -slots))
     changes.sort()
     return max(1, int(np.cumsum([change for _, change in changes]).max()))
+
+
+def varying_slots(recording: Recording) -> Slots | None:
+    """The slots over time of the one application; None where they did not vary or it is not alone.
+
+    Jobs of several applications would find other slots here than they had.
+    """
+    if len(recording.slots) > 1 or not recording.curve(0).varies:
+        return None
+    return recording.curve(0)
+
+
+def average_slots(recording: Recording, slots: Slots) -> float:
+    """The average while jobs ran."""
+    return mean_slots(slots, recording.arrival_ms, recording.end_ms)
 
 
 def are_pooled(recording: Recording) -> bool:
@@ -39,10 +58,10 @@ def are_pooled(recording: Recording) -> bool:
 
 def recorded_reference(recording: Recording) -> str:
     """The policy that most of the recorded jobs ran under."""
-    applications = recording.trace.metadata["applications"]
-    policies = [recorded_policy(facts["settings"]) for facts in applications]
-    fair = sum(policies[position] == "spark_fair" for position in recording.application)
-    return "spark_fair" if 2 * fair > len(recording.application) else "fifo"
+    policies = [recording.policy(position) for position in range(len(recording.slots))]
+    counts = Counter(policies[position] for position in recording.application)
+    policy, jobs = counts.most_common(1)[0]
+    return policy if 2 * jobs > len(recording.application) else FIFO
 
 
 def span_s(recording: Recording) -> float:

@@ -5,39 +5,78 @@ from __future__ import annotations
 import numpy as np
 
 from decima.rl.statistics import stretches
+from decima.whatif.replay.workload import Course
+from spark_sim import Slots
+from spark_sim.tables import NONE
 from traces.arrivals import Arrivals
+from traces.numbers import Float64, Int64
+
+_SLACK_MS = 3_600_000.0
 
 
-def resampled(recorded: Arrivals, rng: np.random.Generator) -> Arrivals:
-    """Draw as many arrivals as recorded, joined from stretches of the recording.
+def resampled(recorded: Course, rng: np.random.Generator) -> Course:
+    """As many arrivals as recorded, put together from stretches of the recording.
 
     A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
-    and jobs that come together so stay together, while the load and what meets what vary. The gap
-    after a job goes with it, because it may be the job's own duration: a driver may have waited for
-    its end.
+    and jobs that come together so stay together, while the load and what meets what vary. A job
+    whose client waited for another still does where that one is in its stretch. Slots are the
+    cluster's.
 
     Args:
         recorded: K arrivals.
         rng: source of all randomness.
     """
-    count = len(recorded)
-    gap_ms = np.diff(recorded.arrival_ms, append=recorded.arrival_ms[-1])
+    arrivals = recorded.arrivals
+    count = len(arrivals)
+    gap_ms = np.diff(arrivals.arrival_ms, append=arrivals.arrival_ms[-1])
     # What came after the last arrival is not recorded; a mean gap joins the end to the start.
     gap_ms[-1] = gap_ms[:-1].mean() if count > 1 else 0.0
     (rows,) = stretches(count, 1, rng)
     arrival_ms = np.concatenate([[0.0], gap_ms[rows[:-1]].cumsum()])
-    return Arrivals(arrival_ms, recorded.job[rows])
+    follows = _follows(recorded.follows, rows)
+    return Course(Arrivals(arrival_ms, arrivals.job[rows]), follows, None)
 
 
-def far_apart(
-    recorded: Arrivals, work_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> Arrivals:
+def _follows(recorded: Int64, rows: Int64) -> Int64:
+    """(K,) whom each arrival follows, if that is as far before it as it was recorded.
+
+    Args:
+        recorded: (K,) as recorded.
+        rows: (K,) the recorded arrival that each is.
+    """
+    place = np.arange(len(rows))
+    leader = recorded[rows]
+    before = place - (rows - leader)
+    is_there = (leader != NONE) & (before >= 0) & (before < place)
+    is_there &= rows[np.where(is_there, before, 0)] == leader
+    return np.where(is_there, before, NONE)
+
+
+def far_apart(recorded: Course, work_ms: Float64) -> Course:
     """The recorded jobs in their order, but each long after the one before has ended.
+
+    Each finds the slots that there were from its recorded arrival on.
 
     Args:
         recorded: K arrivals.
         work_ms: (J,) executor-time of each job, which bounds how long it runs.
     """
-    slack_ms = 3_600_000.0
-    gap_ms = 10.0 * work_ms[recorded.job] + slack_ms
-    return Arrivals(np.concatenate([[0.0], gap_ms[:-1].cumsum()]), recorded.job)
+    arrivals = recorded.arrivals
+    gap_ms = 10.0 * work_ms[arrivals.job] + _SLACK_MS
+    arrival_ms = np.concatenate([[0.0], gap_ms[:-1].cumsum()])
+    slots = None
+    if recorded.slots is not None:
+        slots = _each_alone(recorded.slots, arrivals.arrival_ms, arrival_ms)
+    follows = np.full(len(arrivals), NONE)
+    return Course(Arrivals(arrival_ms, arrivals.job), follows, slots)
+
+
+def _each_alone(slots: Slots, was_ms: Float64, is_ms: Float64) -> Slots:
+    """From each time `is_ms` on, the slots from the recorded time `was_ms` on."""
+    times, counts = [], []
+    for was, now, following in zip(was_ms, is_ms, np.append(is_ms[1:], np.inf), strict=True):
+        moved = slots.time_ms - was + now
+        later = (moved > now) & (moved < following)
+        times += [[now], moved[later]]
+        counts += [slots.at(np.array([was])), slots.count[later]]
+    return Slots(np.concatenate(times), np.concatenate(counts))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decima.policies import check_name
 from decima.registry import HEURISTICS
 from decima.whatif.replay.check import session_cluster
+from decima.whatif.replay.recording import POOLS
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import KINDS, Estimates
@@ -47,6 +48,9 @@ class WhatIfSettings:
     seed: int = 0
     moving_delay_s: float = 2.0
     """to start an executor in another application; none in a shared session"""
+    slots_vary: bool = False
+    """whether slots come and go as recorded, `executors` being the most; resampled arrivals find
+    the average"""
     warmup_delay_s: float = 1.0
     """of an executor's first task in an application; a shared session has it measured"""
 
@@ -54,7 +58,10 @@ class WhatIfSettings:
         if not self.policies:
             raise ValueError("no policy to compare")
         for name in self.policies:
-            check_name(name)
+            if name != POOLS:
+                check_name(name)
+            elif self.protocol != Protocol.SESSION.label:
+                raise ValueError(f"policy {POOLS} needs the protocol {Protocol.SESSION.label}")
         twice = [name for name in self.policies if self.policies.count(name) > 1]
         if twice:
             raise ValueError(f"policy {twice[0]!r} is named twice")

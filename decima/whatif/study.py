@@ -16,10 +16,12 @@ from decima.rl.parallel.crew import Crew, K, Kept
 from decima.rl.parallel.local import HERE
 from decima.rl.statistics import are_repeats
 from decima.training.descent import descend_together, descent, max_scores
+from decima.whatif.load import average_slots, varying_slots
 from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.workload import Course
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
-from spark_sim import Streams
+from spark_sim import Slots, Streams
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
 
@@ -145,7 +147,10 @@ def what_if(
     workload = ReplayWorkload.of(
         recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
     )
-    study = _Study(workload, settings, crew, progress or (lambda *_: None))
+    slots = varying_slots(recording) if settings.slots_vary else None
+    average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
+    shared = _Shared(Kept(workload), Kept(networks_of(settings.policies)), settings, slots, average)
+    study = _Study(shared, crew, progress or (lambda *_: None))
     return WhatIf(recording, settings, study.run())
 
 
@@ -185,6 +190,16 @@ class _Shared(NamedTuple):
     workload: Kept[ReplayWorkload]
     networks: Kept[Networks]
     settings: WhatIfSettings
+    slots: Slots | None
+    """as recorded, where they vary"""
+    average: float
+    """over the most slots"""
+
+    def executors(self, run: _Run) -> int:
+        """The most slots of a run."""
+        if run.arrivals is _Arrivals.RESAMPLED:
+            return max(1, round(self.average * run.executors))
+        return run.executors
 
 
 class _Study:
@@ -192,13 +207,12 @@ class _Study:
 
     def __init__(
         self,
-        workload: ReplayWorkload,
-        settings: WhatIfSettings,
+        shared: _Shared,
         crew: Crew,
         progress: StudyProgress,
     ) -> None:
-        self._settings = settings
-        self._shared = _Shared(Kept(workload), Kept(networks_of(settings.policies)), settings)
+        self._settings = shared.settings
+        self._shared = shared
         self._crew = crew
         self._progress = progress
 
@@ -361,7 +375,7 @@ def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
     workload, networks = shared.workload.value, shared.networks.value
     asked = [_arriving(shared, run) for run in part]
     first = part[0]
-    cluster = shared.settings.cluster(first.executors)
+    cluster = shared.settings.cluster(shared.executors(first))
     if decides_alone(first.policy):
         times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
     else:
@@ -370,22 +384,24 @@ def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
             for run, one in zip(part, asked, strict=True)
         ]
     return [
-        _summary(run, arrivals, jct_s)
-        for run, (arrivals, _), jct_s in zip(part, asked, times_s, strict=True)
+        _summary(run, course.arrivals, jct_s)
+        for run, (course, _), jct_s in zip(part, asked, times_s, strict=True)
     ]
 
 
-def _arriving(shared: _Shared, run: _Run) -> tuple[Arrivals, int]:
-    """Arrivals of a run, and what decides its durations."""
+def _arriving(shared: _Shared, run: _Run) -> tuple[Course, int]:
+    """What arrives in a run, and what decides its durations."""
     workload, seed = shared.workload.value, shared.settings.seed
+    slots = None if shared.slots is None else shared.slots.scaled(run.executors)
+    recorded = workload.recorded(slots)
     if run.arrivals is _Arrivals.RESAMPLED:
         stream = Streams(seed, run.number)
-        return resampled(workload.recorded, stream.arrivals()), stream.duration_key()
+        return resampled(recorded, stream.arrivals()), stream.duration_key()
     key = Streams(seed, _RECORDED, run.number).duration_key()
     if run.arrivals is _Arrivals.RECORDED:
-        return workload.recorded, key
+        return recorded, key
     work_ms = np.array([job.work_ms for job in workload.trace.jobs])
-    return far_apart(workload.recorded, work_ms), key
+    return far_apart(recorded, work_ms), key
 
 
 def _summary(run: _Run, arrivals: Arrivals, jct_s: Float64) -> Float64:

@@ -56,6 +56,8 @@ def member(stacked: State, index: int) -> State:
         stacked.commits[index],
         stacked.active[index],
         stacked.chosen[index],
+        stacked.queue[index],
+        stacked.timers[index],
         stacked.timeline[index],
         stacked.trace,
     )

@@ -32,8 +32,17 @@ def advance_time(state: State, time_ms: float) -> None:
 def next_arrival_ms(state: State) -> float:
     """Time of the next job arrival; infinity when all have come."""
     clock = state.clock[0]
-    if clock["next_arrival"] < clock["num_jobs"]:
-        return float(state.jobs[clock["next_arrival"]]["arrival_ms"])
+    if clock["next_arrival"] < clock["num_queued"]:
+        return float(state.jobs[state.queue[clock["next_arrival"]]]["arrival_ms"])
+    return np.inf
+
+
+@inlined_kernel
+def next_timer_ms(state: State) -> float:
+    """Time of the next timer; infinity when none is set."""
+    clock = state.clock[0]
+    if clock["next_timer"] < clock["num_timers"]:
+        return float(state.timers[clock["next_timer"]]["time_ms"])
     return np.inf
 
 
@@ -41,12 +50,14 @@ def next_arrival_ms(state: State) -> float:
 def admit_next(state: State) -> int:
     """The next job enters the system; its roots become runnable in index order."""
     clock = state.clock[0]
-    job: int = clock["next_arrival"]
+    earlier: int = clock["next_arrival"]
+    job = int(state.queue[earlier])
     clock["next_arrival"] += 1
     clock["last_arrival_ms"] = state.jobs[job]["arrival_ms"]
     clock["mean_gap_ms"] = np.inf
-    if job > 0:
-        clock["mean_gap_ms"] = (clock["last_arrival_ms"] - state.jobs[0]["arrival_ms"]) / job
+    if earlier > 0:
+        first_ms = state.jobs[state.queue[0]]["arrival_ms"]
+        clock["mean_gap_ms"] = (clock["last_arrival_ms"] - first_ms) / earlier
     clock["arrived_log"] += math.log(max(state.jobs[job]["work_ms"], LEAST_WORK_MS))
     clock["typical_ms"] = math.exp(clock["arrived_log"] / clock["next_arrival"])
     state.active[clock["num_active"]] = job
@@ -55,13 +66,51 @@ def admit_next(state: State) -> int:
     row["active"] = 1
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         if state.stages[stage]["parents_running"] == 0:
-            mark_runnable(state, stage)
+            ready(state, stage)
     return job
 
 
 @kernel
+def ready(state: State, stage: int) -> bool:
+    """All parents of `stage` are complete. Returns whether it may start at once."""
+    wait_ms = state.stages[stage]["wait_ms"]
+    if wait_ms > 0:
+        _set_timer(state, state.clock[0]["time_ms"] + wait_ms, stage)
+        return False
+    mark_runnable(state, stage)
+    return True
+
+
+@kernel
+def _set_timer(state: State, time_ms: float, stage: int) -> None:
+    """Let `stage` start then; of equal times the one set first comes first."""
+    clock = state.clock[0]
+    place = clock["num_timers"]
+    while place > clock["next_timer"] and state.timers[place - 1]["time_ms"] > time_ms:
+        earlier = state.timers[place - 1]
+        state.timers[place]["time_ms"] = earlier["time_ms"]
+        state.timers[place]["stage"] = earlier["stage"]
+        state.timers[place]["executors"] = earlier["executors"]
+        place -= 1
+    state.timers[place]["time_ms"] = time_ms
+    state.timers[place]["stage"] = stage
+    clock["num_timers"] += 1
+
+
+@kernel
+def ring(state: State) -> int:
+    """Take the next timer. Returns the stage that may start now; NONE if it is for slots."""
+    clock = state.clock[0]
+    stage: int = state.timers[clock["next_timer"]]["stage"]
+    clock["next_timer"] += 1
+    if stage != NONE:
+        mark_runnable(state, stage)
+    return stage
+
+
+@kernel
 def mark_runnable(state: State, stage: int) -> None:
-    """All parents of `stage` are complete."""
+    """`stage` may start."""
     clock = state.clock[0]
     row = state.stages[stage]
     row["runnable"] = 1
@@ -82,6 +131,26 @@ def retire(state: State, job: int) -> None:
     for later in range(index + 1, clock["num_active"]):
         state.active[later - 1] = state.active[later]
     clock["num_active"] -= 1
+    follower = row["first_follower"]
+    while follower != NONE and clock["num_queued"] < clock["num_jobs"]:
+        _queue(state, follower, clock["time_ms"] + state.jobs[follower]["lag_ms"])
+        follower = state.jobs[follower]["next_follower"]
+
+
+@kernel
+def _queue(state: State, job: int, arrival_ms: float) -> None:
+    """`job` arrives then, after others that arrive at the same time."""
+    clock = state.clock[0]
+    state.jobs[job]["arrival_ms"] = arrival_ms
+    place = clock["num_queued"]
+    while (
+        place > clock["next_arrival"]
+        and state.jobs[state.queue[place - 1]]["arrival_ms"] > arrival_ms
+    ):
+        state.queue[place] = state.queue[place - 1]
+        place -= 1
+    state.queue[place] = job
+    clock["num_queued"] += 1
 
 
 @kernel
@@ -107,8 +176,7 @@ def unlock_children(state: State, stage: int) -> bool:
         child = offset + state.trace.children[index]
         state.stages[child]["parents_running"] -= 1
         if state.stages[child]["parents_running"] == 0:
-            unlocked = True
-            mark_runnable(state, child)
+            unlocked |= ready(state, child)
     return unlocked
 
 
@@ -193,7 +261,7 @@ def truncate(state: State) -> None:
 def close_accounts(state: State) -> None:
     """End the run: tasks and moves under way count up to now."""
     clock = state.clock[0]
-    for executor in range(clock["num_executors"]):
+    for executor in range(len(state.executors)):
         worker = state.executors[executor]
         if worker["state"] == RUNNING:
             _charge(state, executor)

@@ -16,6 +16,18 @@ _JOB = np.uint64(0xD1342543DE82EF95)
 _STAGE = np.uint64(0xDA942042E4DD58B5)
 _32 = np.uint64(32)
 
+_STRIDES = (
+    2147483647,
+    2147483629,
+    2147483587,
+    2147483579,
+    2147483563,
+    2147483549,
+    2147483543,
+    2147483497,
+)
+"""primes above any number of durations: steps of one that size, modulo the number, meet each"""
+
 DECIMA_SIM_LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
 """the executor counts that decima-sim looks up; it leaves out the recorded level 2"""
 
@@ -94,12 +106,27 @@ def wave_of(state: State, executor: int, stage: int) -> int:
 
 
 @inlined_kernel
+def _in_turn(state: State, stage: int, count: int) -> int:
+    """Index of the next of `count` durations: all come once, in an order drawn for the stage."""
+    row = state.stages[stage]
+    job = row["job"]
+    local = stage - state.jobs[job]["first_stage"]
+    bits = task_hash(state.clock[0]["duration_key"], job, local, NONE)
+    first = np.int64(((bits >> _32) * np.uint64(count)) >> _32)
+    stride = _STRIDES[np.int64(bits & np.uint64(len(_STRIDES) - 1))]
+    return int((first + row["launched"] * stride) % count)
+
+
+@inlined_kernel
 def task_duration(state: State, executor: int, stage: int, level: int, bits: np.uint64) -> float:
     """Duration in ms of the next task of `stage` on `executor`; counts its inflation."""
     trace = state.trace
     clock = state.clock[0]
     wave = wave_of(state, executor, stage)
-    index = np.int64(((bits >> _32) * np.uint64(trace.wave_count[level, wave])) >> _32)
+    count = trace.wave_count[level, wave]
+    index = np.int64(((bits >> _32) * np.uint64(count)) >> _32)
+    if clock["each_once"]:
+        index = _in_turn(state, stage, count)
     duration_ms = np.float64(trace.samples_ms[trace.wave_start[level, wave] + index])
     if wave == FRESH and not trace.fresh_is_measured[level]:
         duration_ms += clock["warmup_delay_ms"]

@@ -31,9 +31,11 @@ from spark_sim.kernels.common import (
     close_accounts,
     count_finished,
     first_open,
-    mark_runnable,
     next_arrival_ms,
+    next_timer_ms,
+    ready,
     retire,
+    ring,
     start_task,
     truncate,
 )
@@ -45,13 +47,7 @@ from spark_sim.kernels.lists import (
     take_promise,
     take_waiting,
 )
-from spark_sim.kernels.opening import (
-    cover,
-    is_on_offer,
-    set_aside,
-    set_misfits_aside,
-    set_open,
-)
+from spark_sim.kernels.opening import cover, is_on_offer, set_aside, set_misfits_aside, set_open
 from spark_sim.kernels.placement import become_idle, become_unattached, leave_idle, move
 from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import (
@@ -75,7 +71,8 @@ def advance(state: State) -> int:
     while True:
         event_ms = next_event_ms(state)
         arrival_ms = next_arrival_ms(state)
-        time_ms = min(event_ms, arrival_ms)
+        timer_ms = next_timer_ms(state)
+        time_ms = min(event_ms, arrival_ms, timer_ms)
         if clock["num_active"] == 0 and arrival_ms == np.inf:
             close_accounts(state)
             return DONE
@@ -86,11 +83,14 @@ def advance(state: State) -> int:
             truncate(state)
             return TRUNCATED
         advance_time(state, time_ms)
-        if event_ms <= arrival_ms:
+        if event_ms <= time_ms:
             executor = take(state)
             if _continues(state, executor):
                 continue
             source = _handle(state, executor)
+        elif timer_ms <= time_ms:
+            _start_all(state, ring(state))
+            source = NONE
         else:
             source = _admit_all(state, time_ms)
         if source != _NO_EVENT and _open_round(state, source):
@@ -217,14 +217,19 @@ def _unlock_children(state: State, stage: int) -> bool:
     for index in range(first, last):
         child = offset + state.trace.children[index]
         state.stages[child]["parents_running"] -= 1
-        if state.stages[child]["parents_running"] == 0:
+        if state.stages[child]["parents_running"] == 0 and ready(state, child):
             unlocked = True
-            mark_runnable(state, child)
-            executor = take_waiting(state, child)
-            while executor != NONE:
-                _start_first(state, executor, child)
-                executor = take_waiting(state, child)
+            _start_all(state, child)
     return unlocked
+
+
+@kernel
+def _start_all(state: State, stage: int) -> None:
+    """`stage` may start: the executors that wait for it do."""
+    executor = take_waiting(state, stage)
+    while executor != NONE:
+        _start_first(state, executor, stage)
+        executor = take_waiting(state, stage)
 
 
 @kernel

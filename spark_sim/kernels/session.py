@@ -5,6 +5,9 @@ chosen, and a limit for each job. Since every slot comes back after its task, al
 in a round, except those busy with the last tasks of a stage. Between rounds each free slot goes to
 the first stage of the plan that has a task to start and whose job runs fewer tasks than its limit.
 Rounds open at the scheduling events of the default protocol, and when the plan has run dry.
+
+Slots may come and go (`spark_sim.conditions`). One that goes while it is busy goes when its task
+ends.
 """
 
 from __future__ import annotations
@@ -18,41 +21,105 @@ from spark_sim.kernels.common import (
     count_finished,
     first_open,
     next_arrival_ms,
+    next_timer_ms,
     retire,
+    ring,
     start_task,
     truncate,
     unlock_children,
 )
-from spark_sim.kernels.lists import prepend_idle, remove_idle
+from spark_sim.kernels.lists import append_idle, prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
-from spark_sim.tables import DECIDE, DONE, IDLE, ILLEGAL, NONE, TRUNCATED, State
+from spark_sim.tables import (
+    DEADLOCK,
+    DECIDE,
+    DONE,
+    IDLE,
+    ILLEGAL,
+    NONE,
+    QUIET,
+    TRUNCATED,
+    State,
+)
 
 
 @kernel
 def advance(state: State) -> int:
     """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
-    clock = state.clock[0]
     while True:
-        event_ms = next_event_ms(state)
-        arrival_ms = next_arrival_ms(state)
-        time_ms = min(event_ms, arrival_ms)
-        if time_ms == np.inf and clock["num_active"] == 0:
-            return DONE
-        if time_ms == np.inf:
+        status = happen(state)
+        if status == DEADLOCK:
             _force_progress(state)
-            continue
-        if time_ms > clock["time_limit_ms"]:
-            truncate(state)
-            return TRUNCATED
-        advance_time(state, time_ms)
-        if event_ms <= arrival_ms:
-            due = _task_done(state, take(state))
-        else:
-            while next_arrival_ms(state) == time_ms:
-                admit_next(state)
-            due = True
-        if due and open_round(state):
+        elif status == DECIDE and open_round(state):
             return DECIDE
+        elif status in (DONE, TRUNCATED):
+            return status
+
+
+@kernel
+def happen(state: State) -> int:
+    """Run what comes next: DECIDE if that calls for a round, else QUIET.
+
+    Also DONE or TRUNCATED at the end, DEADLOCK if nothing runs and nothing will come.
+    """
+    clock = state.clock[0]
+    event_ms = next_event_ms(state)
+    arrival_ms = next_arrival_ms(state)
+    timer_ms = next_timer_ms(state)
+    if clock["num_active"] == 0 and event_ms == np.inf and arrival_ms == np.inf:
+        return DONE
+    time_ms = min(event_ms, arrival_ms, timer_ms)
+    if time_ms == np.inf:
+        return DEADLOCK
+    if time_ms > clock["time_limit_ms"]:
+        truncate(state)
+        return TRUNCATED
+    advance_time(state, time_ms)
+    if event_ms <= time_ms:
+        return DECIDE if _task_done(state, take(state)) else QUIET
+    if timer_ms <= time_ms:
+        _ring(state)
+        return DECIDE
+    while next_arrival_ms(state) == time_ms:
+        admit_next(state)
+    return DECIDE
+
+
+@kernel
+def _ring(state: State) -> None:
+    """All timers of this instant: stages may start, slots come or go."""
+    clock = state.clock[0]
+    while next_timer_ms(state) <= clock["time_ms"]:
+        count = state.timers[clock["next_timer"]]["executors"]
+        if ring(state) == NONE:
+            _set_slots(state, count)
+
+
+@kernel
+def _set_slots(state: State, count: int) -> None:
+    """From now on there are `count` slots; busy ones that are too many go when their tasks end."""
+    clock = state.clock[0]
+    clock["num_executors"] = count
+    while clock["present"] < count:
+        slot = clock["absent_head"]
+        clock["absent_head"] = state.executors[slot]["next"]
+        state.executors[slot]["last_stage"] = NONE
+        append_idle(state, clock, slot)
+        clock["unattached"] += 1
+        clock["present"] += 1
+    while clock["present"] > count and clock["unattached"] > 0:
+        slot = clock["idle_head"]
+        remove_idle(state, clock, slot)
+        clock["unattached"] -= 1
+        _take_away(state, slot)
+
+
+@kernel
+def _take_away(state: State, slot: int) -> None:
+    clock = state.clock[0]
+    state.executors[slot]["next"] = clock["absent_head"]
+    clock["absent_head"] = slot
+    clock["present"] -= 1
 
 
 @inlined_kernel
@@ -75,9 +142,12 @@ def _task_done(state: State, slot: int) -> bool:
         due = True
     worker["state"] = IDLE
     worker["stage"] = NONE
-    # Spark offers the slot that has just become free, so it is the first to be used again.
-    prepend_idle(state, clock, slot)
-    clock["unattached"] += 1
+    if clock["present"] > clock["num_executors"]:
+        _take_away(state, slot)
+    else:
+        # Spark offers the slot that has just become free, so it is the first to be used again.
+        prepend_idle(state, clock, slot)
+        clock["unattached"] += 1
     if due:
         return True
     if row["launched"] == row["num_tasks"]:
@@ -101,7 +171,7 @@ def _follow_plan(state: State) -> None:
             and row["launched"] < row["num_tasks"]
             and job["attached"] < job["limit"]
         ):
-            _start(state, stage)
+            start(state, stage)
         if row["launched"] < row["num_tasks"]:
             state.chosen[kept] = stage
             kept += 1
@@ -111,7 +181,8 @@ def _follow_plan(state: State) -> None:
 
 
 @inlined_kernel
-def _start(state: State, stage: int) -> None:
+def start(state: State, stage: int) -> None:
+    """Run the next task of `stage` on an idle slot."""
     clock = state.clock[0]
     slot = clock["idle_head"]
     remove_idle(state, clock, slot)

@@ -98,6 +98,7 @@ class Application:
     spark_version: str | None = None
     name: str | None = None
     app_id: str | None = None
+    attempt: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
     executor_ids: dict[str, int] = field(default_factory=dict)
     executors: list[Executor] = field(default_factory=list)
@@ -111,8 +112,8 @@ class Application:
     tasks: TaskTable = field(default_factory=TaskTable)
     sql_failed: dict[int, bool] = field(default_factory=dict)
     """SQL executions that ended: whether with an error"""
-    ended: bool = False
-    """whether the log is written to its end"""
+    end_ms: int | None = None
+    """None where the log is not written to its end"""
 
     def add(self, event: Event) -> None:
         """Take in one event."""
@@ -148,8 +149,8 @@ class Application:
                 self.sql[execution] = event
             case SqlEnd(execution, failed):
                 self.sql_failed[execution] = failed
-            case ApplicationEnd():
-                self.ended = True
+            case ApplicationEnd(time_ms):
+                self.end_ms = time_ms
             case ExecutorAdded(name, time_ms, cores):
                 executor = self.executors[self._executor(name)]
                 executor.cores, executor.added_ms = cores, time_ms
@@ -157,8 +158,8 @@ class Application:
                 self.executors[self._executor(name)].removed_ms = time_ms
             case Environment(properties):
                 self.properties.update(properties)
-            case ApplicationStart(name, app_id):
-                self.name, self.app_id = name, app_id
+            case ApplicationStart(name, app_id, _, attempt):
+                self.name, self.app_id, self.attempt = name, app_id, attempt
             case LogStart(version):
                 self.spark_version = version
 

@@ -117,6 +117,8 @@ class JobAssembler:
         self.placement = place(application)
         self._work = _Work(application, self.placement)
         self._builder = GraphBuilder(application, self._work.measured(), summary)
+        self.attempts: list[tuple[Int64, ...]] = []
+        """of each stage of each job, the rows of its attempts, in the order of their ends"""
 
     def jobs(self, by: GroupBy) -> list[RecordedJob]:
         """The jobs that ran to their end; what is left out is counted in the summary."""
@@ -146,7 +148,8 @@ class JobAssembler:
             execution = int(key.name)
             if log.sql_failed.get(execution, False):
                 raise _UnusableError(FAILED)
-            if execution in log.sql and execution not in log.sql_failed and not log.ended:
+            is_open = execution in log.sql and execution not in log.sql_failed
+            if is_open and log.end_ms is None:
                 raise _UnusableError(UNFINISHED)
 
     def _job(self, key: JobKey, numbers: Sequence[int]) -> RecordedJob:
@@ -167,6 +170,7 @@ class JobAssembler:
         for rows in counted.values():
             work.counted[rows] = True
         work.in_trace[every] = True
+        self.attempts.append(tuple(attempts[node] for node in graph.parents))
         return self._recorded(job, numbers)
 
     def _stages(

@@ -20,6 +20,7 @@ CALL_SITE = "callSite.short"
 TASK_CPUS = "spark.task.cpus"
 SETTINGS = (
     "spark.scheduler.mode",
+    "spark.scheduler.allocation.file",
     "spark.sql.adaptive.enabled",
     "spark.sql.autoBroadcastJoinThreshold",
     "spark.sql.files.maxPartitionBytes",
@@ -53,6 +54,8 @@ class ApplicationStart(NamedTuple):
     name: str
     app_id: str | None
     time_ms: int
+    attempt: str | None = None
+    """of a cluster manager to run the application; None where there is only one"""
 
 
 class ApplicationEnd(NamedTuple):

@@ -1,7 +1,8 @@
 """Finding the event logs below the paths that a person names.
 
 A log is one file (``APP``, ``APP.zstd``, ``APP.inprogress``) or a folder ``eventlog_v2_APP`` of
-files ``events_1_APP``, ``events_2_APP`` ... between which Spark rolled over.
+files ``events_1_APP``, ``events_2_APP`` ... between which Spark rolled over. Databricks writes a
+folder of ``eventlog-DATE--TIME.gz``, one for each hour, and ``eventlog``, the newest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from traces.errors import TraceError
 
 _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
+_DATABRICKS_FILE = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d))?(?:\.[a-z0-9]{1,6})?")
 _MANY_GAPS = 3
 
 
@@ -73,15 +75,32 @@ def is_hidden(name: str) -> bool:
 
 
 def is_rolled_folder(name: str, inside: Iterable[str]) -> bool:
-    """Return whether a folder is one rolled log, by its name or by its files' names."""
-    return name.startswith(_ROLLED_FOLDER) or any(one.startswith("events_1_") for one in inside)
+    """Whether a folder is one log, by its name or by the names of what lies in it."""
+    names = list(inside)
+    is_databricks = any(
+        match is not None and match[1] is not None
+        for match in map(_DATABRICKS_FILE.fullmatch, names)
+    )
+    return (
+        name.startswith(_ROLLED_FOLDER)
+        or is_databricks
+        or any(one.startswith("events_1_") for one in names)
+    )
 
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return the files of a rolled log that count, in the order of writing.
 
-    A compacted file stands for every file up to its own number.
+    A compacted file stands for every file up to its own number. Databricks' newest has no date.
     """
+    names = list(names)
+    dated = [
+        (match[1] or "~", name)
+        for name in names
+        if (match := _DATABRICKS_FILE.fullmatch(name)) is not None
+    ]
+    if dated:
+        return [name for _, name in sorted(dated)]
     numbered = [
         (int(match[1]), match[2] is not None, name)
         for name in names

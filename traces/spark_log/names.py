@@ -25,6 +25,8 @@ _OF_ANYBODY = re.compile(r"\S+ at NativeMethodAccessorImpl\.java:0$")
 # Where pyspark calls Spark, whatever the program.
 _STAND_IN = re.compile(r"unnamed (?:job|query) \d+$")
 # As `stand_in` makes them.
+_BATCH = re.compile(r"\s*\brunId = [0-9a-f-]{36}\s+batch = (?:\d+|init)$")
+# What structured streaming adds to the description of a query for each micro-batch.
 _BROADCAST = "broadcast exchange (runId "
 # What Spark itself describes the Spark job of a broadcast as; the group is a number of its own.
 
@@ -62,11 +64,13 @@ def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
 def query_of(name: str) -> Query | None:
     """The query of a job so called, whatever its run: "q5 #17" is the seventeenth of q5.
 
-    Both sides use this function, so long names are cut in the same way. None for
+    The micro-batches of a streaming query are runs of one query, too.
+
+    Both sides come here, so a name that is too long to be shown is cut in one way only. None for
     the call site that all of pyspark shares, and for the number that a job without a name is given:
     they identify nothing.
     """
-    plain = _RUN.sub("", clean(name))
+    plain = _BATCH.sub("", _RUN.sub("", clean(name)))
     if not plain or _OF_ANYBODY.match(plain) or _STAND_IN.match(plain):
         return None
     return Query(plain, _CALL_SITE.match(plain) is None)

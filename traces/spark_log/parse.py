@@ -50,6 +50,14 @@ MAX_JSON_BYTES = 1 << 23
 """text parsed at once; JSON can take sixty times its length in memory"""
 MAX_CORES = 10**6
 
+TOO_OLD = "the log is of a Spark before 1.5, which records too little to be read"
+_SINCE_1_5 = {
+    ("SparkListenerJobStart", "Submission Time"),
+    ("SparkListenerJobStart", "Stage Infos"),
+    ("SparkListenerJobEnd", "Completion Time"),
+    ("SparkListenerJobStart", "Parent IDs"),
+}
+
 _KEPT = frozenset(
     [
         OWN_JOB,
@@ -95,8 +103,12 @@ def parse_event(name: str, line: bytes) -> Event | None:
         return None
     try:
         return parser(line)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DamageError(f"{name} lacks a field or has one of a wrong type") from error
+    except KeyError as error:
+        field = error.args[0]
+        why = f": {TOO_OLD}" if (name, field) in _SINCE_1_5 else ""
+        raise DamageError(f"{name} lacks the field {field!r:.40}{why}") from error
+    except (TypeError, AttributeError) as error:
+        raise DamageError(f"{name} has a field of a wrong type") from error
     except (ValueError, RecursionError) as error:
         raise DamageError(f"{name} is not valid JSON") from error
 
@@ -151,11 +163,12 @@ def _log_start(line: bytes) -> LogStart:
 
 def _application_start(line: bytes) -> ApplicationStart:
     found = _object(line)
-    app_id = found.get("App ID")
+    app_id, attempt = found.get("App ID"), found.get("App Attempt ID")
     return ApplicationStart(
         _text(found["App Name"]),
         None if app_id is None else _text(app_id),
         _time(found["Timestamp"]),
+        None if attempt is None else _text(attempt),
     )
 
 

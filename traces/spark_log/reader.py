@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.files.names import clean
+from traces.files.names import clean, counted
+from traces.foreign import naming_foreign
 from traces.model import Trace
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
@@ -40,9 +41,15 @@ class ReadLog:
     label: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[RecordedJob, ...] = ()
-    """empty where the log cannot be used; the summary has the reason"""
+    """none where the log cannot be used, which the summary tells"""
+    notes: tuple[Any, ...] = ()
+    """what a caller has noted (`read_log`), one for each log of the application"""
     unread: str | None = None
     """the reason, if it could not be read at all"""
+
+
+Note = Callable[[Application, JobAssembler, Sequence[RecordedJob]], Any]
+"""called with a log, its assembler and its jobs; what it returns is kept in `ReadLog.notes`"""
 
 
 def read_spark_logs(
@@ -101,7 +108,7 @@ def trace_of_logs(
     summary = ImportSummary()
     applications: list[ReadLog] = []
     unread: list[str] = []
-    for log in logs:
+    for log in joined_attempts(logs):
         summary.add(log.summary)
         if log.jobs:
             applications.append(log)
@@ -147,7 +154,39 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
     }
 
 
-def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
+def joined_attempts(logs: Iterable[ReadLog]) -> list[ReadLog]:
+    """Logs of several attempts to run one application as one; the others as they are."""
+    found: list[ReadLog] = []
+    place_of: dict[str, int] = {}
+    for log in logs:
+        app_id, attempts = log.facts.get("id"), log.facts.get("attempts", ())
+        place = place_of.get(app_id) if attempts else None
+        if place is not None and attempts[0] not in found[place].facts["attempts"]:
+            found[place] = _joined(found[place], log)
+            continue
+        if attempts:
+            place_of[app_id] = len(found)
+        found.append(log)
+    return found
+
+
+def _joined(one: ReadLog, other: ReadLog) -> ReadLog:
+    summary = ImportSummary()
+    summary.add(one.summary)
+    summary.add(other.summary)
+    slots = max(one.facts["slots"], other.facts["slots"])
+    attempts = [*one.facts["attempts"], *other.facts["attempts"]]
+    facts = {**one.facts, "slots": slots, "attempts": attempts}
+    return replace(
+        one,
+        summary=summary,
+        facts=facts,
+        jobs=one.jobs + other.jobs,
+        notes=one.notes + other.notes,
+    )
+
+
+def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog:
     """The jobs of one log; its tables, which may be large, are gone when this returns.
 
     Raises:
@@ -155,7 +194,8 @@ def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
     """
     summary = ImportSummary()
     try:
-        application = read_application(log, summary, how.limits)
+        with naming_foreign(log.files[0]):
+            application = read_application(log, summary, how.limits)
     except TraceError as error:
         if log.named:
             raise
@@ -170,10 +210,12 @@ def read_log(log: LogFiles, how: HowToRead) -> ReadLog:
     if how.samples is not None:
         jobs = [replace(one, job=thinned(one.job, how.samples)) for one in jobs]
     facts = _facts(application, assembler.placement.slots)
-    return ReadLog(summary, facts["name"], facts, tuple(jobs))
+    notes = () if note is None else (note(application, assembler, jobs),)
+    return ReadLog(summary, facts["name"], facts, tuple(jobs), notes)
 
 
 def _facts(application: Application, slots: int) -> dict[str, Any]:
+    has_attempts = application.attempt is not None and application.app_id is not None
     settings = dict(application.properties)
     for _, spark_job in sorted(application.jobs.items()):
         settings.update(spark_job.start.properties)  # settings of a session change at run time
@@ -185,6 +227,7 @@ def _facts(application: Application, slots: int) -> dict[str, Any]:
         "task_cpus": task_cpus(application),
         "settings": {key: settings[key] for key in SETTINGS if key in settings},
         "log": clean(application.path.name),
+        **({"attempts": [application.attempt]} if has_attempts else {}),
     }
 
 
@@ -213,6 +256,11 @@ def _why_empty(summary: ImportSummary, unread: Sequence[str]) -> str:
         found.append(f"no job of the log ran to its end (left out: {reasons})")
     elif len(unread) < summary.files_skipped:
         found.append("the log has no job")
+    if summary.first_line_skipped is not None:
+        found.append(
+            f"{counted(summary.lines_skipped, 'line')} cannot be read, the first: "
+            f"{summary.first_line_skipped}"
+        )
     if len(unread) == 1:
         found.append(f"1 file cannot be read: {unread[0]}")
     elif unread:

@@ -47,6 +47,8 @@ class Placement(NamedTuple):
     """(T,) when the slot was free again, >= `launch_ms`"""
     clock_repairs: int
     """attempts that seem to end before they begin"""
+    capacity: NDArray[np.int64]
+    """(executors,) slots of each"""
     slots: int
     """largest number of slots that the application had at once"""
     is_inferred: bool
@@ -73,8 +75,9 @@ def place(application: Application) -> Placement:
     """Place every attempt of `application` on a slot."""
     tasks = application.tasks
     stage = np.array(tasks.stage, np.int64)
-    launch = np.array(tasks.launch_ms, np.int64)
-    stamped = np.array(tasks.finish_ms, np.int64)
+    late_ms = _late_ms(application, stage, np.array(tasks.launch_ms, np.int64))
+    launch = np.array(tasks.launch_ms, np.int64) + late_ms
+    stamped = np.array(tasks.finish_ms, np.int64) + late_ms
     finish = np.maximum(stamped, launch)
     wave = np.zeros(len(tasks), np.int8)
     cpus = task_cpus(application)
@@ -85,9 +88,34 @@ def place(application: Application) -> Placement:
     for row in np.argsort(launch, kind="stable").tolist():
         of_executor = slots[tasks.executor[row]]
         wave[row] = _place_one(of_executor, row, stage, launch, finish)
-    repairs = int((stamped < launch).sum())
+    repairs = int(((stamped < launch) | (late_ms > 0)).sum())
+    capacity = np.array([max(one.capacity or 0, one.used) for one in slots], np.int64)
     is_inferred = any(one.capacity is None and one.used > 0 for one in slots)
-    return Placement(wave, launch, finish, repairs, _most_slots(application, slots), is_inferred)
+    most = _most_slots(application, capacity)
+    return Placement(wave, launch, finish, repairs, capacity, most, is_inferred)
+
+
+def _late_ms(
+    application: Application, stage: NDArray[np.int64], launch: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(T,) by how much the clock of each task's stage is behind that of its Spark job.
+
+    No task starts before its Spark job is submitted: where one seems to, the clock was set between,
+    and all tasks of its stage are moved until the first starts with the job.
+    """
+    stages, row = np.unique(stage, return_inverse=True)
+    first = np.full(len(stages), np.iinfo(np.int64).max)
+    np.minimum.at(first, row, launch)
+    jobs = [application.first_job.get(number) for number in stages.tolist()]
+    submitted = np.array(
+        [
+            first[place] if job is None else application.jobs[job].start.time_ms
+            for place, job in enumerate(jobs)
+        ],
+        np.int64,
+    )
+    found: NDArray[np.int64] = np.maximum(submitted - first, 0)[row]
+    return found
 
 
 def task_cpus(application: Application) -> int:
@@ -129,11 +157,10 @@ def _release(slots: _Slots, stage: int) -> None:
     slots.free[stage] = slots.free.pop(stage, 0) + 1
 
 
-def _most_slots(application: Application, slots: list[_Slots]) -> int:
+def _most_slots(application: Application, each: NDArray[np.int64]) -> int:
     """Largest number of slots at once, over the executors' lives."""
     changes: list[tuple[int, int]] = []
-    for executor, of_executor in zip(application.executors, slots, strict=True):
-        capacity = max(of_executor.capacity or 0, of_executor.used)
+    for executor, capacity in zip(application.executors, each.tolist(), strict=True):
         changes.append((executor.added_ms or 0, capacity))
         if executor.removed_ms is not None:
             changes.append((max(executor.removed_ms, executor.added_ms or 0), -capacity))

@@ -64,11 +64,15 @@ class ImportSummary:
     """the first `MAX_FAULTS` rolled logs of which parts are missing: where and which"""
     faults: list[str] = field(default_factory=list)
     """the first `MAX_FAULTS` skipped lines and files: where and why"""
+    first_line_skipped: str | None = None
+    """where and why"""
 
     def skip_line(self, where: str, reason: str) -> None:
         """Count an unusable line."""
         self.lines_skipped += 1
-        self._tell(f"{where}: {reason}", self.faults)
+        fault = f"{where}: {reason}"
+        self.first_line_skipped = self.first_line_skipped or fault
+        self._tell(fault, self.faults)
 
     def skip_file(self, reason: str) -> None:
         """Count an unusable file of a folder; `reason` names it."""
@@ -93,6 +97,7 @@ class ImportSummary:
         for name, value in vars(other).items():
             if isinstance(value, int):
                 setattr(self, name, getattr(self, name) + value)
+        self.first_line_skipped = self.first_line_skipped or other.first_line_skipped
         self.unused_jobs.update(other.unused_jobs)
         self.unused_tasks.update(other.unused_tasks)
         for event, times in other.unknown_events.items():

@@ -29,10 +29,10 @@ def forget(state: State, key: np.uint64) -> None:
     running task's duration is drawn given the time that it has run already.
     """
     clock = state.clock[0]
-    clock["num_jobs"] = clock["next_arrival"]
+    clock["num_jobs"] = clock["num_queued"] = clock["next_arrival"]
     clock["time_limit_ms"] = np.inf
     clock["duration_key"] = key
-    for executor in range(clock["num_executors"]):
+    for executor in range(len(state.executors)):
         if state.executors[executor]["state"] == RUNNING:
             left_ms = _left_ms(state, executor, key)
             push(state, executor, clock["time_ms"] + left_ms, TASK_DONE)

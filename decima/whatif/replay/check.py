@@ -1,14 +1,14 @@
 """The replay check: how far simulated job durations are from recorded ones.
 
-Each application is simulated by itself, on the slots it had, its jobs submitted when they were,
-under the policy that its own Spark used. Every job draws from the task durations that were measured
-for it. Arrivals are fixed: a job that a driver submitted because another had ended is submitted at
-the recorded moment, whenever that other one ends in the simulation.
+Each application is simulated by itself, on the slots that it had at each time, under the policy
+that its own Spark used. Jobs are submitted when they were, but those whose client waited for
+another job the recorded time after the end of that one. Every task takes the time that one of its
+stage took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from decima.policies import check_name, networks_of
 from decima.rl.parallel.crew import Crew, Kept
 from decima.rl.parallel.local import HERE
-from decima.whatif.replay.driver import Recording
+from decima.whatif.replay.recording import POOLS, Recording
 from decima.whatif.replay.workload import ReplayWorkload
 from spark_sim import Cluster, Protocol, Streams
 from traces.numbers import MS_PER_S, Float64
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "decima-replay", 1
 """of the JSON form; a change that readers must know of is a new version"""
-_FAIR = "FAIR"
 _SHORTEST_S = 1e-3
 # A job that begins and ends in one millisecond; errors are relative.
 
@@ -50,7 +49,7 @@ class ReplaySettings:
             raise ValueError(f"draws must lie in 1..100,000, got {self.draws}")
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
-        if self.policy is not None:
+        if self.policy is not None and self.policy != POOLS:
             check_name(self.policy)
 
 
@@ -85,7 +84,7 @@ class ReplayReport:
     policies: tuple[str, ...]
     """of each application"""
     slots: tuple[int, ...]
-    """of each application"""
+    """of each application, at most at once"""
     recorded_s: Float64
     simulated_s: Float64
     """mean over the draws"""
@@ -142,7 +141,7 @@ class ReplayReport:
             ],
         }
 
-    def _group_json(self, group: str) -> Mapping[str, Any] | None:
+    def _group_json(self, group: str) -> dict[str, Any] | None:
         with_driver = self.fidelity(group)
         tasks_only = self.fidelity(group, driver_times=False)
         if with_driver is None or tasks_only is None:
@@ -184,8 +183,8 @@ def replay(
     jobs = len(recording.trace.jobs)
     with_driver = np.empty((settings.draws, jobs))
     tasks_only = np.empty((settings.draws, jobs))
-    policies = tuple(_policy(recording, settings, a) for a in range(len(recording.slots)))
-    slots = tuple(settings.slots or found for found in recording.slots)
+    policies = tuple(settings.policy or recording.policy(a) for a in range(len(recording.slots)))
+    slots = tuple(settings.slots or recording.curve(a).most for a in range(len(recording.slots)))
     shared = _Shared(Kept(recording), Kept(networks_of(policies)), settings)
     tasks = {
         (application, driver_times): _Task(application, driver_times, policy, slots[application])
@@ -232,12 +231,14 @@ def _simulated_s(shared: _Shared, task: _Task) -> Float64:
     recording, settings = shared.recording.value, shared.settings
     rows = np.flatnonzero(recording.application == task.application)
     workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
+    curve = recording.curve(task.application)
+    course = workload.recorded(curve if settings.slots is None and curve.varies else None)
     cluster = session_cluster(task.slots)
     found = np.empty((settings.draws, len(rows)))
     for draw in range(settings.draws):
         key = Streams(settings.seed, task.application, draw).duration_key()
-        found[draw, workload.recorded.job] = workload.jct_s(
-            cluster, task.policy, workload.recorded, key, networks=shared.networks.value
+        found[draw, course.arrivals.job] = workload.jct_s(
+            cluster, task.policy, course, key, networks=shared.networks.value
         )
     return found
 
@@ -245,11 +246,6 @@ def _simulated_s(shared: _Shared, task: _Task) -> Float64:
 def session_cluster(slots: int) -> Cluster:
     """A shared session; what is fresh in a log was measured, so nothing is added for warming up."""
     return Cluster(num_executors=slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
-
-
-def recorded_policy(settings: Mapping[str, str]) -> str:
-    """The policy that an application's settings name."""
-    return "spark_fair" if settings.get("spark.scheduler.mode", "").upper() == _FAIR else "fifo"
 
 
 def overlapping(recording: Recording) -> NDArray[np.bool_]:
@@ -264,9 +260,3 @@ def overlapping(recording: Recording) -> NDArray[np.bool_]:
         meets_later = np.concatenate([start[1:] < end[:-1], [False]])
         found[rows] = met_earlier | meets_later
     return found
-
-
-def _policy(recording: Recording, settings: ReplaySettings, application: int) -> str:
-    if settings.policy is not None:
-        return settings.policy
-    return recorded_policy(recording.trace.metadata["applications"][application]["settings"])

@@ -3,31 +3,29 @@
 A stage does not start the moment its last parent ends. The driver has to notice, to plan (between
 the Spark jobs of one query: broadcasts, adaptive execution), to send tasks out. At the end of a job
 it fetches and merges results. A trace holds tasks only, so a replay that knows no more is too fast.
-The log has these times, with one exception: a stage that finds every slot busy waits for a slot,
-too. Then what the driver needed is not seen, and the median of the stages that found a free slot
-stands in for it (or the whole wait, if that was shorter).
+The log tells these times, but for one thing: a stage that finds no free slot waits for one, too.
+That time is taken off; what is left is at most what stages needed, in the median, that found a free
+slot at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traces import Job, Stage, Trace, TraceError
-from traces.numbers import Float64
-from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
-from traces.spark_log.application import Application, read_application
-from traces.spark_log.events import POOL, Outcome
-from traces.spark_log.files import find_logs
-from traces.spark_log.slots import place, task_cpus
+from decima.whatif.replay.attempts import held_ms
+from decima.whatif.replay.capacity import Changes, executor_changes, task_changes
+from traces import Job, LevelDurations, Stage
+from traces.numbers import Float64, Int64
+from traces.spark_log.application import Application
+from traces.spark_log.assemble import JobAssembler, RecordedJob
+from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
+from traces.spark_log.slots import Placement
 
-SHORTEST_WAIT_MS = 1.0
-"""the clock's step; shorter waits are not modelled"""
 _STAGE = "stage "
 # How the importer names stages: by Spark's number.
 
@@ -36,279 +34,175 @@ _STAGE = "stage "
 class DriverRecord:
     """The driver's share of one job."""
 
-    before_ms: float
-    """from the submission of the job until its first stage could start"""
     wait_ms: tuple[float, ...]
-    """for each stage from the end of its last parent, or from the end of `before_ms`, until it
+    """for each stage from the end of its last parent, or from the submission of the job, until it
     could start"""
     after_ms: float
     """from the end of the last task to the end of the job"""
     spark_job: tuple[int, ...]
     """for each stage the Spark job that listed it first; Spark's FIFO goes by these"""
+    number: tuple[int, ...]
+    """for each stage Spark's number"""
     pool: str | None = None
     """the pool that it was submitted to; None where the log names none"""
+    lanes: tuple[str | None, ...] = ()
+    """what may tell the client that submitted it: job group, pool, SQL execution"""
 
     @classmethod
     def none(cls, job: Job) -> DriverRecord:
         """A driver that takes no time and runs `job` as one Spark job."""
-        return cls(0.0, (0.0,) * len(job.stages), 0.0, (0,) * len(job.stages))
+        count = len(job.stages)
+        return cls((0.0,) * count, 0.0, (0,) * count, tuple(range(count)))
 
     def without_times(self) -> DriverRecord:
-        """Return the record of a driver that takes no time."""
-        return replace(self, before_ms=0.0, wait_ms=(0.0,) * len(self.wait_ms), after_ms=0.0)
+        """The same of a driver that takes no time."""
+        return replace(self, wait_ms=(0.0,) * len(self.wait_ms), after_ms=0.0)
 
 
-@dataclass(frozen=True)
-class Recording:
-    """Event logs as a trace, with what the driver took."""
+class LogNote(NamedTuple):
+    """What a replay needs of one log beside its jobs; times are on the log's own clock."""
 
-    trace: Trace
-    summary: ImportSummary
+    jobs: tuple[Job, ...]
+    """with the times that tasks held their slots, retries included"""
     driver: tuple[DriverRecord, ...]
-    """for each job of the trace"""
+    """of each job"""
+    slots: Changes
+    """slots that came and went, those that jobs left out took away"""
+
+
+def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
+    """What is noted of a log when it is read (`traces.spark_log.reader.Note`)."""
+    return _Log(application, assembler, jobs).note()
+
+
+class _Stages(NamedTuple):
+    """The stages of one job."""
+
+    first_ms: Int64
+    """(stages,) start of the first attempt"""
+    last_ms: Int64
+    """(stages,) end of the last attempt that succeeded"""
+    ready_ms: Float64
+    """(stages,) end of the last parent, or start of the job"""
+    submitted_ms: Float64
+    """(stages,) submission of the Spark job that lists the stage first"""
 
     @property
-    def recorded_ms(self) -> Float64:
-        """(J,) how long each job took."""
-        rows = self._rows()
-        return np.array([row["end_ms"] - row["start_ms"] for row in rows], np.float64)
-
-    @property
-    def end_ms(self) -> Float64:
-        """(J,) when each job ended, on the clock of the arrivals."""
-        return np.array([row["end_ms"] for row in self._rows()], np.float64)
-
-    @property
-    def arrival_ms(self) -> Float64:
-        """(J,) when each job was submitted."""
-        return np.array([row["start_ms"] for row in self._rows()], np.float64)
-
-    @property
-    def application(self) -> NDArray[np.int64]:
-        """(J,) position of each job's application in the metadata."""
-        return np.array([row["application"] for row in self._rows()], np.int64)
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """Slots of each application."""
-        return tuple(int(facts["slots"]) for facts in self.trace.metadata["applications"])
-
-    def _rows(self) -> list[dict[str, int]]:
-        recorded = self.trace.metadata["recorded"]
-        return [recorded[job.name] for job in self.trace.jobs]
+    def since_ms(self) -> Float64:
+        """(stages,) from when on the stage needs slots."""
+        return np.maximum(self.ready_ms, self.submitted_ms)
 
 
-def read_recording(paths: Sequence[Path], *, group_by: GroupBy = GroupBy.SQL) -> Recording:
-    """Read event logs: once for the jobs, once more for the driver's times.
+class _Log:
+    """When the stages of one application ran, and when it had no free slot."""
 
-    Raises:
-        TraceError: as for `traces.spark_log.read_spark_logs`.
-    """
-    trace, summary = read_spark_logs(paths, group_by=group_by)
-    facts: list[dict[str, Any]] = trace.metadata["applications"]
-    jobs_of: list[list[int]] = [[] for _ in facts]
-    for index, job in enumerate(trace.jobs):
-        jobs_of[trace.metadata["recorded"][job.name]["application"]].append(index)
-    driver = [DriverRecord.none(job) for job in trace.jobs]
-    for position, application in _applications(paths, facts):
-        log = _StageTimes(application, int(facts[position]["slots"]))
-        found = log.measure([trace.jobs[index] for index in jobs_of[position]], trace)
-        for index, times in zip(jobs_of[position], found, strict=True):
-            driver[index] = times
-    return Recording(trace, summary, tuple(driver))
-
-
-def with_waits(job: Job, times: DriverRecord) -> Job:
-    """`job` with a stage of one task for each wait, so that a simulator knows it.
-
-    The wait takes a slot, which the driver's work does not: one slot for the time of the wait.
-    `before_ms` and `after_ms` are left out; they need no slot and move the job's ends.
-    """
-    stages = list(job.stages)
-    for index, (stage, wait_ms) in enumerate(zip(job.stages, times.wait_ms, strict=True)):
-        if wait_ms < SHORTEST_WAIT_MS:
-            continue
-        wait = Stage.fixed(f"driver before {stage.name}", 1, wait_ms, stage.parents)
-        stages.append(wait)
-        parents = (len(stages) - 1,)
-        stages[index] = Stage(
-            stage.name, stage.num_tasks, parents, stage.durations, stage.cpu, stage.memory_mb
-        )
-    return Job(job.name, tuple(stages), job.arrival_ms)
-
-
-def _applications(
-    paths: Sequence[Path], facts: Sequence[dict[str, Any]]
-) -> Iterator[tuple[int, Application]]:
-    """The logs that have jobs in the trace, read again, with their position in `facts`."""
-    position = 0
-    for log in find_logs(paths):
-        if position == len(facts):
-            return
-        wanted = facts[position]
-        if log.path.name != wanted["log"]:
-            continue
-        try:
-            application = read_application(log, ImportSummary())
-        except TraceError:
-            continue
-        if application.app_id == wanted["id"]:
-            yield position, application
-            position += 1
-
-
-class _StageTimes:
-    """Times when the stages of one application ran, and when all its slots were busy."""
-
-    def __init__(self, application: Application, slots: int) -> None:
-        """`slots`: of the application, where the log lacks an executor's cores."""
+    def __init__(
+        self, application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]
+    ) -> None:
         self._application = application
-        tasks = application.tasks
-        placed = place(application)
-        stage = np.array(tasks.stage, np.int64)
-        won = np.array(tasks.outcome, np.int8) == Outcome.SUCCESS
-        self._stages, row = np.unique(stage[won], return_inverse=True)
-        self._first_ms = np.full(len(self._stages), np.inf)
-        self._last_ms = np.full(len(self._stages), -np.inf)
-        np.minimum.at(self._first_ms, row, placed.launch_ms[won])
-        np.maximum.at(self._last_ms, row, placed.finish_ms[won])
-        self._full = _full_time(application, placed.launch_ms, placed.finish_ms, slots)
-
-    def measure(self, jobs: Sequence[Job], trace: Trace) -> list[DriverRecord]:
-        """The driver's times in `jobs`, all jobs that the application has in `trace`.
-
-        Raises:
-            TraceError: the log is not the one that `trace` comes from.
-        """
-        self._check(jobs)
-        recorded = trace.metadata["recorded"]
-        rows = [self._rows(job) for job in jobs]
-        submitted = [self._submitted_ms(job) for job in jobs]
-        starts = [float(recorded[job.name]["start_ms"]) for job in jobs]
-        # The trace counts from its first submission, the log from 1970.
-        origin_ms = min(
-            float(times.min()) - start for times, start in zip(submitted, starts, strict=True)
+        self._placement: Placement = assembler.placement
+        self._attempts = assembler.attempts
+        self._jobs = jobs
+        self._won = np.array(application.tasks.outcome, np.int8) == Outcome.SUCCESS
+        self._partition = np.array(application.tasks.partition, np.int64)
+        self._stages = [
+            self._times(recorded, rows)
+            for recorded, rows in zip(jobs, assembler.attempts, strict=True)
+        ]
+        since = np.concatenate([found.since_ms for found in self._stages])
+        first = np.concatenate([found.first_ms for found in self._stages])
+        self._slots = executor_changes(
+            application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
-        ready = [self._ready_ms(job, rows[k], origin_ms + starts[k]) for k, job in enumerate(jobs)]
-        typical_ms = self._typical_launch_ms(rows, ready, submitted)
-        found = []
-        for k, job in enumerate(jobs):
-            launch_ms = self._launch_ms(rows[k], ready[k], submitted[k], typical_ms)
-            wait_ms = np.maximum(submitted[k] - ready[k], 0.0) + launch_ms
-            end_ms = origin_ms + float(recorded[job.name]["end_ms"])
-            after_ms = max(0.0, end_ms - float(self._last_ms[rows[k]].max()))
-            spark_jobs = self._spark_jobs(job)
-            first = self._application.jobs[min(spark_jobs)]
-            pool = first.start.properties.get(POOL)
-            found.append(_split(job, wait_ms, after_ms, spark_jobs, pool))
-        return found
+        tasks = task_changes(self._placement, np.ones(len(self._won), np.bool_))
+        self._no_slot = _time_without_slot(self._slots, tasks)
 
-    def _check(self, jobs: Sequence[Job]) -> None:
-        known = self._application.first_job.keys() & set(self._stages.tolist())
-        for job in jobs:
-            if not known.issuperset(_numbers(job)):
-                raise TraceError(f"{self._application.path}: changed while it was read")
+    def note(self) -> LogNote:
+        typical_ms = self._typical_ms()
+        in_trace = np.zeros(len(self._won), np.bool_)
+        for rows in self._attempts:
+            in_trace[np.concatenate(rows)] = True
+        jobs, driver = [], []
+        for place, recorded in enumerate(self._jobs):
+            jobs.append(self._job(place))
+            driver.append(self._record(recorded, self._stages[place], typical_ms))
+        slots = self._slots.then(task_changes(self._placement, ~in_trace))
+        return LogNote(tuple(jobs), tuple(driver), slots)
+
+    def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
+        launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
+        first = np.array([launch[own].min() for own in rows], np.int64)
+        last = np.array([finish[own][won[own]].max() for own in rows], np.int64)
+        ready = [
+            max((float(last[parent]) for parent in stage.parents), default=float(recorded.start_ms))
+            for stage in recorded.job.stages
+        ]
+        starts = [
+            float(self._application.jobs[number].start.time_ms)
+            for number in self._spark_jobs(recorded.job)
+        ]
+        return _Stages(first, last, np.array(ready), np.array(starts))
+
+    def _job(self, place: int) -> Job:
+        """The job whose tasks take as long as they held their slots."""
+        job, times = self._jobs[place].job, self._stages[place]
+        stages = []
+        for stage, rows, end_ms in zip(
+            job.stages, self._attempts[place], times.last_ms.tolist(), strict=True
+        ):
+            held = held_ms(
+                self._partition[rows],
+                self._placement.launch_ms[rows],
+                self._placement.finish_ms[rows],
+                end_ms,
+            )
+            measured = sum(len(wave) for wave in stage.durations[0].waves)
+            missing = max(0, stage.num_tasks - measured)
+            level = LevelDurations.of(stage.durations[0].executors, rest_ms=held)
+            stages.append(Stage(stage.name, len(held) + missing, stage.parents, (level,)))
+        return Job(job.name, tuple(stages), job.arrival_ms)
+
+    def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
+        since = times.since_ms
+        seen = np.maximum(times.first_ms - since, 0.0)
+        blocked = self._without_slot(since, times.first_ms)
+        launch = np.where(blocked > 0, np.minimum(seen - blocked, typical_ms), seen)
+        wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
+        spark_jobs = self._spark_jobs(recorded.job)
+        properties = self._application.jobs[min(spark_jobs)].start.properties
+        return DriverRecord(
+            tuple(wait_ms.tolist()),
+            max(0.0, float(recorded.end_ms - times.last_ms.max())),
+            spark_jobs,
+            _numbers(recorded.job),
+            properties.get(POOL),
+            (properties.get(JOB_GROUP), properties.get(POOL), properties.get(EXECUTION_ID)),
+        )
 
     def _spark_jobs(self, job: Job) -> tuple[int, ...]:
         return tuple(self._application.first_job[number] for number in _numbers(job))
 
-    def _rows(self, job: Job) -> NDArray[np.int64]:
-        return np.searchsorted(self._stages, _numbers(job))
-
-    def _submitted_ms(self, job: Job) -> Float64:
-        """(stages,) submission of the Spark job that lists each stage first."""
-        spark_jobs = self._application.jobs
-        return np.array(
-            [spark_jobs[number].start.time_ms for number in self._spark_jobs(job)], np.float64
-        )
-
-    def _ready_ms(self, job: Job, rows: NDArray[np.int64], start_ms: float) -> Float64:
-        """(stages,) the end of the last parent, for a stage without parents the job's start."""
-        return np.array(
-            [
-                max((self._last_ms[rows[parent]] for parent in stage.parents), default=start_ms)
-                for stage in job.stages
-            ]
-        )
-
-    def _typical_launch_ms(
-        self,
-        rows: Sequence[NDArray[np.int64]],
-        ready: Sequence[Float64],
-        submitted: Sequence[Float64],
-    ) -> float:
-        """Median time from submission to first task over the stages that found a free slot."""
-        if not rows:
-            return 0.0
-        since = np.maximum(np.concatenate(ready), np.concatenate(submitted))
-        first = self._first_ms[np.concatenate(rows)]
-        free = (first >= since) & ~self._was_full(since, first)
+    def _typical_ms(self) -> float:
+        """Median time from need to first task over the stages that found a free slot."""
+        since = np.concatenate([found.since_ms for found in self._stages])
+        first = np.concatenate([found.first_ms for found in self._stages])
+        free = (first >= since) & (self._without_slot(since, first) == 0)
         return float(np.median((first - since)[free])) if free.any() else 0.0
 
-    def _launch_ms(
-        self, rows: NDArray[np.int64], ready: Float64, submitted: Float64, typical_ms: float
-    ) -> Float64:
-        since = np.maximum(ready, submitted)
-        first = self._first_ms[rows]
-        seen = np.maximum(first - since, 0.0)
-        known: Float64 = np.where(self._was_full(since, first), np.minimum(seen, typical_ms), seen)
-        return known
-
-    def _was_full(self, begin_ms: Float64, end_ms: Float64) -> NDArray[np.bool_]:
-        """Return whether every slot was busy at some time in the interval."""
-        times, total = self._full
-        spent = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
-        found: NDArray[np.bool_] = spent > 0
+    def _without_slot(self, begin_ms: Float64, end_ms: NDArray[np.int64]) -> Float64:
+        """For how long between there was no free slot."""
+        times, total = self._no_slot
+        found: Float64 = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
         return found
 
 
-def _numbers(job: Job) -> list[int]:
+def _numbers(job: Job) -> tuple[int, ...]:
     """Spark's numbers of the stages of `job`."""
-    return [int(stage.name.removeprefix(_STAGE)) for stage in job.stages]
+    return tuple(int(stage.name.removeprefix(_STAGE)) for stage in job.stages)
 
 
-def _split(
-    job: Job, wait_ms: Float64, after_ms: float, spark_job: tuple[int, ...], pool: str | None
-) -> DriverRecord:
-    """Take what all first stages wait for out of their waits."""
-    roots = [index for index, stage in enumerate(job.stages) if not stage.parents]
-    before_ms = float(wait_ms[roots].min())
-    wait_ms[roots] -= before_ms
-    return DriverRecord(before_ms, tuple(wait_ms.tolist()), after_ms, spark_job, pool)
-
-
-def _full_time(
-    application: Application,
-    launch_ms: NDArray[np.int64],
-    finish_ms: NDArray[np.int64],
-    slots: int,
-) -> tuple[Float64, Float64]:
-    """(M,) times and (M,) for how long until then every slot was busy."""
-    free_changes = [
-        (launch_ms, np.full(len(launch_ms), -1)),
-        (finish_ms, np.full(len(finish_ms), 1)),
-        _capacity_changes(application, slots),
-    ]
-    times = np.concatenate([change[0] for change in free_changes])
-    change = np.concatenate([change[1] for change in free_changes])
-    steps, place_of = np.unique(times, return_inverse=True)
-    free = np.bincount(place_of, weights=change).cumsum()
+def _time_without_slot(slots: Changes, tasks: Changes) -> tuple[Float64, Float64]:
+    """(M,) times, and (M,) for how long until then no slot was free."""
+    steps, free = slots.then(tasks).steps()
     spent = np.diff(steps, append=steps[-1:]) * (free <= 0)
     return steps.astype(np.float64), np.concatenate([[0.0], spent.cumsum()[:-1]])
-
-
-def _capacity_changes(
-    application: Application, slots: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Times when the application gained and lost slots."""
-    executors = application.executors
-    if any(executor.cores is None or executor.added_ms is None for executor in executors):
-        return np.zeros(1, np.int64), np.full(1, slots)
-    cpus = task_cpus(application)
-    changes = [(0, 0)]
-    for executor in executors:
-        capacity = max(1, (executor.cores or 0) // cpus)
-        changes.append((executor.added_ms or 0, capacity))
-        if executor.removed_ms is not None:
-            changes.append((executor.removed_ms, -capacity))
-    return np.array([when for when, _ in changes]), np.array([number for _, number in changes])

@@ -8,7 +8,10 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
+from decima.whatif.replay.recording import POOLS, Recording
+from spark_sim.tables import NONE
 from traces.files.names import counted
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
@@ -71,7 +74,27 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
         version = facts["spark_version"] or "of unknown version"
         numbers = f"{counted(jobs, 'job')}, {counted(slots, 'slot')}"
         yield f"{facts['name']}: {numbers}, Spark {version}, under {policy}"
+    yield from conditions_words(report.recording)
     yield from report.recording.summary.left_out()
+
+
+def conditions_words(recording: Recording) -> Iterator[str]:
+    """What the recorded jobs met beside their arrivals, as it is replayed."""
+    for position in range(len(recording.slots)):
+        curve = recording.curve(position)
+        if curve.varies:
+            rows = recording.application == position
+            mean = mean_slots(curve, recording.arrival_ms[rows], recording.end_ms[rows])
+            yield (
+                f"Slots varied from {curve.count.min():,} to {curve.most:,}; {mean:,.0f} on "
+                "average while jobs ran."
+            )
+    followers = int((recording.followed != NONE).sum())
+    if followers > 0:
+        yield (
+            f"{counted(followers, 'job')} came after another had ended, as from a client that "
+            "waits: replayed so, with the recorded pause."
+        )
 
 
 def verdict(report: ReplayReport) -> str:
@@ -98,8 +121,15 @@ def verdict(report: ReplayReport) -> str:
         )
     return (
         f"{words}. {_too_large(found, USELESS_PERCENT)}: the simulator misses something that "
-        "matters here. Look at the worst jobs, and try --policy or --group-by."
+        f"matters here. {_remedy(report)}"
     )
+
+
+def _remedy(report: ReplayReport) -> str:
+    """What may explain a replay that fails."""
+    if POOLS in report.policies and report.recording.given_pools is None:
+        return "If the application has an allocation file (weights, minShares), give it by --pools."
+    return "Look at the worst jobs, and try --policy or --group-by."
 
 
 def _too_large(found: Fidelity, bound_percent: float) -> str:

@@ -1,66 +1,85 @@
-"""Spark's own order of stages, which goes by Spark jobs and not by queries.
+"""Spark's own schedulers: which stage a free slot goes to.
 
-A query of several Spark jobs (a sampling before a sort, a broadcast) queues anew with each of them,
-behind the Spark jobs of queries that came meanwhile. The heuristics of `decima.heuristics` go by
-whole queries, and inside a query by the critical path.
+They go by Spark jobs and not by queries: a query of several Spark jobs (a sampling before a sort, a
+broadcast) queues anew with each of them, behind the Spark jobs of queries that came meanwhile. The
+heuristics of `decima.heuristics` go by whole queries, and inside a query by the critical path.
+
+A slot that has become free goes to a pool, and in the pool to a stage. Of two pools that goes first
+which runs fewer tasks than its minShare; of two such pools the one with fewer tasks for its
+minShare; of two others the one with fewer tasks for its weight; then the one with the first name.
+Inside a FIFO pool stages go by their Spark job's submission, then by number. Inside a FAIR pool
+the stage with the fewest running tasks goes first, then the one with the first name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from decima.heuristics.spark_fair import water_level
 from decima.kernels import kernel
-from decima.whatif.replay.driver import SHORTEST_WAIT_MS, DriverRecord
+from decima.whatif.replay.driver import DriverRecord
+from decima.whatif.replay.pools import DEFAULT_POOL, Pool, Pools
+from decima.whatif.replay.recording import FAIR, FIFO, POOLS
 from spark_sim import Simulator, Status
-from spark_sim.kernels.dispatch import step
-from spark_sim.kernels.view import observed
-from spark_sim.observation import Observation
-from spark_sim.tables import ANY, DECIDE, NONE, State
-from traces.numbers import Bool, Int64
+from spark_sim.kernels.session import happen, start
+from spark_sim.tables import DECIDE, QUIET, State
+from traces.numbers import Bool, Float64, Int64
 
-FIFO, FAIR = "fifo", "spark_fair"
-ORDERS = (FIFO, FAIR)
-"""the policies that Spark itself has, by the names of their heuristics"""
-
-_DEFAULT = "default"
-"""where Spark puts jobs that name no pool"""
 _NOT_SUBMITTED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class SparkJobs:
-    """Spark job of each stage of a recorded job."""
+    """What Spark's schedulers know of a recorded job."""
 
     of_stage: Int64
-    """(stages,) counted from 0 in the order of Spark's numbers; waits belong to what waits"""
-    is_wait: Bool
-    """(stages,) whether it is no stage but a wait for the driver (`driver.with_waits`)"""
-    pool: str | None
-    """the pool that it was submitted to; None: not known"""
+    """(stages,) the Spark job of each, counted from 0 in the order of Spark's numbers"""
+    number: Int64
+    """(stages,) Spark's number of each"""
+    pool: str
+    """the pool that it was submitted to"""
 
     @classmethod
     def of(cls, record: DriverRecord) -> SparkJobs:
-        """Return the Spark jobs of the job that `driver.with_waits` makes with `record`."""
+        """Of a job whose driver did `record`."""
         _, of_stage = np.unique(np.array(record.spark_job), return_inverse=True)
-        waits = np.flatnonzero(np.array(record.wait_ms) >= SHORTEST_WAIT_MS)
-        is_wait = np.repeat([False, True], [len(of_stage), len(waits)])
-        return cls(np.concatenate([of_stage, of_stage[waits]]), is_wait, record.pool)
+        pool = DEFAULT_POOL if record.pool is None else record.pool
+        return cls(of_stage, np.array(record.number, np.int64), pool)
 
 
-def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> None:
+class _Order(NamedTuple):
+    """The order of S stages of K jobs in P pools."""
+
+    spark_job: Int64  # (S,)
+    name_rank: Int64  # (S,) place of the stage's name by the alphabet
+    pool: Int64  # (K,)
+    is_fair: Bool  # (P,) inside
+    weight: Float64  # (P,)
+    min_share: Int64  # (P,)
+    pool_rank: Int64  # (P,) place of the pool's name by the alphabet
+
+
+class _Queue(NamedTuple):
+    """What changes while it runs."""
+
+    stages: Int64  # (S,) the first are those with tasks to start
+    submitted: Int64  # (Spark jobs,) rank by the time of submission
+    running: Int64  # (P,) tasks
+
+
+def play_spark(
+    simulator: Simulator, policy: str, jobs: Sequence[SparkJobs], pools: Pools | None = None
+) -> None:
     """Run `simulator`, a shared session, to its end as Spark's own scheduler would.
 
     Args:
         simulator: the run.
-        policy: one of `ORDERS`. FIFO: stages by the submission of their Spark job, then by number.
-            FAIR: a free slot goes to the job with the fewest running tasks (a pool for each job),
-            inside it by FIFO. Of jobs that have as many, the one whose pool has the first name by
-            the alphabet, as Spark has it; without names the one that came first.
-        jobs: of every arriving job, in the order of arrival.
+        policy: one of `recording.ORDERS`.
+        jobs: of every job of the run, by row.
+        pools: the settings of pools, which `POOLS` needs; None: the defaults.
     """
     if simulator.status is not Status.DECIDE:
         return
@@ -69,15 +88,42 @@ def play_spark(simulator: Simulator, policy: str, jobs: Sequence[SparkJobs]) -> 
     spark_job = np.concatenate(
         [job.of_stage + offset for job, offset in zip(jobs, offsets, strict=False)]
     )
-    is_wait = np.concatenate([job.is_wait for job in jobs])
-    submitted = np.full(offsets[-1], _NOT_SUBMITTED)
-    status = _run(simulator.state, policy == FAIR, spark_job, is_wait, submitted, _by_name(jobs))
-    simulator.finish(status)
+    numbers = np.concatenate([job.number for job in jobs])
+    names, pool = _pools_of(policy, jobs)
+    settings = [
+        pools.named(name) if policy == POOLS and pools is not None else Pool() for name in names
+    ]
+    order = _Order(
+        spark_job,
+        _ranks([str(number) for number in numbers.tolist()]),
+        pool,
+        np.array([one.fair for one in settings]),
+        np.array([one.weight for one in settings], np.float64),
+        np.array([one.min_share for one in settings], np.int64),
+        _ranks(names),
+    )
+    queue = _Queue(
+        np.zeros(len(spark_job), np.int64),
+        np.full(offsets[-1], _NOT_SUBMITTED),
+        np.zeros(len(names), np.int64),
+    )
+    simulator.finish(_run(simulator.state, order, queue))
 
 
-def _by_name(jobs: Sequence[SparkJobs]) -> Int64:
-    """(K,) places of the jobs' pools in the order of their names; all 0 where none is named."""
-    names = [_DEFAULT if job.pool is None else job.pool for job in jobs]
+def _pools_of(policy: str, jobs: Sequence[SparkJobs]) -> tuple[list[str], Int64]:
+    """(P,) names of the pools and (K,) the pool of each job."""
+    own = [job.pool for job in jobs]
+    if policy == FIFO:
+        return [DEFAULT_POOL], np.zeros(len(jobs), np.int64)
+    if policy == FAIR:
+        return own, np.arange(len(jobs))
+    names = sorted(set(own))
+    rows = {name: row for row, name in enumerate(names)}
+    return names, np.array([rows[name] for name in own], np.int64)
+
+
+def _ranks(names: Sequence[str]) -> Int64:
+    """Place of each name by the alphabet; the same for the same name."""
     # Java compares strings by their UTF-16 units.
     places = {name: place for place, name in enumerate(sorted(set(names), key=_utf16))}
     return np.array([places[name] for name in names], np.int64)
@@ -88,97 +134,89 @@ def _utf16(name: str) -> bytes:
 
 
 @kernel
-def _run(
-    state: State, fair: bool, spark_job: Int64, is_wait: Bool, submitted: Int64, place: Int64
-) -> int:
+def _run(state: State, order: _Order, queue: _Queue) -> int:
+    clock = state.clock[0]
     status = DECIDE
-    while status == DECIDE:
-        seen = observed(state)
-        stage = _submit(seen, spark_job, is_wait, submitted)
-        limit = seen.num_executors
-        if stage == NONE and fair:
-            job = _poorest(seen, place)
-            stage = _first_of(seen, job, spark_job, submitted)
-            limit = _fair_limit(seen, job)
-        elif stage == NONE:
-            stage = _first(seen, spark_job, submitted)
-        status = step(state, stage, limit, ANY)
-    return status
+    count = 0
+    while status in (DECIDE, QUIET):
+        if status == DECIDE:
+            count = _collect(state, order, queue)
+        if clock["unattached"] > 0 and count > 0:
+            count = _offer(state, order, queue, count)
+        status = happen(state)
+    return int(status)
 
 
 @kernel
-def _submit(seen: Observation, spark_job: Int64, is_wait: Bool, submitted: Int64) -> int:
-    """Note when Spark jobs are submitted; returns an open wait, which queues nowhere, or NONE.
+def _collect(state: State, order: _Order, queue: _Queue) -> int:
+    """List the stages with tasks to start, and note when Spark jobs are submitted.
 
     A Spark job is submitted when the first of its stages may run: its rank is that stage's.
     """
-    wait = NONE
-    for job in seen.active:
-        row = seen.jobs[job]
-        if row["open_stages"] == 0:
-            continue
-        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-            if seen.stages[stage]["open"] == 1:
-                own = spark_job[stage]
-                submitted[own] = min(submitted[own], seen.stages[stage]["order"])
-                if is_wait[stage]:
-                    wait = stage
-    return wait
+    count = 0
+    for index in range(state.clock[0]["num_active"]):
+        job = state.jobs[state.active[index]]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            row = state.stages[stage]
+            if row["runnable"] == 1 and row["launched"] < row["num_tasks"]:
+                own = order.spark_job[stage]
+                queue.submitted[own] = min(queue.submitted[own], row["order"])
+                queue.stages[count] = stage
+                count += 1
+    return count
 
 
 @kernel
-def _first_of(seen: Observation, job: int, spark_job: Int64, submitted: Int64) -> int:
-    """The open stage of `job` whose Spark job was submitted first, then by number; else NONE."""
-    best = NONE
-    row = seen.jobs[job]
-    if row["open_stages"] == 0:
-        return best
-    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        if seen.stages[stage]["open"] == 1 and (
-            best == NONE or submitted[spark_job[stage]] < submitted[spark_job[best]]
-        ):
-            best = stage
-    return best
+def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
+    """Start tasks while slots are free; returns how many stages have tasks left."""
+    clock = state.clock[0]
+    queue.running[:] = 0
+    for index in range(clock["num_active"]):
+        job = state.active[index]
+        queue.running[order.pool[job]] += state.jobs[job]["attached"]
+    while clock["unattached"] > 0 and count > 0:
+        best = 0
+        for index in range(1, count):
+            if _goes_first(state, order, queue, queue.stages[index], queue.stages[best]):
+                best = index
+        stage = queue.stages[best]
+        row = state.stages[stage]
+        start(state, stage)
+        queue.running[order.pool[row["job"]]] += 1
+        if row["launched"] == row["num_tasks"]:
+            count -= 1
+            for index in range(best, count):
+                queue.stages[index] = queue.stages[index + 1]
+    return count
 
 
 @kernel
-def _first(seen: Observation, spark_job: Int64, submitted: Int64) -> int:
-    """Return the first stage like `_first_of`, over all jobs."""
-    best = NONE
-    for job in seen.active:
-        stage = _first_of(seen, job, spark_job, submitted)
-        if stage != NONE and (
-            best == NONE or submitted[spark_job[stage]] < submitted[spark_job[best]]
-        ):
-            best = stage
-    return best
+def _goes_first(state: State, order: _Order, queue: _Queue, one: int, other: int) -> bool:
+    """Whether a free slot goes to stage `one` rather than to `other`."""
+    pool = order.pool[state.stages[one]["job"]]
+    rival = order.pool[state.stages[other]["job"]]
+    if pool != rival:
+        need, least = _claim(order, queue, pool), _claim(order, queue, rival)
+        if need != least:
+            return bool(need < least)
+        return bool(order.pool_rank[pool] < order.pool_rank[rival])
+    if order.is_fair[pool]:
+        own = state.stages[one]["launched"] - state.stages[one]["finished"]
+        others = state.stages[other]["launched"] - state.stages[other]["finished"]
+        if own != others:
+            return bool(own < others)
+        return bool(order.name_rank[one] < order.name_rank[other])
+    first = queue.submitted[order.spark_job[one]]
+    second = queue.submitted[order.spark_job[other]]
+    if first != second:
+        return bool(first < second)
+    return bool(one < other)
 
 
 @kernel
-def _poorest(seen: Observation, place: Int64) -> int:
-    """The job with an open stage that has the fewest slots, then the first by pool, by arrival."""
-    best, least = NONE, 0
-    for job in seen.active:
-        held = seen.jobs[job]["held"]
-        if seen.jobs[job]["open_stages"] == 0:
-            continue
-        if best == NONE or held < least or (held == least and place[job] < place[best]):
-            best, least = job, held
-    return best
-
-
-@kernel
-def _fair_limit(seen: Observation, job: int) -> int:
-    """The level to which all jobs can be raised, and one more while slots are left over."""
-    level = water_level(seen)
-    needed = 0
-    for other in seen.active:
-        row = seen.jobs[other]
-        usable = 0
-        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-            if seen.stages[stage]["open"] == 1:
-                usable += seen.stages[stage]["num_tasks"] - seen.stages[stage]["covered"]
-        needed += min(usable, max(0, level - row["held"]))
-    if needed < seen.on_offer:
-        level += 1
-    return int(min(seen.num_executors, max(level, seen.jobs[job]["held"] + 1)))
+def _claim(order: _Order, queue: _Queue, pool: int) -> tuple[int, float]:
+    """What pools are compared by: the smaller goes first."""
+    running = queue.running[pool]
+    if running < order.min_share[pool]:
+        return 0, running / order.min_share[pool]
+    return 1, running / order.weight[pool]

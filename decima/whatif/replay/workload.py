@@ -7,23 +7,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
-from decima.whatif.replay.driver import Recording, with_waits
-from decima.whatif.replay.spark_order import ORDERS, SparkJobs, play_spark
-from spark_sim import Cluster, Protocol, Simulator
+from decima.whatif.replay.pools import Pools
+from decima.whatif.replay.recording import ORDERS, Recording
+from decima.whatif.replay.spark_order import SparkJobs, play_spark
+from spark_sim import Cluster, Conditions, Protocol, Simulator, Slots
+from spark_sim.tables import NONE, State
 from spark_sim.vector import Run
 from traces import Trace, to_arrays
 from traces.arrays import TraceArrays
 from traces.arrivals import Arrivals
 from traces.estimates import Estimates, with_estimates
-from traces.numbers import MS_PER_S, Float64
+from traces.numbers import MS_PER_S, Float64, Int64
 
 if TYPE_CHECKING:
     from decima.learned import Networks
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What one run plays: K arrivals, who waits for whom, and how many slots there are."""
+
+    arrivals: Arrivals
+    follows: Int64
+    """(K,) the arrival whose end the client of each job waits for; NONE: it comes by itself"""
+    slots: Slots | None
+    """None: as many as the cluster has, always"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +44,19 @@ class ReplayWorkload:
 
     trace: Trace
     arrays: TraceArrays
-    recorded: Arrivals
+    arrivals: Arrivals
     """each job once, when it was submitted"""
-    before_ms: Float64
-    """(J,) from a job's submission until the simulator sees it"""
+    follows: Int64
+    """(J,) for each of these arrivals the one that its client waited for, NONE where it did not"""
+    think_ms: Float64
+    """(J,) of each job from the end of that one to its own submission"""
+    wait_ms: Float64
+    """(stages,) that the driver needs before each"""
     after_ms: Float64
-    """(J,) from its last task to its end"""
+    """(J,) from a job's last task to its end"""
     spark_jobs: tuple[SparkJobs, ...]
     """for each job"""
+    pools: Pools
 
     @classmethod
     def of(
@@ -55,54 +72,69 @@ class ReplayWorkload:
 
         Args:
             recording: the jobs.
-            jobs: which of them; None: all.
+            jobs: which of them, those of whole applications; None: all.
             driver_times: whether the driver takes the time that was measured.
             estimates: of task durations, for policies.
             seed: of noisy estimates.
         """
-        wanted = range(len(recording.trace.jobs)) if jobs is None else jobs
-        pairs = [(recording.trace.jobs[index], recording.driver[index]) for index in wanted]
+        wanted = list(range(len(recording.trace.jobs)) if jobs is None else jobs)
+        records = [recording.driver[index] for index in wanted]
         if not driver_times:
-            pairs = [(job, record.without_times()) for job, record in pairs]
-        waiting = tuple(with_waits(job, record) for job, record in pairs)
-        trace = Trace(recording.trace.name, waiting)
-        arrival_ms = recording.arrival_ms[list(wanted)]
-        order = np.argsort(arrival_ms, kind="stable")
+            records = [record.without_times() for record in records]
+        trace = Trace(recording.trace.name, tuple(recording.trace.jobs[row] for row in wanted))
+        arrival_ms, end_ms = recording.arrival_ms, recording.end_ms
+        order = np.argsort(arrival_ms[wanted], kind="stable")
+        leader = recording.followed[wanted]
+        think_ms = np.where(leader == NONE, 0.0, arrival_ms[wanted] - end_ms[leader])
+        place = np.full(len(arrival_ms), NONE)
+        place[np.array(wanted)[order]] = np.arange(len(wanted))
         return cls(
             trace,
             with_estimates(trace, to_arrays(trace), estimates, np.random.default_rng(seed)),
-            Arrivals(arrival_ms[order], order.astype(np.int32)),
-            np.array([record.before_ms for _, record in pairs]),
-            np.array([record.after_ms for _, record in pairs]),
-            tuple(SparkJobs.of(record) for _, record in pairs),
+            Arrivals(arrival_ms[wanted][order], order.astype(np.int32)),
+            np.where(leader == NONE, NONE, place[leader])[order],
+            think_ms,
+            np.concatenate([record.wait_ms for record in records]),
+            np.array([record.after_ms for record in records]),
+            tuple(SparkJobs.of(record) for record in records),
+            recording.pools(int(recording.application[wanted[0]])),
         )
+
+    def recorded(self, slots: Slots | None = None) -> Course:
+        """The jobs as they were recorded."""
+        return Course(self.arrivals, self.follows, slots)
 
     def jct_s(
         self,
         cluster: Cluster,
         policy: str,
-        arrivals: Arrivals,
+        course: Course,
         duration_key: int,
         parameters: Parameters | None = None,
         networks: Networks | None = None,
     ) -> Float64:
-        """(K,) completion times of one run, in the order of `arrivals`.
+        """(K,) completion times of one run, in the order of its arrivals.
 
         Args:
             cluster: what the jobs run on, without a time limit.
-            policy: its name; "fifo" and "spark_fair" in a shared session are Spark's own
-                order of stages (`spark_order`).
-            arrivals: jobs of this workload.
+            policy: its name; `ORDERS` in a shared session are Spark's own (`spark_order`).
+            course: jobs of this workload.
             duration_key: decides every task's duration.
             parameters: of the policy, in place of its defaults.
             networks: as for `policy_named`.
         """
-        run = self._seen(arrivals, duration_key)
+        run = self._run(course, duration_key)
         simulator = Simulator(
-            self.arrays, cluster, run.arrival_ms, run.job, duration_key=duration_key
+            self.arrays,
+            cluster,
+            run.arrival_ms,
+            run.job,
+            duration_key=duration_key,
+            conditions=run.conditions,
         )
         if policy in ORDERS and cluster.protocol is Protocol.SESSION:
-            play_spark(simulator, policy, [self.spark_jobs[row] for row in run.job])
+            jobs = [self.spark_jobs[row] for row in run.job]
+            play_spark(simulator, policy, jobs, self.pools)
         else:
             named = policy_named(
                 policy,
@@ -112,13 +144,13 @@ class ReplayWorkload:
                 networks=networks,
             )
             play(simulator, named)
-        return self._jct_s(arrivals, simulator.completion_ms())
+        return self._jct_s(course, simulator.state)
 
     def learned_jct_s(
         self,
         cluster: Cluster,
         policy: str,
-        runs: Sequence[tuple[Arrivals, int]],
+        runs: Sequence[tuple[Course, int]],
         networks: Networks | None = None,
     ) -> list[Float64]:
         """`jct_s` of several runs under a learned policy, a tenth of the time of one by one.
@@ -126,37 +158,30 @@ class ReplayWorkload:
         Args:
             cluster: as for `jct_s`.
             policy: its name.
-            runs: arrivals and the key of the durations.
+            runs: what arrives and the key of the durations.
             networks: as for `policy_named`.
         """
         # torch takes a second to load, which heuristics need not wait for.
         from decima.learned import play_in_lockstep
 
-        seen = [self._seen(*run) for run in runs]
+        seen = [self._run(*run) for run in runs]
         keys = [key for _, key in runs]
         played = play_in_lockstep(policy, self.arrays, cluster, seen, keys, networks)
         return [
-            self._jct_s(arrivals, np.array(state.jobs["completion_ms"]))
-            for (arrivals, _), state in zip(runs, played.states, strict=True)
+            self._jct_s(course, state)
+            for (course, _), state in zip(runs, played.states, strict=True)
         ]
 
-    def _seen(self, arrivals: Arrivals, duration_key: int) -> Run:
-        """The jobs in the order in which the simulator sees them."""
-        order, seen_ms = self._order(arrivals)
-        return Run(seen_ms[order], arrivals.job[order], duration_key)
+    def _run(self, course: Course, duration_key: int) -> Run:
+        job, follows = course.arrivals.job, course.follows
+        # The end of a job is some time after its last task.
+        lag_ms = np.where(follows == NONE, 0.0, self.after_ms[job[follows]] + self.think_ms[job])
+        conditions = Conditions(self.wait_ms, follows, lag_ms, course.slots, each_once=True)
+        return Run(course.arrivals.arrival_ms, job, duration_key, conditions)
 
-    def _order(self, arrivals: Arrivals) -> tuple[NDArray[np.int64], Float64]:
-        seen_ms: Float64 = arrivals.arrival_ms + self.before_ms[arrivals.job]
-        return np.argsort(seen_ms, kind="stable"), seen_ms
-
-    def _jct_s(self, arrivals: Arrivals, completion_ms: Float64) -> Float64:
-        """(K,) from submission to end, in the order of `arrivals`.
-
-        Args:
-            arrivals: of the run.
-            completion_ms: (K,) of the last task of each job, in the order of `_seen`.
-        """
-        end_ms = np.empty(len(completion_ms))
-        end_ms[self._order(arrivals)[0]] = completion_ms
-        jct_ms: Float64 = end_ms + self.after_ms[arrivals.job] - arrivals.arrival_ms
+    def _jct_s(self, course: Course, state: State) -> Float64:
+        """(K,) from submission to end, in the order of the arrivals."""
+        jobs = state.jobs
+        last_ms = np.array(jobs["completion_ms"]) + self.after_ms[course.arrivals.job]
+        jct_ms: Float64 = last_ms - np.array(jobs["arrival_ms"])
         return jct_ms / MS_PER_S

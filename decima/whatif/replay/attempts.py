@@ -1,0 +1,42 @@
+"""How long tasks held their slots, failed and overtaken attempts included.
+
+Spark starts a failed task anew as soon as a slot is free, so a task counts as one that takes as
+long as its attempts together. A copy that ran beside its task (speculation) counts as a task of its
+own. What still ran when its stage was complete (a copy that was overtaken) counts up to there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traces.numbers import Float64, Int64
+from traces.spark_log.slots import SHORTEST_MS
+
+
+def held_ms(partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int) -> Float64:
+    """Durations of the tasks of one stage.
+
+    Args:
+        partition: (A,) of each attempt.
+        launch_ms: (A,) its start.
+        finish_ms: (A,) its end.
+        end_ms: when the stage was complete.
+
+    Returns:
+        (at most A,) in no certain order.
+    """
+    began = launch_ms < end_ms
+    partition, launch_ms = partition[began], launch_ms[began]
+    finish_ms = np.minimum(finish_ms[began], end_ms)
+    order = np.lexsort((launch_ms, partition))
+    partition, launch_ms, finish_ms = partition[order], launch_ms[order], finish_ms[order]
+    length = np.maximum(finish_ms - launch_ms, SHORTEST_MS).astype(np.float64)
+    if len(partition) == 0:
+        return np.full(1, float(SHORTEST_MS))
+    # An attempt continues its task if all of its earlier ones had ended.
+    latest = finish_ms.copy()
+    continues = np.zeros(len(partition), np.bool_)
+    for row in np.flatnonzero(partition[1:] == partition[:-1]) + 1:
+        continues[row] = launch_ms[row] >= latest[row - 1] - SHORTEST_MS
+        latest[row] = max(latest[row], latest[row - 1])
+    return np.bincount(np.cumsum(~continues) - 1, weights=length)

@@ -1,0 +1,110 @@
+"""The slots that an application had over time, as its log records them.
+
+An executor counts from its start, but where stages waited for one at that moment, from its first
+task: until then it was still setting up. Tasks of jobs that are not replayed take slots away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim import Slots
+from traces.numbers import Float64, Int64
+from traces.spark_log.application import Application
+from traces.spark_log.slots import Placement
+
+
+class Changes(NamedTuple):
+    """M changes of a number, by time."""
+
+    time_ms: Int64  # (M,)
+    by: Int64  # (M,)
+
+    def then(self, other: Changes) -> Changes:
+        """Return both, one after the other."""
+        return Changes(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+    def steps(self) -> tuple[Int64, Int64]:
+        """(N,) times at which the number changes, and (N,) the number from then on."""
+        times, row = np.unique(self.time_ms, return_inverse=True)
+        total: Int64 = np.bincount(row, weights=self.by, minlength=len(times)).cumsum()
+        return times, total.astype(np.int64)
+
+
+def executor_changes(
+    application: Application, placement: Placement, waiting: tuple[Int64, Int64]
+) -> Changes:
+    """When slots came and went.
+
+    Args:
+        application: with the executors.
+        placement: of its tasks.
+        waiting: (W,) times from which stages wait for slots, and (W,) until when.
+    """
+    first_ms = _first_launch_ms(application, placement)
+    begin, end = (np.sort(times) for times in waiting)
+    closed_ms = max(application.end_ms or 0, int(placement.finish_ms.max(initial=0)))
+    times, by = [0], [0]
+    for executor, slots, launch_ms in zip(
+        application.executors, placement.capacity.tolist(), first_ms.tolist(), strict=True
+    ):
+        added_ms = executor.added_ms or 0
+        since = np.searchsorted(begin, added_ms, side="left")
+        is_wanted = since > np.searchsorted(end, added_ms, side="right")
+        if is_wanted or launch_ms < added_ms:
+            added_ms = launch_ms if launch_ms < _NEVER else added_ms
+        times.append(added_ms)
+        by.append(slots)
+        gone_ms = closed_ms if executor.removed_ms is None else executor.removed_ms
+        times.append(max(gone_ms, added_ms))
+        by.append(-slots)
+    return Changes(np.array(times, np.int64), np.array(by, np.int64))
+
+
+def task_changes(placement: Placement, rows: NDArray[np.bool_]) -> Changes:
+    """When the tasks in `rows` (a mask) took and gave back slots."""
+    launch, finish = placement.launch_ms[rows], placement.finish_ms[rows]
+    by = np.repeat(np.array([-1, 1], np.int64), len(launch))
+    return Changes(np.concatenate([launch, finish]), by)
+
+
+def curve(changes: Changes, origin_ms: float, end_ms: float) -> Slots:
+    """The slots from `origin_ms` on, on the clock that starts there.
+
+    What comes after `end_ms`, when the last job ends, is of no interest: there the slots stay, at
+    their last number above zero.
+    """
+    times, count = changes.steps()
+    shifted = times - origin_ms
+    begun = max(0, int(np.searchsorted(shifted, 0.0, side="right")) - 1)
+    until = int(np.searchsorted(shifted, end_ms - origin_ms, side="left"))
+    kept = slice(begun, max(until, begun + 1))
+    time_ms, slots = np.maximum(shifted[kept], 0.0), np.maximum(count[kept], 0)
+    if slots[-1] == 0:
+        above = slots[slots > 0]
+        slots[-1] = above[-1] if len(above) else 1
+    changed = np.flatnonzero(np.diff(slots, prepend=-1) != 0)
+    return Slots(time_ms[changed], slots[changed])
+
+
+def mean_slots(slots: Slots, begin_ms: Float64, end_ms: Float64) -> float:
+    """The average over the times in which at least one of the jobs from begin to end ran."""
+    marks = np.unique(np.concatenate([slots.time_ms, begin_ms, end_ms]))
+    middle = (marks[1:] + marks[:-1]) / 2
+    running = np.searchsorted(np.sort(begin_ms), middle) > np.searchsorted(np.sort(end_ms), middle)
+    length = np.diff(marks) * running
+    total = float(length.sum())
+    return float((slots.at(middle) * length).sum()) / total if total > 0 else float(slots.most)
+
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def _first_launch_ms(application: Application, placement: Placement) -> Int64:
+    """(executors,) when each began its first task; `_NEVER` for those that had none."""
+    first = np.full(len(application.executors), _NEVER, np.int64)
+    np.minimum.at(first, np.array(application.tasks.executor, np.int64), placement.launch_ms)
+    return first

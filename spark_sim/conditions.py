@@ -1,0 +1,163 @@
+"""What a recorded run meets beside its arrivals: a driver, clients that wait, slots that vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_sim.cluster import Cluster, Protocol
+from spark_sim.errors import SimulationError
+from spark_sim.tables import NONE, TIMER, State, Table
+from traces.numbers import Float64, Int64
+
+_NO_TIMES = np.zeros(0)
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """How many slots there are at which time: a step function of C steps."""
+
+    time_ms: Float64
+    """(C,) from when on, ascending; before the first there are as many as from it on"""
+    count: Int64
+    """(C,) how many, >= 0; the last >= 1, or jobs could wait for ever"""
+
+    def __post_init__(self) -> None:
+        if len(self.time_ms) != len(self.count) or len(self.count) == 0:
+            raise SimulationError(f"{len(self.time_ms)} times for {len(self.count)} slot counts")
+        if (np.diff(self.time_ms) < 0).any() or not np.isfinite(self.time_ms).all():
+            raise SimulationError("times of a slot curve must be finite and must not decrease")
+        if self.count.min() < 0 or self.count[-1] < 1:
+            raise SimulationError(
+                f"slots must be >= 0 and >= 1 at the end, got {self.count.min()} and "
+                f"{self.count[-1]}"
+            )
+
+    @property
+    def most(self) -> int:
+        """Largest number of slots, >= 1."""
+        return int(self.count.max())
+
+    @property
+    def varies(self) -> bool:
+        """Whether the number ever changes."""
+        return len(self.count) > 1
+
+    def scaled(self, most: int) -> Slots:
+        """The same with another largest number; what is above zero stays so."""
+        count = np.round(self.count * (most / self.most)).astype(np.int64)
+        return Slots(self.time_ms, np.maximum(count, np.minimum(self.count, 1)))
+
+    def at(self, time_ms: Float64) -> Int64:
+        """Number of slots at each time."""
+        row = np.searchsorted(self.time_ms, time_ms, side="right") - 1
+        found: Int64 = self.count[np.maximum(row, 0)]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """Conditions of one run of K jobs of a trace with S stages; empty arrays mean there are none.
+
+    A follower is submitted some time after the completion of another job, as by a client that
+    waits for its jobs; its own time of arrival is not used.
+    """
+
+    wait_ms: Float64 = field(default_factory=lambda: _NO_TIMES)
+    """(S,) of each stage of the trace, from the end of its last parent (or the arrival of its job)
+    until it may start; no slot is held meanwhile"""
+    follows: Int64 = field(default_factory=lambda: _NO_ROWS)
+    """(K,) the arrival that each job follows; NONE: it arrives by itself"""
+    lag_ms: Float64 = field(default_factory=lambda: _NO_TIMES)
+    """(K,) from the completion of that job to the arrival, >= 0"""
+    slots: Slots | None = None
+    """of a session; None: always the cluster's"""
+    each_once: bool = False
+    """whether the tasks of a stage share out its durations instead of drawing with replacement"""
+
+    def check(self, num_stages: int, num_jobs: int, cluster: Cluster) -> None:
+        """Refuse what the event loop relies on not to meet.
+
+        Raises:
+            SimulationError: a length is wrong, a time is negative or not finite, jobs follow each
+                other in a ring, or the protocol does not know the condition.
+        """
+        for label, times, length in (
+            ("waits", self.wait_ms, num_stages),
+            ("lags", self.lag_ms, num_jobs),
+            ("followed jobs", self.follows, num_jobs),
+        ):
+            if len(times) not in (0, length):
+                raise SimulationError(f"{len(times)} {label} for {length} rows")
+            if label != "followed jobs" and not (np.isfinite(times) & (times >= 0)).all():
+                raise SimulationError(f"{label} must be finite and >= 0 ms")
+        if len(self.follows) != len(self.lag_ms):
+            raise SimulationError(f"{len(self.lag_ms)} lags for {len(self.follows)} followed jobs")
+        _check_followed(self.follows)
+        if cluster.protocol is Protocol.DECIMA_SIM:
+            raise SimulationError("the decima-sim protocol knows no conditions")
+        if self.slots is None:
+            return
+        if cluster.protocol is not Protocol.SESSION or self.slots.most != cluster.num_executors:
+            raise SimulationError(
+                f"slots that vary up to {self.slots.most} need a session of as many, got "
+                f"{cluster.protocol.label!r} with {cluster.num_executors}"
+            )
+
+    def apply(self, state: State, template: NDArray[np.int64]) -> None:
+        """Write the conditions into tables that have `timer_rows` rows of timers.
+
+        Args:
+            state: the tables, before the first event.
+            template: (stages,) row of the trace of each stage.
+        """
+        clock = state.clock[0]
+        clock["each_once"] = self.each_once
+        if len(self.wait_ms):
+            state.stages["wait_ms"] = self.wait_ms[template]
+        if len(self.follows):
+            state.jobs["lag_ms"] = self.lag_ms
+            _link_followers(state.jobs, self.follows)
+            alone = np.flatnonzero(self.follows == NONE)
+            state.queue[: len(alone)] = alone
+            clock["num_queued"] = len(alone)
+        if self.slots is not None:
+            count = len(self.slots.count)
+            state.timers["time_ms"][:count] = np.maximum(self.slots.time_ms, 0.0)
+            state.timers["time_ms"][0] = 0.0
+            state.timers["executors"][:count] = self.slots.count
+            state.timers["stage"][:count] = NONE
+            clock["num_timers"] = count
+
+    def timer_rows(self, template: NDArray[np.int64]) -> int:
+        """Number of timers that a run of stages of these rows of the trace can set."""
+        waits = int((self.wait_ms[template] > 0).sum()) if len(self.wait_ms) else 0
+        return waits + (0 if self.slots is None else len(self.slots.count))
+
+
+def no_timers(count: int) -> Table:
+    """Room for `count` timers."""
+    return np.zeros(count, TIMER)
+
+
+def _check_followed(follows: Int64) -> None:
+    """Refuse jobs that follow none of the run, or each other in a ring."""
+    count = len(follows)
+    if count and not ((follows >= NONE) & (follows < count)).all():
+        raise SimulationError(f"a job follows one that is not among the {count} of the run")
+    seen = follows.copy()
+    for _ in range(count.bit_length()):
+        seen = np.where(seen == NONE, NONE, seen[seen])  # one jump of twice the length
+    if (seen != NONE).any():
+        raise SimulationError("jobs follow each other in a ring")
+
+
+def _link_followers(jobs: Table, follows: Int64) -> None:
+    """Thread the lists of followers through `jobs`, in the order of the rows."""
+    for job in np.flatnonzero(follows != NONE)[::-1].tolist():
+        leader = follows[job]
+        jobs["next_follower"][job] = jobs["first_follower"][leader]
+        jobs["first_follower"][leader] = job

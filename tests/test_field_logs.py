@@ -1,0 +1,362 @@
+"""Logs of clusters unlike a fixed set of slots: small ones by hand, and those of a folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decima.whatif.closed_loop import predecessors
+from decima.whatif.replay import (
+    Recording,
+    ReplayReport,
+    ReplaySettings,
+    ReplayWorkload,
+    read_recording,
+    replay,
+)
+from decima.whatif.replay.attempts import held_ms
+from decima.whatif.replay.check import session_cluster
+from decima.whatif.replay.pools import Pool, Pools, read_pools
+from tests.conftest import SHARED
+from tests.test_spark_log_rules import (
+    EPOCH,
+    Event,
+    end,
+    event,
+    executor,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    write,
+)
+from traces import TraceError
+from traces.spark_log import read_spark_logs
+from traces.spark_log.names import Query, query_of
+
+FIELD = SHARED / "data" / "field-logs"
+ONCE = ReplaySettings(draws=1)
+BOUND_PERCENT = 10.0
+
+
+@pytest.mark.parametrize(
+    ("name", "pools"),
+    [
+        ("1-waits-for-executors.log", None),
+        ("2-two-pools.log", None),
+        ("2b-pool-weight-minshare.log", "2b-fair.xml"),
+        ("3-sequential-driver.log", None),
+        ("5-task-clock-before-job.log", None),
+        ("8-dynamic-allocation.log", None),
+        ("9-failed-attempts.log", None),
+    ],
+)
+def test_field_logs_are_met(name: str, pools: str | None) -> None:
+    """Median error and bias are within 10 %."""
+    if not FIELD.is_dir():
+        pytest.skip(f"field logs are not at {FIELD}")
+    settings = None if pools is None else read_pools(FIELD / pools)
+    report = replay(read_recording([FIELD / name], pools=settings), ReplaySettings())
+    found = report.fidelity("all")
+    assert found is not None
+    assert found.above(BOUND_PERCENT) == []
+
+
+def read(path: Path, *events: Event, pools: Pools | None = None) -> Recording:
+    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+    return read_recording([write(path / "log", [*started(), *events, closing])], pools=pools)
+
+
+def simple_job(
+    number: int, at: int, tasks: list[tuple[int, int]], ends: int, on: str = "1", **names: str
+) -> list[Event]:
+    """One stage of tasks with these starts and ends."""
+    ran = [task(number, part, *times, on=on) for part, times in enumerate(tasks)]
+    return [
+        start(number, at, [stage(number, len(tasks))], **names),
+        submitted(number, len(tasks)),
+        *ran,
+        end(number, ends),
+    ]
+
+
+def met(report: ReplayReport) -> bool:
+    return bool(np.allclose(report.simulated_s, report.recorded_s, rtol=1e-9))
+
+
+def fair(**more: str) -> Event:
+    properties = {"spark.scheduler.mode": "FAIR", **more}
+    return event("EnvironmentUpdate", **{"Spark Properties": properties})
+
+
+def test_pools_share_and_their_jobs_queue(tmp_path: Path) -> None:
+    """Two slots, tasks of 100 ms: job 0 and behind it job 1 in pool a, job 2 in pool b.
+
+    Job 0 takes both slots; then each pool has one, until job 1 has both.
+    """
+    events = [fair(), executor(cores=2)]
+    for number, pool, begins in (
+        (0, "a", (0, 0, 100, 200)),
+        (1, "a", (300, 300)),
+        (2, "b", (100, 200)),
+    ):
+        tasks = [(begin, begin + 100) for begin in begins]
+        events += simple_job(number, number, tasks, begins[-1] + 100, spark_scheduler_pool=pool)
+    recording = read(tmp_path, *events)
+    report = replay(recording, ONCE)
+    assert report.policies == ("spark_pools",)
+    assert met(report)
+    for other in ("fifo", "spark_fair"):
+        assert not met(replay(recording, ReplaySettings(draws=1, policy=other)))
+
+
+@pytest.mark.parametrize(
+    ("of_b", "ends_s"),
+    [(Pool(), 0.3), (Pool(weight=3), 0.2), (Pool(min_share=3), 0.2), (Pool(min_share=2), 0.3)],
+)
+def test_settings_of_pools_decide(tmp_path: Path, of_b: Pool, ends_s: float) -> None:
+    """Four slots that free up one by one at 100 ms: three of them for b with weight 3."""
+    events = [
+        fair(),
+        executor(cores=4),
+        *simple_job(0, 0, [(100 * (k // 4), 100 * (k // 4) + 100) for k in range(8)], 200),
+        *simple_job(1, 2, [(200, 300)] * 3, 300, spark_scheduler_pool="b"),
+    ]
+    recording = read(tmp_path, *events, pools=Pools({"b": of_b}))
+    report = replay(recording, ReplaySettings(draws=1))
+    found = ReplayWorkload.of(recording, driver_times=False)
+    jct_s = found.jct_s(session_cluster(4), report.policies[0], found.recorded(), 0)
+    assert jct_s[1] == pytest.approx(ends_s - 0.002)
+
+
+def test_an_allocation_file_is_read(tmp_path: Path) -> None:
+    """As Spark reads it: what is not written has Spark's defaults."""
+    path = tmp_path / "fairscheduler.xml"
+    path.write_text(
+        '<?xml version="1.0"?><!-- ours --><allocations>'
+        '<pool name="a"><schedulingMode>fair</schedulingMode><weight> 4 </weight></pool>'
+        '<pool name="b"><minShare>3</minShare></pool></allocations>'
+    )
+    pools = read_pools(path)
+    assert pools.named("a") == Pool(fair=True, weight=4)
+    assert pools.named("b") == Pool(min_share=3)
+    assert pools.named("other") == Pool()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<pools/>", "the root is <pools>"),
+        ("no xml", "not an XML file"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><allocations/>', "no DOCTYPE"),
+        ("<allocations><pool/></allocations>", "pool 1 has no name"),
+        ('<allocations><pool name="a"><weight>0</weight></pool></allocations>', "weight '0'"),
+        (
+            '<allocations><pool name="a"><schedulingMode>LIFO</schedulingMode></pool>'
+            "</allocations>",
+            "schedulingMode 'LIFO'",
+        ),
+    ],
+)
+def test_another_file_is_no_allocation_file(tmp_path: Path, text: str, words: str) -> None:
+    """One line that names the value."""
+    path = tmp_path / "pools.xml"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=words):
+        read_pools(path)
+
+
+def test_the_default_pool_follows_the_version() -> None:
+    """Without a file it has the scheduler's mode since Spark 3.3.2, before that FIFO."""
+    assert Pools.without_file("3.3.2").named("default").fair
+    assert not Pools.without_file("3.2.4").named("default").fair
+
+
+def test_a_job_waits_until_there_are_executors(tmp_path: Path) -> None:
+    """Slots come at 5 s (and are set up for another) and at 8 s; the job's tasks take 1 s."""
+    recording = read(
+        tmp_path,
+        start(0, 0, [stage(0, 3)]),
+        submitted(0, 3),
+        executor("1", 1, at=5000),
+        executor("2", 1, at=8000),
+        task(0, 0, 6000, 7000, on="1"),
+        task(0, 1, 7000, 8000, on="1"),
+        task(0, 2, 8000, 9000, on="2"),
+        end(0, 9000),
+    )
+    report = replay(recording, ONCE)
+    # On the first slot alone it would end at the same time: a tie goes to the slot that is free.
+    assert report.simulated_s.tolist() == [9.0]
+    assert report.slots == (2,)
+
+
+def test_slots_that_go_are_missed(tmp_path: Path) -> None:
+    """Two slots for the first job, one for the second, with four tasks of 1 s each."""
+    gone = {"Timestamp": EPOCH + 2500, "Executor ID": "2"}
+    recording = read(
+        tmp_path,
+        executor("1", 1),
+        executor("2", 1),
+        start(0, 0, [stage(0, 4)]),
+        submitted(0, 4),
+        *(
+            task(0, part, 1000 * (part // 2), 1000 * (part // 2) + 1000, on=str(part % 2 + 1))
+            for part in range(4)
+        ),
+        end(0, 2000),
+        event("ExecutorRemoved", **gone),
+        *simple_job(1, 3000, [(3000 + 1000 * k, 4000 + 1000 * k) for k in range(4)], 7000),
+    )
+    assert recording.curve(0).varies
+    assert met(replay(recording, ONCE))
+    fixed = replay(recording, ReplaySettings(draws=1, slots=2))
+    assert fixed.simulated_s.tolist() == [2.0, 2.0]
+
+
+def test_a_client_that_waits_is_replayed_so(tmp_path: Path) -> None:
+    """Jobs that never overlap and leave no time between follow each other, whatever they take."""
+    events = [executor(cores=1)]
+    for number in range(5):
+        at = 1000 * number
+        events += simple_job(number, at, [(at, at + 990)], at + 990)
+    recording = read(tmp_path, *events)
+    assert recording.follows == (-1, 0, 1, 2, 3)
+    assert met(replay(recording, ONCE))
+
+
+def test_jobs_that_overlap_come_by_themselves(tmp_path: Path) -> None:
+    """The second begins while the first runs."""
+    events = [executor(cores=2)]
+    for number in range(4):
+        at = 500 * number
+        events += simple_job(number, at, [(at, at + 900)], at + 900)
+    assert read(tmp_path, *events).follows == (-1,) * 4
+
+
+def test_a_lane_may_be_in_turn_where_the_application_is_not() -> None:
+    """Two job groups at once, each of which waits for its jobs."""
+    begin = np.array([0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0])
+    groups = ["a", "b"] * 4
+    found = predecessors(begin, begin + 95.0, np.ones(8), [groups])
+    assert found.tolist() == [-1, -1, 0, 1, 2, 3, 4, 5]
+    alone = predecessors(begin, begin + 5.0, np.ones(8), [groups])
+    assert alone.tolist() == [-1] * 8, "short jobs meet by chance as seldom"
+
+
+def test_retries_and_copies_hold_slots() -> None:
+    """A failed attempt adds to its task; a copy is a task, and ends when its stage does."""
+    partition = np.array([0, 0, 1, 2, 2, 3])
+    launch = np.array([0, 100, 0, 0, 300, 900])
+    finish = np.array([100, 300, 50, 500, 450, 999])
+    assert sorted(held_ms(partition, launch, finish, 450)) == [50.0, 150.0, 300.0, 450.0]
+
+
+def test_failed_attempts_are_simulated(tmp_path: Path) -> None:
+    """One slot: a task that fails twice before it succeeds takes 300 ms, the other 100."""
+    attempts = [(0, 100, "ExceptionFailure"), (100, 200, "ExceptionFailure"), (200, 300, "Success")]
+    recording = read(
+        tmp_path,
+        executor(cores=1),
+        start(0, 0, [stage(0, 2)]),
+        submitted(0, 2),
+        *(task(0, 0, begin, ends, reason=reason) for begin, ends, reason in attempts),
+        task(0, 1, 300, 400),
+        end(0, 400),
+    )
+    assert replay(recording, ONCE).simulated_s.tolist() == [0.4]
+
+
+def test_tasks_before_their_job_are_moved_and_counted(tmp_path: Path) -> None:
+    """The clock was set between: the job keeps its recorded time."""
+    recording = read(
+        tmp_path,
+        executor(cores=2),
+        start(0, 10**6, [stage(0, 2)]),
+        submitted(0, 2),
+        task(0, 0, 0, 200),
+        task(0, 1, 0, 200),
+        end(0, 10**6 + 400),
+    )
+    assert replay(recording, ONCE).simulated_s.tolist() == [0.4]
+    assert recording.summary.clock_repairs == 2
+
+
+def test_attempts_to_run_an_application_are_one(tmp_path: Path) -> None:
+    """YARN starts an application anew: two logs with one id, and attempts of their own."""
+    for attempt in ("1", "2"):
+        names = {"App Name": "etl", "App ID": "application_7", "Timestamp": EPOCH}
+        begun = event("ApplicationStart", **names, **{"App Attempt ID": attempt})
+        at = 10_000 * int(attempt)
+        log = [begun, executor(cores=1, at=at), *simple_job(0, at, [(at, at + 100)], at + 100)]
+        write(tmp_path / f"application_7_{attempt}", log)
+    recording = read_recording([tmp_path])
+    (facts,) = recording.trace.metadata["applications"]
+    assert facts["attempts"] == ["1", "2"]
+    assert recording.summary.applications == 1
+    report = replay(recording, ONCE)
+    assert met(report)
+    assert report.slots == (1,)
+
+
+def test_a_folder_of_databricks_is_one_log(tmp_path: Path) -> None:
+    """Files of hours gone by come first, the one without a date is the newest."""
+    job = simple_job(0, 0, [(0, 100), (0, 100)], 100)
+    folder = tmp_path / "4711"
+    folder.mkdir()
+    (folder / "eventlog-2021-06-15--15-00.gz").write_bytes(gzip.compress(text(started())))
+    second = [executor(cores=2), *job[:2]]
+    (folder / "eventlog-2021-06-15--16-00.gz").write_bytes(gzip.compress(text(second)))
+    (folder / "eventlog").write_bytes(text(job[2:]))
+    for path in (folder, tmp_path):
+        trace, summary = read_spark_logs([path])
+        assert (len(trace.jobs), summary.tasks, summary.applications) == (1, 2, 1)
+
+
+def text(events: Sequence[Event]) -> bytes:
+    return "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in events).encode()
+
+
+def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:
+    """Before Spark 1.5 a job's start has no time."""
+    old = {"Job ID": 0, "Stage IDs": [0], "Properties": {}}
+    path = write(tmp_path / "log", [*started(), event("JobStart", **old, **{"Stage Infos": []})])
+    words = "the log has no job; 1 line cannot be read, the first: .*a Spark before 1.5"
+    with pytest.raises(TraceError, match=words):
+        read_recording([path])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("6-spark-1.3.log", "a Spark before 1.5"),
+        ("7-databricks-rolled", None),
+    ],
+)
+def test_field_logs_are_read_or_refused(name: str, words: str | None) -> None:
+    """The folder of Databricks is one job of ten tasks."""
+    if not FIELD.is_dir():
+        pytest.skip(f"field logs are not at {FIELD}")
+    if words is not None:
+        with pytest.raises(TraceError, match=words):
+            read_recording([FIELD / name])
+        return
+    (job,) = read_recording([FIELD / name]).trace.jobs
+    assert job.num_tasks == 10
+
+
+def test_micro_batches_are_runs_of_one_query() -> None:
+    """Structured streaming adds what changes to each description."""
+    stream, run = "0e5a4f3c-1111-2222-3333-444455556666", "9e5a4f3c-1111-2222-3333-444455556666"
+    found = {
+        query_of(f"clicks\nid = {stream}\nrunId = {run}\nbatch = {batch}")
+        for batch in ("init", 0, 17)
+    }
+    assert found == {Query(f"clicks id = {stream}", is_given=True)}
+    assert query_of("batch = 17") == Query("batch = 17", is_given=True)
