@@ -40,7 +40,7 @@ def product(factor: int, number: int) -> int:
 
 def naps(naps_s: tuple[float, ...], number: int) -> int:
     """The answer takes a while."""
-    time.sleep(naps_s[number])
+    time.sleep(naps_s[number])  # so that answers come in another order, or not in time
     return number
 
 
@@ -82,11 +82,11 @@ def dies(folder: Path, number: int) -> int:
 def says_where_and_sleeps(folder: Path, number: int) -> int:
     """For those who interrupt it."""
     (folder / str(os.getpid())).touch()
-    time.sleep(600)
+    time.sleep(600)  # the test ends it
     return number
 
 
 def living(_: Shared, number: int) -> int:
     """How many values of that kind the process holds."""
-    time.sleep(0.05)
+    time.sleep(0.05)  # so that no process does all
     return sum(isinstance(one, Counted) for one in gc.get_objects())

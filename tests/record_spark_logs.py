@@ -154,7 +154,7 @@ def killed(spark: Any) -> None:
 
     driver = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     threading.Thread(target=cut_short, daemon=True).start()
-    time.sleep(4.0)
+    time.sleep(4.0)  # the job has begun and its start is in the log
     os.kill(driver, signal.SIGKILL)
     os._exit(0)
 
@@ -203,6 +203,7 @@ def speculation(spark: Any) -> None:
         from pyspark import TaskContext
 
         attempt = TaskContext.get().attemptNumber()  # type: ignore[union-attr]
+        # Long enough for Spark to start a copy of the slow one.
         time.sleep(8.0 if index == 3 and attempt == 0 else 0.3)
         return rows
 
@@ -255,7 +256,7 @@ def cluster(master: str) -> Iterator[str]:
         for command in commands
     ]
     try:
-        time.sleep(8.0)
+        time.sleep(8.0)  # master and workers find each other
         yield "spark://127.0.0.1:7171"
     finally:
         for process in processes:

@@ -207,6 +207,42 @@ def test_every_module_says_what_it_is(package: str) -> None:
     assert silent == []
 
 
+def test_every_sleep_of_a_test_has_a_reason() -> None:
+    """A comment beside or above it, unless it is the pause of a loop that waits for something."""
+    bare = [
+        f"{path.name}:{line}"
+        for path in sorted((ROOT / "tests").glob("*.py"))
+        for line in _bare_sleeps(path.read_text())
+    ]
+    assert bare == []
+
+
+def test_a_sleep_without_a_reason_is_recognised() -> None:
+    source = "sleep(1)\nsleep(2)  # noqa: X\nsleep(3)  # why\n# Why.\nsleep(4)\n"
+    assert _bare_sleeps(source) == [1, 2]
+    assert _bare_sleeps("while not done():\n    time.sleep(1)\n    f()\ntime.sleep(2)\n") == [4]
+
+
+def _bare_sleeps(source: str) -> list[int]:
+    """Lines of sleeps that neither a comment explains nor a `while` repeats."""
+    if "sleep(" not in source:
+        return []
+    lines = source.splitlines()
+    sleeps: set[int] = set()
+    pauses: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("sleep", "time.sleep"):
+            sleeps.add(node.lineno)
+        if isinstance(node, ast.While):
+            pauses.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    reason = re.compile(r"# (?!noqa|type:)")
+    return sorted(
+        line
+        for line in sleeps - pauses
+        if not reason.search(lines[line - 1]) and not reason.match(lines[max(line - 2, 0)].strip())
+    )
+
+
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_nothing_that_reads_a_file_can_run_it(package: str) -> None:
     """No reader that executes; the exceptions are tested where they are."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import runpy
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from decima.spark import jar
 from decima.spark.errors import AttachError
+from spark_sim.compile import SIMULATOR
 from spark_sim.compiled import cache
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
 
@@ -29,14 +32,35 @@ def doubled(value):
     return 2 * value
 
 found = doubled(21)
-print(found, sum(doubled.stats.cache_hits.values()))
+hits = sum(doubled.stats.cache_hits.values())
+print(found, hits)
 """
 
 
-def run_tiny(tmp_path: Path, cache_folder: Path) -> subprocess.CompletedProcess[str]:
-    """Compile and call one small kernel in a process of its own."""
+def written(tmp_path: Path) -> Path:
+    """The program's file."""
     script = tmp_path / "tiny.py"
     script.write_text(TINY)
+    return script
+
+
+def found_and_hits(tmp_path: Path, cache_folder: Path) -> tuple[int, int]:
+    """Result of the kernel and its number of cache hits, as in a program that has just started."""
+    cache.trusted_folder.cache_clear()
+    cache.warn_once.cache_clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("NUMBA_CACHE_DIR", str(cache_folder))
+        fresh = replace(
+            SIMULATOR, name="tiny"
+        )  # its folder is that of the environment as it is now
+        patched.setattr("spark_sim.compile.kernel", fresh.kernel)
+        names = runpy.run_path(str(written(tmp_path)))
+    return names["found"], names["hits"]
+
+
+def run_tiny(tmp_path: Path, cache_folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own."""
+    script = written(tmp_path)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache_folder), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
@@ -77,29 +101,31 @@ def test_machine_code_is_for_the_user_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "flipped at the end", "longer"])
-def test_damaged_machine_code_is_compiled_anew(tmp_path: Path, damage: str) -> None:
+def test_damaged_machine_code_is_compiled_anew(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Truncated or changed by a bit: a miss, and the file is whole again afterwards."""
     folder = tmp_path / "cache"
-    run_tiny(tmp_path, folder)
+    found_and_hits(tmp_path, folder)
     content = bytearray(kept(folder).read_bytes())
     if damage.startswith("flipped"):
         content[-1 if damage.endswith("end") else len(content) // 2] ^= 1
     end = {"empty": 0, "cut": len(content) // 2}.get(damage, len(content))
     kept(folder).write_bytes(bytes(content[:end]) + b"x" * (damage == "longer"))
-    done = run_tiny(tmp_path, folder)
-    assert (done.stdout, done.stderr) == ("42 0\n", "")
-    assert run_tiny(tmp_path, folder).stdout == "42 1\n"
+    assert found_and_hits(tmp_path, folder) == (42, 0)
+    assert caplog.messages == []
+    assert found_and_hits(tmp_path, folder) == (42, 1)
 
 
 def test_a_file_that_another_function_left_is_a_miss(tmp_path: Path) -> None:
     """What was compiled from what is part of what is checked."""
     folder = tmp_path / "cache"
-    run_tiny(tmp_path, folder)
+    found_and_hits(tmp_path, folder)
     content = kept(folder).read_bytes()
     key = pickle.dumps(("another", ()))
     head = len(cache._FORMAT)
     kept(folder).write_bytes(content[:head] + hashlib.sha256(key).digest() + key)
-    assert run_tiny(tmp_path, folder).stdout == "42 0\n"
+    assert found_and_hits(tmp_path, folder) == (42, 0)
 
 
 def plant(folder: Path, trace: Path) -> None:
@@ -110,44 +136,65 @@ def plant(folder: Path, trace: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["cache", "inside", "file"])
-def test_what_others_may_write_is_not_loaded(tmp_path: Path, what: str) -> None:
-    """One line says so, and the command goes on."""
+def test_what_others_may_write_is_not_loaded(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line is logged, and the command goes on."""
     folder = tmp_path / "cache"
-    run_tiny(tmp_path, folder)
+    found_and_hits(tmp_path, folder)
     plant(folder, tmp_path / "trace")
     place = {"cache": folder, "inside": kept(folder).parent, "file": kept(folder)}[what]
     place.chmod(0o777)
-    done = run_tiny(tmp_path, folder)
-    assert done.stdout == "42 0\n"
+    assert found_and_hits(tmp_path, folder) == (42, 0)
     assert not (tmp_path / "trace").exists()
     if what != "file":  # which is replaced
-        assert done.stderr.count("\n") == 1
-        assert f"{place}: others may write to it" in done.stderr
+        (line,) = caplog.messages
+        assert f"{place}: others may write to it" in line
 
 
 @as_root
 @pytest.mark.parametrize("what", ["cache", "inside", "file"])
-def test_what_belongs_to_others_is_not_loaded(tmp_path: Path, what: str) -> None:
+def test_what_belongs_to_others_is_not_loaded(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """A cache that another user has prepared, permissions and all."""
     folder = tmp_path / "cache"
-    run_tiny(tmp_path, folder)
+    found_and_hits(tmp_path, folder)
     plant(folder, tmp_path / "trace")
     place = {"cache": folder, "inside": kept(folder).parent, "file": kept(folder)}[what]
     os.chown(place, NOBODY, NOBODY)
-    done = run_tiny(tmp_path, folder)
-    assert done.stdout == "42 0\n"
+    assert found_and_hits(tmp_path, folder) == (42, 0)
     assert not (tmp_path / "trace").exists()
     if what != "file":
-        assert "belongs to another user" in done.stderr
+        (line,) = caplog.messages
+        assert "belongs to another user" in line
+
+
+def test_a_program_prints_in_one_line_why_it_compiles_anew(tmp_path: Path) -> None:
+    """On stderr; its result stays on stdout."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = run_tiny(tmp_path, folder)
+    assert done.stdout == "42 0\n"
+    assert done.stderr.count("\n") == 1
+    assert f"{folder}: others may write to it" in done.stderr
+
+
+def test_a_home_that_cannot_be_written_only_costs_the_cache(tmp_path: Path) -> None:
+    """The cache folder lies below a file, so it cannot be made; the kernel compiles and runs."""
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    assert found_and_hits(tmp_path, blocker / "cache") == (42, 0)
 
 
 def test_the_check_of_planted_files_would_see_them_loaded(tmp_path: Path) -> None:
     """A file of the user's own is loaded: what keeps others out is who owns it."""
     folder = tmp_path / "cache"
-    run_tiny(tmp_path, folder)
+    found_and_hits(tmp_path, folder)
     plant(folder, tmp_path / "trace")
-    with pytest.raises(AssertionError):
-        run_tiny(tmp_path, folder)
+    with pytest.raises(TypeError, match="NoneType"):  # what `mkdir` returns is no machine code
+        found_and_hits(tmp_path, folder)
     assert (tmp_path / "trace").is_dir()
 
 

@@ -277,6 +277,7 @@ def test_a_kill_around_any_write_loses_one_iteration_at_most(
 def train_slowly(path: str) -> None:
     """What the process to be killed does: iterations of 20 ms, and a ninth that takes for ever."""
     torch.set_num_threads(1)
+    # Time to be killed between two iterations, and for certain inside the ninth.
     run(Path(path), SHORT, ChainLearner(lambda i: time.sleep(0.02 if i < 8 else 600.0)))
 
 

@@ -81,7 +81,7 @@ class SlowLearner(ChainLearner):
     def _wait(self) -> None:
         if self._iteration >= 4:
             self._do()
-            time.sleep(LONG_S)
+            time.sleep(LONG_S)  # is interrupted
 
 
 @pytest.mark.parametrize("in_validation", [False, True])
@@ -120,7 +120,7 @@ def test_an_iteration_that_ends_within_the_grace_is_kept(
     def ask(iteration: int) -> None:
         if iteration == 4:
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.2)
+            time.sleep(0.2)  # the iteration goes on after the request
 
     _, result = run(tmp_path / "run", SHORT, ChainLearner(ask))
     assert (result.reason, result.state.next_iteration) == (StopReason.SIGNAL, 5)
@@ -183,7 +183,7 @@ def test_every_command_that_trains_logs_at_once_and_stops_soon(
         begun_s.append(time.monotonic())
         if how != "--minutes":
             kill(getattr(signal, how))()
-        time.sleep(LONG_S)
+        time.sleep(LONG_S)  # is interrupted
         return {}
 
     monkeypatch.setattr("deeprm.references.TUNING_SETS", 2)
@@ -214,6 +214,7 @@ def test_a_training_without_an_iteration_leaves_no_model(
 ) -> None:
     """One that has learned nothing would look like one that has."""
     monkeypatch.setattr("deeprm.references.TUNING_SETS", 2)
+    # An iteration that the time limit interrupts.
     monkeypatch.setattr(learner, "iterate", lambda *_: time.sleep(LONG_S))
     out = tmp_path / "run"
     result = CliRunner().invoke(

@@ -66,7 +66,7 @@ def test_a_job_that_is_first_starts_first(session: Any) -> None:
     ended_s: dict[str, float] = {}
 
     def timed(job: str, tasks: int, after_s: float) -> None:
-        time.sleep(after_s)
+        time.sleep(after_s)  # the small job comes when the large one has the slots
         sleep_tasks(session, job, tasks, 0.2)
         ended_s[job] = time.monotonic()
 
@@ -93,7 +93,7 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(
     took_s: dict[str, float] = {}
 
     def timed(job: str, tasks: int, after_s: float) -> None:
-        time.sleep(after_s)
+        time.sleep(after_s)  # the small job comes when the large one has the slots
         took_s[job] = -time.monotonic()
         sleep_tasks(session, job, tasks, 0.3)
         took_s[job] += time.monotonic()
@@ -213,7 +213,7 @@ def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
     def come_and_go() -> None:
         while not stop.is_set():
             with decima.spark.attach(session, policy="strict_fair"):
-                time.sleep(0.3)
+                time.sleep(0.3)  # a few plans are made
 
     def jobs() -> None:
         try:

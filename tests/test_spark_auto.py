@@ -376,7 +376,7 @@ def test_a_real_session_is_handed_over_once_jobs_were_seen_to_queue() -> None:
         first = scheduler.status().choice
 
         def short(name: str) -> None:
-            time.sleep(0.3)
+            time.sleep(0.3)  # the long job has taken the slots by then
             sleep_tasks(spark, name, 4)
 
         def round_of_jobs(number: int) -> None:

@@ -214,7 +214,7 @@ def test_it_can_be_paused_by_keyboard(live: Live) -> None:
     live.state("paused")
     live.now = replace(live.now, plans=99)
     requests(live.driver)
-    time.sleep(1.5)
+    time.sleep(1.5)  # a page that runs asks every second
     assert requests(live.driver) == []
     assert live.facts()["plans"] == "7"
     live.driver.switch_to.active_element.send_keys(" ")

@@ -49,6 +49,7 @@ def no_answer() -> Any:
     ("fail", "fault"),
     [
         (no_answer, "no idea"),
+        # Far beyond the guard's 0.2 s.
         (lambda: time.sleep(3), "no answer within"),
         (lambda: Action(10_000, 1), "illegal action"),
     ],
@@ -100,7 +101,7 @@ def test_idle_slots_that_no_plan_is_to_blame_for_are_no_fault(session: Any) -> N
     context = session.sparkContext
 
     def barrier() -> None:
-        time.sleep(0.5)
+        time.sleep(0.5)  # the long task holds a slot by then
         naps = context.parallelize(range(8), 8).barrier().mapPartitions(lambda _: [1])
         assert naps.count() == 8
 
@@ -120,9 +121,10 @@ def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
     end = time.monotonic() + 20
     while scheduler.status().plans == 0 and time.monotonic() < end:
         time.sleep(0.1)
-    time.sleep(1.0)
+    time.sleep(1.0)  # twice the time after which limits lapse
     assert jobs.is_alive(), "nothing may start under a plan that chooses nothing"
     assert scheduler.status().jvm["lapses"] == 0, "a living scheduler's plan is kept"
+    # Longer than all that follows.
     scheduler._control.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
     jobs.join(timeout=20)
     counters = scheduler.status().jvm
@@ -139,7 +141,7 @@ def test_limits_do_not_lapse_while_every_slot_is_busy(session: Any) -> None:
         assert until(lambda: sum(scheduler.status().jvm["held"].values()) == 8)
         wait = scheduler._control.wait
         scheduler._control.wait = later(1.5, wait)  # type: ignore[method-assign]
-        time.sleep(0.8)
+        time.sleep(0.8)  # more than twice the time after which limits lapse
         counters = scheduler.status().jvm
         scheduler._control.wait = wait  # type: ignore[method-assign]
     assert (counters["lapses"], counters["launches_over_limit"]) == (0, 0)
@@ -328,7 +330,7 @@ def test_a_policy_whose_process_is_killed_is_replaced(session: Any, tmp_path: Pa
 
 def later(delay_s: float, call: Callable[..., Any]) -> Callable[..., Any]:
     def slow(*arguments: Any, **named: Any) -> Any:
-        time.sleep(delay_s)
+        time.sleep(delay_s)  # the delay that is tested
         return call(*arguments, **named)
 
     return slow
@@ -354,7 +356,7 @@ def test_a_full_queue_drops_events_and_no_job(
         slow = later(0.3, scheduler._control.wait)
         monkeypatch.setattr(scheduler._control, "wait", slow)
         several(session, jobs=4, tasks=8)
-        time.sleep(0.5)
+        time.sleep(0.5)  # longer than the slowed wait: a report has come
         status = scheduler.status()
     assert status.dropped_events > 0
     assert (status.fallbacks, status.ended_because) == (0, None)

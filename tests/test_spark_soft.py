@@ -84,7 +84,7 @@ def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
     with decima.spark.attach(fair, policy=LargeShare(), mode="soft") as scheduler:
         for thread in threads:
             thread.start()
-            time.sleep(0.5)
+            time.sleep(0.5)  # the first job is the older one
         end = time.monotonic() + 20
         while len(shares) < 10 and time.monotonic() < end:
             time.sleep(0.15)
