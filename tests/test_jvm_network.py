@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,7 +200,7 @@ def changed(data: bytes, facts: dict[str, Any] | None, header: dict[str, Any]) -
 
 
 LAST = "value_head.parts.0.weight"
-FAULTS = {
+FAULTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "damaged: it has 0 bytes"),
     "no model": (lambda data: b"{}" * 30, "damaged: its header is cut short"),
     "header cut": (lambda data: data[:2_000], "damaged: its header is cut short"),
@@ -252,6 +252,10 @@ def test_what_is_no_model_is_refused_in_one_line(
 
 @pytest.mark.real_spark
 def test_a_model_that_is_not_there_is_refused(classes: Classes, tmp_path: Path) -> None:
-    question = {"policy": str(tmp_path / "a.safetensors"), "parameters": None, "tables": {}}
+    question: dict[str, Any] = {
+        "policy": str(tmp_path / "a.safetensors"),
+        "parameters": None,
+        "tables": {},
+    }
     with pytest.raises(AssertionError, match=r"refused: \S*a\.safetensors: no such file\n"):
         classes.ask(DECIDE, [question])
