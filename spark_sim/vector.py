@@ -36,10 +36,10 @@ class Run:
     """(K,) which row of the trace it is"""
     duration_key: int = 0
     """decides every task's duration (`Streams.duration_key`)"""
-    conditions: Conditions | None = None
-    """what it meets besides; None: nothing"""
     time_limit_ms: float | None = None
     """truncate there instead of at the cluster's limit; None leaves that one"""
+    conditions: Conditions | None = None
+    """what it meets besides; None: nothing"""
 
     def __post_init__(self) -> None:
         if self.time_limit_ms is not None and not self.time_limit_ms > 0:

@@ -126,7 +126,7 @@ def task_duration(state: State, executor: int, stage: int, level: int, bits: np.
     count = trace.wave_count[level, wave]
     index = np.int64(((bits >> _32) * np.uint64(count)) >> _32)
     if clock["each_once"]:
-        index = _in_turn(state, stage, count)
+        index = np.int64(_in_turn(state, stage, count))
     duration_ms = np.float64(trace.samples_ms[trace.wave_start[level, wave] + index])
     if wave == FRESH and not trace.fresh_is_measured[level]:
         duration_ms += clock["warmup_delay_ms"]

@@ -159,7 +159,7 @@ def joined_attempts(logs: Iterable[ReadLog]) -> list[ReadLog]:
     found: list[ReadLog] = []
     place_of: dict[str, int] = {}
     for log in logs:
-        app_id, attempts = log.facts.get("id"), log.facts.get("attempts", ())
+        app_id, attempts = str(log.facts.get("id")), log.facts.get("attempts", ())
         place = place_of.get(app_id) if attempts else None
         if place is not None and attempts[0] not in found[place].facts["attempts"]:
             found[place] = _joined(found[place], log)

@@ -39,4 +39,6 @@ def held_ms(partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int) -
     for row in np.flatnonzero(partition[1:] == partition[:-1]) + 1:
         continues[row] = launch_ms[row] >= latest[row - 1] - SHORTEST_MS
         latest[row] = max(latest[row], latest[row - 1])
-    return np.bincount(np.cumsum(~continues) - 1, weights=length)
+    found = np.zeros(int((~continues).sum()))
+    np.add.at(found, np.cumsum(~continues) - 1, length)
+    return found

@@ -177,7 +177,7 @@ class ReplayWorkload:
         # The end of a job is some time after its last task.
         lag_ms = np.where(follows == NONE, 0.0, self.after_ms[job[follows]] + self.think_ms[job])
         conditions = Conditions(self.wait_ms, follows, lag_ms, course.slots, each_once=True)
-        return Run(course.arrivals.arrival_ms, job, duration_key, conditions)
+        return Run(course.arrivals.arrival_ms, job, duration_key, conditions=conditions)
 
     def _jct_s(self, course: Course, state: State) -> Float64:
         """(K,) from submission to end, in the order of the arrivals."""
