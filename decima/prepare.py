@@ -98,7 +98,8 @@ def _decide() -> None:
 
 
 def _replay() -> None:
-    from decima.whatif.replay.spark_order import FIFO, SparkJobs, play_spark
+    from decima.whatif.replay.recording import FIFO
+    from decima.whatif.replay.spark_order import SparkJobs, play_spark
 
     trace = load_trace(_TRACE)
     cluster = Cluster(num_executors=3, protocol=Protocol.SESSION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,8 @@ def test_another_file_keeps_its_readers_own_words(tmp_path: Path, head: str) -> 
     """What is of no known trace is not taken for one."""
     path = tmp_path / "trace.csv"
     path.write_text(head)
-    for read in (lambda: load_trace(path), lambda: read_alibaba(path)):
+    readers: tuple[Callable[[Path], object], ...] = (load_trace, read_alibaba)
+    for read in readers:
         with pytest.raises(TraceError) as caught:
-            read()
+            read(path)
         assert "which is not read" not in str(caught.value)
