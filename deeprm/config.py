@@ -22,7 +22,7 @@ multiple of all durations over a job's own, then fit 64 bits"""
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """All that decides what happens in a cluster. The defaults are the paper's (section 4.1).
+    """Settings of a cluster. The defaults are the paper's (section 4.1).
 
     The paper's demands lie between 0.05r and 0.5r and its images are 10 cells wide for each
     resource. Here a unit is 0.05r, so all those demands are whole. A job's image shows one unit a

@@ -152,7 +152,7 @@ def figure_6(bench: Bench) -> dict[str, Any]:
 
 
 def figure_7(bench: Bench) -> dict[str, Any]:
-    """What is withheld at 110 %, and what that does to small and to large jobs."""
+    """Measure what is withheld at 110 %, and the effect on small and on large jobs."""
     heuristics = bench.heuristics(HELD_AT, Objective.SLOWDOWN)
     learned = bench.learned("slowdown", HELD_AT)
     if not learned:

@@ -10,7 +10,7 @@ from deeprm.tables import NONE, VOID, Int32, Jobs, Rules, State
 
 
 class Rule(NamedTuple):
-    """What is preferred, and what is held back."""
+    """Parameters of a rule: the preferred jobs and those held back."""
 
     weight: float
     """of shortness against fit"""

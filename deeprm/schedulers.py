@@ -1,4 +1,4 @@
-"""What chooses: the interface and the heuristics.
+"""Interface of the schedulers, and the heuristics.
 
 Source of the heuristics: DeepRM (HotNets 2016), section 4.1, paragraph "Comparables"; Packer and
 Tetris* after Tetris (SIGCOMM 2014). Like DeepRM they see the jobs in the slots and no others, and

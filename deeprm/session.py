@@ -45,7 +45,7 @@ def config_of(folder: RunFolder) -> TrainConfig:
 def run_training(
     folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
 ) -> TrainingResult:
-    """Train as the folder's configuration says; see `ModelKind.train`."""
+    """Train by the folder's configuration; see `ModelKind.train`."""
     config = config_of(folder)
     learner = DeepRmLearner(config)
     if config.initial and not folder.checkpoint_file.exists():

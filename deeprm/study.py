@@ -113,7 +113,7 @@ class Models(ModelFolder):
         super().__init__("deeprm", DeepRmError, folder)
 
     def of(self, kind: Kind, load: int) -> list[Model]:
-        """Those of all seeds that are there."""
+        """Load the models of all seeds that are there."""
         return self.loaded(POLICY, [Training(kind, load, seed) for seed in SEEDS])
 
     def curves(self) -> dict[str, list[dict[str, float]]]:

@@ -14,7 +14,7 @@ ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
 
 @dataclass(frozen=True)
 class TrainConfig(Settings):
-    """Everything that decides what a training gives. The defaults are the paper's (section 4.1)."""
+    """Settings of a training. The defaults are the paper's (section 4.1)."""
 
     cluster: Config = PAPER
     objective: ObjectiveName = "slowdown"

@@ -88,7 +88,7 @@ class Clusters(Lockstep):
 
     @property
     def world(self) -> tuple[Rules, Types, Jobs, State]:
-        """What kernels take first."""
+        """First arguments of the kernels."""
         return self.rules, self.types, self.jobs, self.state
 
     @property

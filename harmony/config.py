@@ -22,13 +22,13 @@ MAX_UNITS, MAX_INTERVALS = 1_000_000, 1_000_000
 MAX_SAMPLES = 1_000_000
 """that a training keeps in memory"""
 MAX_MIN = 1e10
-"""minutes that a float tells apart to a millisecond"""
+"""minutes that a float represents to a millisecond"""
 _RATE_MIN = 20.0
 
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """All that decides what happens in a cluster."""
+    """Settings of a cluster."""
 
     servers: int = 6
     """M"""

@@ -56,7 +56,7 @@ def kind_of(config: TrainConfig | RewardConfig) -> ModelKind[Any, Any]:
 
 
 def described(config: TrainConfig | RewardConfig) -> dict[str, Any]:
-    """What is trained, and how, as plain JSON."""
+    """Return kind and settings of a training as plain JSON."""
     return {"kind": kind_of(config).header["kind"], "config": config.to_json()}
 
 

@@ -17,7 +17,7 @@ LABELS = {
     "tiresias_las": "Tiresias, LAS",
     "lif_linear": "LIF-Linear",
     "lif_quad": "LIF-Quad",
-    "lookahead": "lookahead (ours)",
+    "lookahead": "lookahead (added)",
     "lb_gittins": "LB, Gittins",
     "tetris_gittins": "Tetris, Gittins",
     "lif_linear_gittins": "LIF-Linear, Gittins",

@@ -12,7 +12,7 @@ from harmony.network import Size
 
 @dataclass(frozen=True)
 class RewardConfig(Settings):
-    """Everything that decides what a training gives. The defaults are the paper's, where known."""
+    """Settings of a training. The defaults are the paper's, where known."""
 
     cluster: Config = PAPER
     size: Size = field(default_factory=Size)

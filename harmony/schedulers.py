@@ -1,4 +1,4 @@
-"""What chooses: the interface and the heuristics.
+"""Interface of the schedulers, and the heuristics.
 
 Source of the heuristics: Harmony, section VI-B, and for Tiresias its own paper (NSDI 2019). All
 place a job's workers before its parameter servers, task by task, and see what was asked for, never

@@ -74,7 +74,7 @@ def config_of(folder: RunFolder) -> AnyConfig:
 def run_training(
     folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
 ) -> TrainingResult:
-    """Train as the folder's configuration says; see `ModelKind.train`."""
+    """Train by the folder's configuration; see `ModelKind.train`."""
     config = config_of(folder)
     learner = RewardLearner(config) if isinstance(config, RewardConfig) else _policy(config, folder)
     return kind_of(config).train(learner, folder, config, time_limit_s, observers)

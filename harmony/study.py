@@ -144,12 +144,12 @@ class Models(ModelFolder):
         super().__init__("harmony", HarmonyError, folder)
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
-        """Those of all seeds that are there."""
+        """Load the policies of all seeds that are there."""
         found = self.loaded(POLICY, [Training(kind, servers, seed) for seed in SEEDS])
         return [one.network for one in found]
 
     def rewards(self, servers: str) -> list[Model[RewardModel, RewardConfig]]:
-        """Those of all seeds that are there."""
+        """Load the reward models of all seeds that are there."""
         return self.loaded(REWARD_MODEL, [Training("reward", servers, seed) for seed in SEEDS])
 
 

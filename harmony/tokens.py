@@ -34,7 +34,7 @@ class Scene(NamedTuple):
     """(n, 2 M) actions"""
 
     def rows(self, chosen: Int32) -> Scene:
-        """Some of the observations."""
+        """Return some of the observations."""
         return Scene._make(column[chosen] for column in self)
 
     def trimmed(self) -> Scene:
@@ -61,7 +61,7 @@ class Running(NamedTuple):
     """(n, N, 4) type, workers, parameter servers, servers; 0 where there is no job"""
 
     def rows(self, chosen: Int32) -> Running:
-        """Some of the clusters."""
+        """Return some of the clusters."""
         return Running._make(column[chosen] for column in self)
 
 

@@ -13,7 +13,7 @@ from harmony.network import Size
 
 @dataclass(frozen=True)
 class TrainConfig(Settings):
-    """Everything that decides what a training gives; `recipe()` has the paper's own."""
+    """Settings of a training; `recipe()` has the paper's own."""
 
     cluster: Config = PAPER
     patterns: tuple[Arrivals, ...] = ("uniform", "poisson", "trace")

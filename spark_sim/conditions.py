@@ -1,4 +1,4 @@
-"""What a recorded run meets beside its arrivals: a driver, clients that wait, slots that vary."""
+"""Conditions of a recorded run: a driver, clients that wait, slots that vary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """How many slots there are at which time: a step function of C steps."""
+    """Number of slots over time: a step function of C steps."""
 
     time_ms: Float64
     """(C,) from when on, ascending; before the first there are as many as from it on"""
@@ -43,11 +43,11 @@ class Slots:
 
     @property
     def varies(self) -> bool:
-        """Whether the number ever changes."""
+        """Return whether the number ever changes."""
         return len(self.count) > 1
 
     def scaled(self, most: int) -> Slots:
-        """The same with another largest number; what is above zero stays so."""
+        """Return the slots scaled to another largest number; positive numbers stay so."""
         count = np.round(self.count * (most / self.most)).astype(np.int64)
         return Slots(self.time_ms, np.maximum(count, np.minimum(self.count, 1)))
 

@@ -237,5 +237,5 @@ class State(NamedTuple):
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
     queue: NDArray[np.int32]  # (J,) the first `num_queued` are jobs by arrival
     timers: Table  # (S + changes of the number of slots,) TIMER by time; (0,) without conditions
-    timeline: Table  # (tasks,) TASK, or (0,) where nobody asked for it
+    timeline: Table  # (tasks,) TASK, or (0,) if it was not requested
     trace: TraceArrays

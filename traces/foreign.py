@@ -1,4 +1,4 @@
-"""Public cluster traces that no reader here takes, told by how their files begin.
+"""Public cluster traces that no reader here takes, recognised by how their files begin.
 
 A file of one of them is refused by its name, not as a damaged file of another kind.
 """
@@ -69,7 +69,7 @@ class _File(Protocol):
     """A file, here or on another file system."""
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Its bytes from the beginning."""
+        """Return a stream of the bytes from the beginning."""
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def naming_foreign(path: _File) -> Iterator[None]:
     """Refuse a file that its reader refuses by the name of the known trace that it is of.
 
     Raises:
-        TraceError: the reader's, or one that says what the file is and what is read instead.
+        TraceError: the reader's, or one that names what the file is and what is read instead.
     """
     try:
         yield

@@ -41,7 +41,7 @@ JSON = click.option(
 @click.option(
     "--policy",
     help="fifo, spark_fair (a pool for each job), spark_pools (those of the log) or one of "
-    "`decima evaluate`'s (default: as the log says).",
+    "`decima evaluate`'s (default: that of the log).",
 )
 @POOLS
 @GROUP_BY

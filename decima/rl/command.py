@@ -1,4 +1,4 @@
-"""What commands that train have in common: one-line errors, one thread, what `--resume` keeps."""
+"""Parts of the commands that train: one-line errors, one thread, settings of `--resume`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OneLineErrors(CommandGroup):
         except (StudyError, RunError) as fault:
             raise Refused(one_line(str(fault))) from fault
         except OSError as fault:
-            if fault.errno == errno.EPIPE:  # nobody reads our output any more; click leaves
+            if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
                 raise
             raise Refused(one_line(place_and_reason(fault))) from fault
 

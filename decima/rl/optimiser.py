@@ -149,7 +149,7 @@ class RmsProp(Optimiser):
     Args:
         module: whose parameters to improve; all float32 and on the CPU.
         learning_rate: alpha, above 0.
-        decay: rho, in [0, 1); how much of the square's mean is kept.
+        decay: rho, in [0, 1); weight of the old mean of squares.
     """
 
     _KEPT: Mapping[str, str] = {"mean_square": "square_avg"}

@@ -58,7 +58,7 @@ class LiveJobs:
         """jobs that the last `update` found to have ended, or to be lost; one that goes on after
         its end comes again"""
         self._ending: dict[str, LiveJob] = {}
-        """jobs whose last end was not told as `ended` yet"""
+        """jobs whose last end was not in `ended` yet"""
         self._dropped: list[LiveJob] = []
         """likewise, of those that are known no more"""
         self._jobs: dict[str, LiveJob] = {}
@@ -82,7 +82,7 @@ class LiveJobs:
         return list(self._jobs.values())
 
     def untold(self) -> list[LiveJob]:
-        """Jobs that run, and those that ended since the last `update` told `ended`."""
+        """Jobs that run, and those that ended since the last `update` of `ended`."""
         return [job for key, job in self._jobs.items() if job.is_active or key in self._ending]
 
     def active(self) -> list[LiveJob]:

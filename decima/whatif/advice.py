@@ -26,7 +26,7 @@ _HURT = 1.1
 def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     """Describe the largest change, for which jobs, and the effect of more or fewer executors.
 
-    Where the replay does not repeat the recording, that is all that is said.
+    If the replay does not repeat the recording, only that is reported.
     """
     if not can_be_trusted(check):
         yield _distrust_words(check)
@@ -63,14 +63,14 @@ def _distrust_words(check: ReplayReport) -> str:
         median, bias = fidelity.median_error_percent, fidelity.bias_percent
         off = f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
     return (
-        f"No policy is recommended: the simulator does not repeat this recording{off}, so what it "
-        "says of waiting, of other policies and of more slots may be as wrong. `decima replay` "
-        "names the jobs."
+        f"No policy is recommended: the simulator does not repeat this recording{off}, so its "
+        "results for waiting, other policies and more slots may be as wrong. `decima replay` names "
+        "the jobs."
     )
 
 
 def _sure_words(check: ReplayReport) -> str:
-    """How far what is recommended can be wrong."""
+    """Describe how far the recommendation can be wrong."""
     fidelity = check.fidelity("all")
     words = "How sure: both intervals exclude 0"
     if fidelity is None:

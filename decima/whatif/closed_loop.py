@@ -1,9 +1,9 @@
-"""Do jobs come when other jobs end? So they do where clients wait for their jobs.
+"""Detection of closed loops: jobs that come when other jobs end, as their clients wait.
 
-A comparison of policies on recorded arrivals says little then: had a job ended sooner, its client's
-next one would have come sooner, too. So a replay submits a job that followed another the recorded
-time after the end of that one (the client's think time). With a fixed number of clients and slots
-that are always busy, no order changes the average JCT (Little's law).
+Recorded arrivals are then no basis to compare policies: had a job ended sooner, its client's next
+one would have come sooner, too. So a replay submits a job that followed another the recorded time
+after the end of that one (the client's think time). With a fixed number of clients and slots that
+are always busy, no order changes the average JCT (Little's law).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def predecessors(
     work_ms: Float64,
     lanes: Sequence[Sequence[Hashable | None]] = (),
 ) -> Int64:
-    """For each job the one after whose end its client submitted it; NONE where it came by itself.
+    """Return for each job the one that its client waited for; NONE where it came by itself.
 
     Jobs come from one client if none of them came before the one before it had ended, and that is
     no chance: first all jobs are tried, then those of one lane. Where most of the others came right
@@ -46,7 +46,7 @@ def predecessors(
         arrival_ms: (K,) of the jobs of one application, in any order.
         end_ms: (K,) of the same jobs.
         work_ms: (K,) of the same jobs, above 0.
-        lanes: ways to tell clients apart, each with (K,) labels; None belongs to no lane.
+        lanes: ways to distinguish clients, each with (K,) labels; None belongs to no lane.
     """
     found = np.full(len(arrival_ms), NONE)
     order = np.argsort(arrival_ms, kind="stable")
@@ -65,7 +65,7 @@ def predecessors(
 
 
 def _are_in_turn(arrival_ms: Float64, end_ms: Float64) -> bool:
-    """Whether jobs, by arrival, never overlap, though they would if they came at random.
+    """Return whether jobs, by arrival, never overlap, though random ones would.
 
     K points at random in a time T are all followed by gaps of at least d_1 ... d_(K-1) with
     probability (1 - sum(d) / T)^(K-2), where T is from the first to the last.

@@ -15,7 +15,7 @@ _SLACK_MS = 3_600_000.0
 
 
 def resampled(recorded: Course, rng: np.random.Generator) -> Course:
-    """As many arrivals as recorded, put together from stretches of the recording.
+    """Draw as many arrivals as recorded, joined from stretches of the recording.
 
     A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
     and jobs that come together so stay together, while the load and what meets what vary. A job
@@ -72,7 +72,7 @@ def far_apart(recorded: Course, work_ms: Float64) -> Course:
 
 
 def _each_alone(slots: Slots, was_ms: Float64, is_ms: Float64) -> Slots:
-    """From each time `is_ms` on, the slots from the recorded time `was_ms` on."""
+    """Return the slots from each recorded time `was_ms` on, moved to `is_ms`."""
     times, counts = [], []
     for was, now, following in zip(was_ms, is_ms, np.append(is_ms[1:], np.inf), strict=True):
         moved = slots.time_ms - was + now

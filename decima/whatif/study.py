@@ -390,7 +390,7 @@ def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
 
 
 def _arriving(shared: _Shared, run: _Run) -> tuple[Course, int]:
-    """What arrives in a run, and what decides its durations."""
+    """Return the arrivals of a run, and the key of its durations."""
     workload, seed = shared.workload.value, shared.settings.seed
     slots = None if shared.slots is None else shared.slots.scaled(run.executors)
     recorded = workload.recorded(slots)

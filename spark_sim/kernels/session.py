@@ -97,7 +97,7 @@ def _ring(state: State) -> None:
 
 @kernel
 def _set_slots(state: State, count: int) -> None:
-    """From now on there are `count` slots; busy ones that are too many go when their tasks end."""
+    """Change the number of slots; busy ones that are too many go when their tasks end."""
     clock = state.clock[0]
     clock["num_executors"] = count
     while clock["present"] < count:

@@ -75,7 +75,7 @@ def is_hidden(name: str) -> bool:
 
 
 def is_rolled_folder(name: str, inside: Iterable[str]) -> bool:
-    """Whether a folder is one log, by its name or by the names of what lies in it."""
+    """Return whether a folder is one log, by its name or by the names of what lies in it."""
     names = list(inside)
     is_databricks = any(
         match is not None and match[1] is not None

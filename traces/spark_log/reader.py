@@ -41,7 +41,7 @@ class ReadLog:
     label: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[RecordedJob, ...] = ()
-    """none where the log cannot be used, which the summary tells"""
+    """none where the log cannot be used, which the summary reports"""
     notes: tuple[Any, ...] = ()
     """what a caller has noted (`read_log`), one for each log of the application"""
     unread: str | None = None
@@ -49,7 +49,7 @@ class ReadLog:
 
 
 Note = Callable[[Application, JobAssembler, Sequence[RecordedJob]], Any]
-"""called with a log, its assembler and its jobs; what it returns is kept in `ReadLog.notes`"""
+"""called with a log, its assembler and its jobs; its results are in `ReadLog.notes`"""
 
 
 def read_spark_logs(

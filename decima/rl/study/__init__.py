@@ -1,1 +1,1 @@
-"""What studies of schedulers share, whatever a job is: settings, streams, models, commands."""
+"""Parts shared by the studies of schedulers: settings, streams, models, commands."""

@@ -45,12 +45,12 @@ def minutes_option(words: str) -> Callable[[Any], Any]:
 
 
 def inputs_option(name: str) -> Callable[[Any], Any]:
-    """Option that says how many inputs are played."""
+    """Return the option for the number of inputs to play."""
     return click.option(f"--{name}", default=100, show_default=True, type=click.IntRange(min=2))
 
 
 class StudyWords(NamedTuple):
-    """What the commands of a study say of themselves."""
+    """Help texts and figures of a study's commands."""
 
     study: str
     gather: str
@@ -117,7 +117,7 @@ def train_in(
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be written, or whose name says that it is of another kind.
+    """Refuse a picture that cannot be written, or whose name is that of another kind.
 
     Raises:
         Refused: so it is.
@@ -129,11 +129,11 @@ def check_picture(path: Path) -> None:
 
 
 def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> StopReason:
-    """Train in a run folder, tell how it ended, and give back why.
+    """Train in a run folder, print how it ended, and return why.
 
     Args:
-        package: whose training; `references` says what its best validation is compared with, and
-            with the first of them on the way.
+        package: of the study; its `references` are compared with the best validation, and the
+            first of them with each validation on the way.
         opened: the run folder, open; it is closed at the end.
         minutes: stop after so long; None never does.
     """
@@ -158,7 +158,7 @@ def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> Stop
 
 
 def _ending(result: TrainingResult, model: Path, best: str) -> str:
-    """How a training ended, and what it leaves."""
+    """Describe how a training ended, and which model it leaves."""
     from decima.rl.progress import duration_text
 
     state = result.state
@@ -203,7 +203,7 @@ def write_figures(
 ) -> None:
     """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
 
-    One whose models are missing is told on stderr and left out.
+    A figure whose models are missing is named on stderr and left out.
 
     Raises:
         Refused: the models of all are missing.

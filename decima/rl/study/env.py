@@ -26,7 +26,7 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
 
     A subclass describes itself in `__init__`: `config`, `observation_space` and `action_space`. Its
     `_begin` makes an episode on `jobs`, or if that is None on input `number` of the seed; `_act`
-    returns the reward and what info says; `_summary` is for the info of the last step.
+    returns the reward and the info; `_summary` is for the info of the last step.
     """
 
     ERROR: ClassVar[type[ValueError]]

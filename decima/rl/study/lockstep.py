@@ -70,7 +70,7 @@ class Lockstep(ABC):
 
     @abstractmethod
     def step(self, rows: Int32, action: Int32) -> Any:
-        """Let the episodes `rows` act; tells which are `over`."""
+        """Let the episodes `rows` act; the result has a mask of those that are `over`."""
 
 
 E = TypeVar("E", bound=Lockstep)
@@ -78,7 +78,7 @@ E_contra = TypeVar("E_contra", bound=Lockstep, contravariant=True)
 
 
 class Chooser(Protocol[E_contra]):
-    """Something that chooses actions."""
+    """Interface of the schedulers that choose actions."""
 
     def choose(self, episodes: E_contra, rows: Int32, draws: Draws, /) -> Int32:
         """(n,) actions for the episodes `rows`; whatever is random comes from `draws`."""
@@ -86,7 +86,7 @@ class Chooser(Protocol[E_contra]):
 
 
 Watcher = Callable[[Int32, Int32, Any], None]
-"""told of each round: (n,) episodes, their actions, what these led to"""
+"""called after each round: (n,) episodes, their actions, what these led to"""
 
 
 def play(scheduler: Chooser[E], episodes: E, draws: Draws, watcher: Watcher | None = None) -> None:

@@ -26,7 +26,7 @@ MODEL, INITIAL = "model.safetensors", "initial.safetensors"
 
 
 class TrainingSettings(Protocol):
-    """What every configuration of a training has."""
+    """Settings in every configuration of a training."""
 
     @property
     def iterations(self) -> int: ...
@@ -42,7 +42,7 @@ C = TypeVar("C", bound=TrainingSettings)
 
 
 class Model(NamedTuple, Generic[N, C]):
-    """What a file of weights holds."""
+    """Content of a file of weights."""
 
     network: N
     config: C
@@ -53,7 +53,7 @@ class Model(NamedTuple, Generic[N, C]):
 
 @dataclass(frozen=True)
 class ModelKind(Generic[N, C]):
-    """One kind of network, and how a file says that it holds it."""
+    """One kind of network, and the header that marks its files."""
 
     package: str
     error: type[ValueError]
@@ -131,7 +131,7 @@ class ModelKind(Generic[N, C]):
             folder: the run folder, open.
             config: of the run.
             time_limit_s: stop after so long.
-            observers: told of each iteration, after TensorBoard's log.
+            observers: called after each iteration, after TensorBoard's log.
 
         Raises:
             ValueError: (one line) the configuration or the checkpoint breaks a rule.
@@ -175,11 +175,11 @@ class Planned(Protocol):
 
     @property
     def name(self) -> str:
-        """of its run folder and its model"""
+        """Name of the run folder and of the model."""
         ...
 
     def config(self) -> Any:
-        """Its settings."""
+        """Return the settings of the training."""
         ...
 
 
@@ -243,7 +243,7 @@ def gather_models(
         raise error(f"{runs}: holds no run of the study, such as {planned[0].name}")
     for one in found:
         if not is_of(one, read_run(runs / one.name).config):
-            raise error(f"{runs / one.name}: was not trained as the study says")
+            raise error(f"{runs / one.name}: was not trained with the settings of the study")
     make_folder(out, error)
     for one in found:
         content = read_bytes(runs / one.name / MODEL, error)

@@ -22,7 +22,7 @@ _SHARE = 2.0**-53
 
 
 class Purpose(IntEnum):
-    """What random numbers are for; no two purposes share any."""
+    """Purpose of random numbers; no two purposes share any."""
 
     TRAINING = 0
     VALIDATION = 1
@@ -44,14 +44,14 @@ class Purpose(IntEnum):
 
 
 def seed_of(seed: int, purpose: Purpose, *which: int) -> np.random.SeedSequence:
-    """The stream of a purpose; `which` tells apart what serves the same one."""
+    """Return the stream of a purpose; `which` numbers the streams of one purpose."""
     if seed < 0:
         raise StudyError(f"seed is {seed}: it must not be negative")
     return np.random.SeedSequence(seed, spawn_key=(purpose, *which))
 
 
 def torch_seed(seed: int) -> int:
-    """What torch draws the first weights of a network from."""
+    """Return the seed from which torch draws the first weights of a network."""
     entropy = seed_of(seed, Purpose.WEIGHTS).generate_state(1, np.uint64)[0]
     return int(entropy >> np.uint64(1))
 
@@ -76,12 +76,12 @@ def each_drawn(
 
 
 class Draws:
-    """Uniform numbers for choices: the k-th of an episode is the same whoever plays beside it.
+    """Uniform numbers for choices: the k-th of an episode does not depend on the others.
 
     Args:
         seed: of all.
         count: E, how many episodes there are.
-        which: tells draws of one seed apart, such as the number of an iteration.
+        which: distinguishes draws of one seed, such as the number of an iteration.
     """
 
     def __init__(self, seed: int, count: int, *which: int) -> None:

@@ -1,4 +1,4 @@
-"""How long tasks held their slots, failed and overtaken attempts included.
+"""Times that tasks held their slots, failed and overtaken attempts included.
 
 Spark starts a failed task anew as soon as a slot is free, so a task counts as one that takes as
 long as its attempts together. A copy that ran beside its task (speculation) counts as a task of its

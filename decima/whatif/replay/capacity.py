@@ -37,7 +37,7 @@ class Changes(NamedTuple):
 def executor_changes(
     application: Application, placement: Placement, waiting: tuple[Int64, Int64]
 ) -> Changes:
-    """When slots came and went.
+    """Return the times at which slots came and went.
 
     Args:
         application: with the executors.
@@ -65,7 +65,7 @@ def executor_changes(
 
 
 def task_changes(placement: Placement, rows: NDArray[np.bool_]) -> Changes:
-    """When the tasks in `rows` (a mask) took and gave back slots."""
+    """Return the times at which the tasks in `rows` (a mask) took and gave back slots."""
     launch, finish = placement.launch_ms[rows], placement.finish_ms[rows]
     by = np.repeat(np.array([-1, 1], np.int64), len(launch))
     return Changes(np.concatenate([launch, finish]), by)

@@ -3,7 +3,7 @@
 A stage does not start the moment its last parent ends. The driver has to notice, to plan (between
 the Spark jobs of one query: broadcasts, adaptive execution), to send tasks out. At the end of a job
 it fetches and merges results. A trace holds tasks only, so a replay that knows no more is too fast.
-The log tells these times, but for one thing: a stage that finds no free slot waits for one, too.
+The log has these times, but for one thing: a stage that finds no free slot waits for one, too.
 That time is taken off; what is left is at most what stages needed, in the median, that found a free
 slot at once.
 """
@@ -46,7 +46,7 @@ class DriverRecord:
     pool: str | None = None
     """the pool that it was submitted to; None where the log names none"""
     lanes: tuple[str | None, ...] = ()
-    """what may tell the client that submitted it: job group, pool, SQL execution"""
+    """what may identify the client that submitted it: job group, pool, SQL execution"""
 
     @classmethod
     def none(cls, job: Job) -> DriverRecord:
@@ -55,12 +55,12 @@ class DriverRecord:
         return cls((0.0,) * count, 0.0, (0,) * count, tuple(range(count)))
 
     def without_times(self) -> DriverRecord:
-        """The same of a driver that takes no time."""
+        """Return the record of a driver that takes no time."""
         return replace(self, wait_ms=(0.0,) * len(self.wait_ms), after_ms=0.0)
 
 
 class LogNote(NamedTuple):
-    """What a replay needs of one log beside its jobs; times are on the log's own clock."""
+    """Data that a replay needs of one log; times are on the log's own clock."""
 
     jobs: tuple[Job, ...]
     """with the times that tasks held their slots, retries included"""
@@ -71,7 +71,7 @@ class LogNote(NamedTuple):
 
 
 def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
-    """What is noted of a log when it is read (`traces.spark_log.reader.Note`)."""
+    """Make the note of a log that is read (`traces.spark_log.reader.Note`)."""
     return _Log(application, assembler, jobs).note()
 
 
@@ -94,7 +94,7 @@ class _Stages(NamedTuple):
 
 
 class _Log:
-    """When the stages of one application ran, and when it had no free slot."""
+    """Times at which the stages of one application ran, or found no free slot."""
 
     def __init__(
         self, application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]
@@ -190,7 +190,7 @@ class _Log:
         return float(np.median((first - since)[free])) if free.any() else 0.0
 
     def _without_slot(self, begin_ms: Float64, end_ms: NDArray[np.int64]) -> Float64:
-        """For how long between there was no free slot."""
+        """Return how long there was no free slot between the times."""
         times, total = self._no_slot
         found: Float64 = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
         return found

@@ -1,4 +1,4 @@
-"""Pools of Spark's FAIR scheduler: what its allocation file says, and what it does without one."""
+"""Pools of Spark's FAIR scheduler, from its allocation file or with its defaults."""
 
 from __future__ import annotations
 

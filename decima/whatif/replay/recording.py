@@ -154,7 +154,7 @@ def _curve(log: ReadLog, origin_ms: float) -> Slots:
 
 
 def _follows(recording: Recording) -> tuple[int, ...]:
-    """For each job the one that its client waited for."""
+    """Return for each job the one that its client waited for."""
     found = np.full(len(recording.trace.jobs), NONE)
     arrival_ms, end_ms = recording.arrival_ms, recording.end_ms
     work_ms = np.array([job.work_ms for job in recording.trace.jobs])

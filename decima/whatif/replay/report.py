@@ -79,7 +79,7 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
 
 
 def conditions_words(recording: Recording) -> Iterator[str]:
-    """What the recorded jobs met beside their arrivals, as it is replayed."""
+    """Describe the replayed conditions of the recorded jobs beside their arrivals."""
     for position in range(len(recording.slots)):
         curve = recording.curve(position)
         if curve.varies:
@@ -126,7 +126,7 @@ def verdict(report: ReplayReport) -> str:
 
 
 def _remedy(report: ReplayReport) -> str:
-    """What may explain a replay that fails."""
+    """Name a possible reason for a replay that fails."""
     if POOLS in report.policies and report.recording.given_pools is None:
         return "If the application has an allocation file (weights, minShares), give it by --pools."
     return "Look at the worst jobs, and try --policy or --group-by."

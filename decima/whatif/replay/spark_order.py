@@ -33,7 +33,7 @@ _NOT_SUBMITTED = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class SparkJobs:
-    """What Spark's schedulers know of a recorded job."""
+    """Data of a recorded job that Spark's schedulers use."""
 
     of_stage: Int64
     """(stages,) the Spark job of each, counted from 0 in the order of Spark's numbers"""
@@ -44,7 +44,7 @@ class SparkJobs:
 
     @classmethod
     def of(cls, record: DriverRecord) -> SparkJobs:
-        """Of a job whose driver did `record`."""
+        """Make those of a job from the record of its driver."""
         _, of_stage = np.unique(np.array(record.spark_job), return_inverse=True)
         pool = DEFAULT_POOL if record.pool is None else record.pool
         return cls(of_stage, np.array(record.number, np.int64), pool)
@@ -63,7 +63,7 @@ class _Order(NamedTuple):
 
 
 class _Queue(NamedTuple):
-    """What changes while it runs."""
+    """State of the scheduler, which changes while it runs."""
 
     stages: Int64  # (S,) the first are those with tasks to start
     submitted: Int64  # (Spark jobs,) rank by the time of submission
@@ -192,7 +192,7 @@ def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
 
 @kernel
 def _goes_first(state: State, order: _Order, queue: _Queue, one: int, other: int) -> bool:
-    """Whether a free slot goes to stage `one` rather than to `other`."""
+    """Return whether a free slot goes to stage `one` rather than to `other`."""
     pool = order.pool[state.stages[one]["job"]]
     rival = order.pool[state.stages[other]["job"]]
     if pool != rival:
@@ -215,7 +215,7 @@ def _goes_first(state: State, order: _Order, queue: _Queue, one: int, other: int
 
 @kernel
 def _claim(order: _Order, queue: _Queue, pool: int) -> tuple[int, float]:
-    """What pools are compared by: the smaller goes first."""
+    """Return the sort key of a pool: the smaller goes first."""
     running = queue.running[pool]
     if running < order.min_share[pool]:
         return 0, running / order.min_share[pool]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What one run plays: K arrivals, who waits for whom, and how many slots there are."""
+    """Input of one run: K arrivals, which waits for which, and the number of slots."""
 
     arrivals: Arrivals
     follows: Int64
