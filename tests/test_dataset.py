@@ -103,7 +103,7 @@ def no_parts(_folder: Path, manifest: dict[str, Any]) -> None:
     ("damage", "words"),
     [
         (missing_part, "part-00001.parquet: cannot read"),
-        (other_count, "holds 1 jobs, trace.json says 7"),
+        (other_count, "holds 1 jobs, trace.json has 7"),
         (outside, "is no part of it"),
         (twice, "is no part of it"),
         (other_version, "version 2, this reader knows 1"),

@@ -222,7 +222,7 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     one = Training("paper", 70, 0)
     runs = tmp_path / "runs"
     trained(runs / one.name)
-    with pytest.raises(DeepRmError, match="not trained with the study"):
+    with pytest.raises(DeepRmError, match="not trained with the settings of the study"):
         gather(runs, tmp_path / "models")
     assert not (tmp_path / "models").exists()
 

@@ -238,7 +238,7 @@ def test_caps_are_kept_in_rounds_and_what_they_leave_goes_to_others(classes: Cla
     tables = {
         "time_ms": 0, "last_arrival_ms": 0, "mean_gap_ms": 1, "typical_ms": 1e5,
         "inflation": 0.1, "slots": 20, "first_stage": [0, 1, 2, 3, 4],
-        "arrival_ms": [0, 1, 2, 3], "remaining_ms": [4e5] * 4,
+        "arrival_ms": [0, 1, 2, 3], "remaining_ms": [4e5] * 4, "work_ms": [4e5] * 4,
         "num_tasks": [40] * 4, "launched": [0] * 4, "finished": [0] * 4, "runnable": [1] * 4,
         "mean_ms": [1e4] * 4, "critical_path_ms": [1e4] * 4,
     }  # fmt: skip

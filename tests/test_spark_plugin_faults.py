@@ -176,9 +176,9 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
         until(lambda: "decima_schedules 1" in metrics(port), 120)
         (driver,) = children(os.getpid(), "org.apache.spark.deploy.SparkSubmit")
         os.kill(driver, signal.SIGSTOP)
-        time.sleep(4)
+        time.sleep(4)  # longer than the silence that is allowed
         os.kill(driver, signal.SIGCONT)
-        time.sleep(2)
+        time.sleep(2)  # a scheduler that was given up would be so by now
         assert (value(port, "decima_abandoned_total"), value(port, "decima_schedules")) == (0, 1)
         assert process.wait(timeout=300) == 0
     assert most((spark.folder / "output").read_text())["user ann"] == 2
@@ -282,7 +282,7 @@ def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(
         until(lambda: "decima_worker 1" in metrics(port), 240)
         output = spark.folder / "output"
         until(lambda: output.read_text().count("done ") == 3, 120)
-        time.sleep(1.0)
+        time.sleep(1.0)  # rows are written half a second after an end
         for words in ("decima.spark.plugin_worker", "org.apache.spark.deploy.SparkSubmit"):
             (process,) = children(os.getpid(), words)
             os.kill(process, signal.SIGKILL)
@@ -325,6 +325,6 @@ def test_nobody_keeps_the_worker_from_being_heard(spark: Spark, program: Path) -
         assert greedy.recv(1) == b""
         for _ in range(3):
             slow.sendall(b" ")
-            time.sleep(2)
+            time.sleep(2)  # a byte at a time, as a slow peer
         assert slow.recv(1) == b"", "one deadline for the whole hello"
         assert [one.recv(1) for one in silent] == [b""] * 20
