@@ -111,13 +111,13 @@ def test_deeprm_in_one_file_has_the_cluster_of_the_package() -> None:
 
 
 def test_advice_comes_from_the_sample_log() -> None:
-    """As recorded nothing can be gained; where the same jobs queue, a policy is recommended."""
+    """As recorded nothing can be gained; submitted faster, the same jobs wait for each other."""
     found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")
     recorded, faster = found.split("Submitted 10 times as fast")
     assert "4 jobs on 2 slots." in recorded
     assert "can be relied on" in " ".join(recorded.split())
     assert "next to nothing to gain" in " ".join(recorded.split())
-    assert "What would change most: tuned_srw instead of fifo" in " ".join(faster.split())
+    assert "Do jobs wait for each other? Yes." in " ".join(faster.split())
 
 
 def test_a_folder_without_logs_is_one_line(tmp_path: Path) -> None:

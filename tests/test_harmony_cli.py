@@ -245,7 +245,7 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     one = Training("policy", "6", 0)
     runs = tmp_path / "runs"
     trained(runs / one.name)
-    with pytest.raises(HarmonyError, match="not trained with the study"):
+    with pytest.raises(HarmonyError, match="not trained with the settings of the study"):
         gather(runs, tmp_path / "models")
 
     config = load_model(runs / one.name / "model.safetensors").config

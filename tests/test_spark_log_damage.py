@@ -237,7 +237,7 @@ def test_a_rolled_log_without_its_first_part_is_said_to_be_cut(tmp_path: Path) -
     assert (summary.parts_missing, summary.slots_inferred) == (1, 1)
     lines = list(summary.lines())
     assert f"incomplete: {folder}: part 1 of at least 4 is missing" in lines
-    assert "applications whose slots are inferred, with no executor's cores told: 1" in lines
+    assert "applications whose slots are inferred, as the log lacks the cores: 1" in lines
     assert next(summary.left_out()).startswith(f"Incomplete: {folder}: part 1 of at least 4 is")
 
 

@@ -85,6 +85,8 @@ class ReplayWorkload:
         arrival_ms, end_ms = recording.arrival_ms, recording.end_ms
         order = np.argsort(arrival_ms[wanted], kind="stable")
         leader = recording.followed[wanted]
+        # Who moves submissions to before the end of the job before has clients that do not wait.
+        leader = np.where(arrival_ms[wanted] < end_ms[leader], NONE, leader)
         think_ms = np.where(leader == NONE, 0.0, arrival_ms[wanted] - end_ms[leader])
         place = np.full(len(arrival_ms), NONE)
         place[np.array(wanted)[order]] = np.arange(len(wanted))
