@@ -185,7 +185,10 @@ def test_under_auto_that_left_order_to_spark_the_review_says_why_it_knows_nothin
     decisions = under_auto(("tuned_srw", False))
     assert reviewed_policies(decisions)[-1] == "tuned_srw"
     said = " ".join(words(review(decisions, ("fifo",))))
-    assert "comes: auto put no policy in force, and the log does not name Spark's own order" in said
+    assert (
+        "error is unknown: auto put no policy in force, and the log does not name Spark's own order"
+        in said
+    )
     long_ago = decisions._replace(plans=(under_auto(("tuned_srw", True)).plans[0],))
     alone = long_ago._replace(jobs=long_ago.jobs[:1])
     said = " ".join(words(review(alone, ("fifo",))))
