@@ -284,6 +284,6 @@ def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path])
 def test_a_jar_is_refused_where_others_may_write(tmp_path: Path, made: list[Path]) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     jar.plugin_jar(environment).parent.chmod(0o777)
-    with pytest.raises(AttachError, match="others may write to it: no jar is kept"):
+    with pytest.raises(AttachError, match="others may write to it: no jar is stored"):
         jar.plugin_jar(environment)
     assert len(made) == 1
