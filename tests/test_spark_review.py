@@ -192,7 +192,7 @@ def test_under_auto_that_left_order_to_spark_the_review_says_why_it_knows_nothin
     long_ago = decisions._replace(plans=(under_auto(("tuned_srw", True)).plans[0],))
     alone = long_ago._replace(jobs=long_ago.jobs[:1])
     said = " ".join(words(review(alone, ("fifo",))))
-    assert "comes: during no job that ended did tuned_srw alone decide" in said
+    assert "error is unknown: during no job that ended did tuned_srw alone decide" in said
 
 
 def test_a_log_tells_which_plans_were_in_force(tmp_path: Path) -> None:
