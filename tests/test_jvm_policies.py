@@ -230,6 +230,40 @@ def test_every_plan_is_that_of_an_attached_driver(classes: Classes, policy: str)
     assert len({tuple(one[1]) for one in plans}) > 50
 
 
+def long_session(waves: int = 23, stages: int = 1_000) -> list[dict[str, Any]]:
+    """Reports of one job that goes on: `waves` Spark jobs of as many stages, the last of each runs.
+
+    More finished stages than are remembered: they are dropped while a task set is running.
+    """
+    reports, before = [], -1
+    for wave in range(waves):
+        time_ms, first = EPOCH_MS + 1_000 * wave, wave * stages
+        last = first + stages - 1
+        infos = [[stage, 1, [], [stage]] for stage in range(first, last)] + [[last, 8, [], [last]]]
+        events: list[list[Any]] = [
+            ["J", wave, time_ms, infos, {"spark.jobGroup.id": "g"}, "group g"]
+        ]
+        events += [["S", stage, 0, True] for stage in range(first, last)]
+        if before >= 0:
+            events.append(["S", before, 0, True])
+        reports.append(
+            {"time_ms": time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
+             "slots": 4, "sets": [[last, 0, "group g", 8, wave % 4, 2, False]], "events": events,
+             "measured": [], "idle_ms": 0, "idle_slots": 0}
+        )  # fmt: skip
+        before = last
+    return reports
+
+
+@pytest.mark.real_spark
+def test_finished_stages_are_dropped_while_others_run(classes: Classes) -> None:
+    reports = long_session()
+    question = QUESTION | {"policy": "strict_fair"}
+    (answers,) = classes.ask("decima.policy.Decide", [question | {"reports": reports}])
+    assert answers == planned(Heuristic("strict_fair").on, reports)
+    assert [len(one) > 1 for one in answers] == [True] * len(reports)
+
+
 # --- caps ----------------------------------------------------------------------------------------
 
 

@@ -43,9 +43,18 @@ final class Limited extends TaskSetManager {
       return true;
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
-      return control.caps.room(watched) == 0; // what a plan says is lost, and caps hold
+      return isCapped(); // what a plan says is lost, and caps hold
     } finally {
       control.counters.addToRound(System.nanoTime() - began);
+    }
+  }
+
+  /** Whether caps leave no slot, or cannot be read: nothing is thrown into Spark's round. */
+  private boolean isCapped() {
+    try {
+      return control.caps.room(watched) == 0;
+    } catch (Throwable fault) {
+      return !control.caps.isEmpty();
     }
   }
 

@@ -44,7 +44,8 @@ public final class LiveJobs {
   private final Map<String, LiveJob> jobs = new LinkedHashMap<>();
   private final Map<Integer, Place> place = new HashMap<>();
   private final Map<Integer, LiveJob> jobOfSparkJob = new HashMap<>();
-  private final List<Place> submitted = new ArrayList<>();
+  /** stages with a task set, whose rows may change, and their jobs */
+  private final Map<LiveStage, LiveJob> submitted = new LinkedHashMap<>();
   private long firstArrivalMs = Long.MAX_VALUE;
   private int forgottenJobs = 0;
   private double forgottenWorkLog = 0.0;
@@ -315,9 +316,9 @@ public final class LiveJobs {
 
   private void takeSets(Report report) {
     lostSlots = new HashMap<>();
-    for (Place one : submitted) {
-      one.stage().isSubmitted = false;
-      one.stage().running = one.job.submitted = one.job.running = 0;
+    for (Map.Entry<LiveStage, LiveJob> one : submitted.entrySet()) {
+      one.getKey().isSubmitted = false;
+      one.getKey().running = one.getValue().submitted = one.getValue().running = 0;
     }
     submitted.clear();
     boolean isFull = report.running() >= report.slots;
@@ -350,7 +351,7 @@ public final class LiveJobs {
     if (!stage.isSubmitted) {
       stage.isSubmitted = true;
       known.job.submitted += 1;
-      submitted.add(known);
+      submitted.put(stage, known.job);
     }
     known.job.running += one.running;
     known.job.setDone(known.row, one.successful >= one.numTasks);
