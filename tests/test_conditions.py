@@ -1,4 +1,4 @@
-"""What a run may meet beside its arrivals: a driver, clients that wait, slots that vary."""
+"""Conditions of a run beside its arrivals: a driver, clients that wait, slots that vary."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_deeprm_in_one_file_has_the_cluster_of_the_package() -> None:
 
 
 def test_advice_comes_from_the_sample_log() -> None:
-    """As recorded nothing can be gained; submitted faster, the same jobs wait for each other."""
+    """Recorded jobs never wait; submitted faster, they wait for each other."""
     found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")
     recorded, faster = found.split("Submitted 10 times as fast")
     assert "4 jobs on 2 slots." in recorded

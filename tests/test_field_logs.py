@@ -136,7 +136,7 @@ def test_settings_of_pools_decide(tmp_path: Path, of_b: Pool, ends_s: float) -> 
 
 
 def test_an_allocation_file_is_read(tmp_path: Path) -> None:
-    """As Spark reads it: what is not written has Spark's defaults."""
+    """Values that the file leaves out have Spark's defaults."""
     path = tmp_path / "fairscheduler.xml"
     path.write_text(
         '<?xml version="1.0"?><!-- ours --><allocations>'

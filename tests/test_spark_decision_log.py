@@ -126,7 +126,7 @@ def test_a_decision_log_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_logs_of_processes_that_followed_each_other_are_read_as_one(tmp_path: Path) -> None:
-    """As of a worker that was killed and started again."""
+    """Rows of a worker that was killed and started again."""
     path = tmp_path / "log.jsonl"
     for number in range(2):
         live = LiveJobs()

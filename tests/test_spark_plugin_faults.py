@@ -1,4 +1,4 @@
-"""What an operator relies on when something is wrong: caps, the decision log, the worker's door.
+"""Promises to an operator when something is wrong: caps, the decision log, the worker's door.
 
 Slow (ten minutes): `pytest -m slow tests/test_spark_plugin_faults.py`.
 """
@@ -166,7 +166,7 @@ def test_caps_outlive_a_scheduler_that_is_never_heard_again(
 
 
 def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:
-    """As by a laptop's lid: for longer than the silence after which a scheduler is given up."""
+    """Pause the driver for longer than the silence after which a scheduler is given up."""
     port = free_port()
     command = spark.command(
         "spark-submit", "--class", "SleepJobs", program, *jobs(400),
@@ -235,7 +235,7 @@ def test_sparks_own_page_shows_that_we_schedule(spark: Spark, program: Path) -> 
             return ""
 
     def is_listed() -> bool:
-        """What its page of the environment is made of: it is drawn by the browser."""
+        """Return the data of the Environment page, which the browser draws."""
         (name,) = re.findall(r'"id" : "([^"]+)"', read("api/v1/applications")) or [""]
         row = '"decima.status", "schedules: policy fifo, mode exact"'
         return row in read(f"api/v1/applications/{name}/environment")
