@@ -71,13 +71,6 @@ class ObservationBatch(NamedTuple):
         chosen[found] = rows[first[:-1][found]]
         return chosen
 
-    def own_stages(self, stages: Int32) -> Int32:
-        """(B,) the rows `stages`, or NONE, in the simulations' own numbering."""
-        own = np.full(len(stages), NONE, np.int32)
-        chosen = stages != NONE
-        own[chosen] = self.stage_row[stages[chosen]]
-        return own
-
 
 class BatchBuilder:
     """Builder of batches of `num_simulations`; its arrays double when they are full."""

@@ -312,6 +312,8 @@ def test_nothing_is_recommended_where_the_replay_fails(contended: WhatIf) -> Non
         assert ("No policy is recommended" in words) == is_said
         assert ("What would change most" in words) != is_said
         assert any("The replay itself is" in line for line in caveats(contended, off))
+        text = page([whatif_section(contended, off, [])], title="t", command="c")
+        assert ("Jobs that gain and lose" in text) != is_said
 
 
 def test_one_policy_is_called_best_and_none_that_was_not_compared(contended: WhatIf) -> None:

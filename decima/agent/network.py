@@ -138,8 +138,3 @@ class PolicyNetwork(nn.Module):
             y.index_select(0, nodes.graph_of_job),
             z,
         )
-
-    @property
-    def num_parameters(self) -> int:
-        """Number of learned weights."""
-        return sum(parameter.numel() for parameter in self.parameters())

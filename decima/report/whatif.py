@@ -10,7 +10,7 @@ import numpy as np
 from decima.registry import HEURISTICS
 from decima.report.section import Lines, Section, series, share_complete
 from decima.rl.statistics import difference_percent, mean_of
-from decima.whatif.advice import findings
+from decima.whatif.advice import can_be_trusted, findings
 from decima.whatif.caveats import caveats
 from decima.whatif.jobs import JobChange, compared_policy, job_changes
 from decima.whatif.load import by_length
@@ -45,7 +45,7 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
             "lengths": list(_lengths(found)),
             "length_policies": list(found.settings.policies),
             "summaries": {name: _summary(name) for name in found.settings.policies},
-            "jobs": _jobs(found),
+            "jobs": _jobs(found) if can_be_trusted(check) else None,
         },
         charts=list(_charts(found)),
     )
