@@ -236,12 +236,12 @@ def test_a_learned_policy_decides_in_a_worker(spark: Spark, program: Path) -> No
     """Its decision log can be reviewed; caps hold, though it knows nothing of them."""
     log = spark.folder / "log.jsonl"
     output, _ = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(700),
+        "spark-submit", "--class", "SleepJobs", program, *jobs(1_000),
         policy="decima", python=sys.executable, decisionLog=log, maxSlotsPerJob=5,
     )  # fmt: skip
     assert output.count("done ") == 4
     assert max(most(output)[f"job {name}"] for name in "abcd") == 5
-    assert_healthy(spark, 2_800)
+    assert_healthy(spark, 4_000)
     history = read_decision_log(log)
     assert "decima" in {plan.by for plan in history.plans}
     assert {one.key for one in history.jobs} <= {f"job {name}" for name in "abcd"}

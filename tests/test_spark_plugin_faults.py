@@ -174,7 +174,7 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
     )  # fmt: skip
     with running(spark, command) as process:
         until(lambda: "decima_schedules 1" in metrics(port), 120)
-        (driver,) = children(os.getpid(), "org.apache.spark.deploy.SparkSubmit")
+        (driver,) = children(process.pid, "org.apache.spark.deploy.SparkSubmit")
         os.kill(driver, signal.SIGSTOP)
         time.sleep(4)  # longer than the silence that is allowed
         os.kill(driver, signal.SIGCONT)
@@ -278,14 +278,14 @@ def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(
         "a,ann,g,9000", "b,ann,h,200", "c,bob,i,200", "d,bob,j,200",
         policy="strict_fair", python=sys.executable, decisionLog=log, metricsPort=port,
     )  # fmt: skip
-    with running(spark, command):
+    with running(spark, command) as process:
         until(lambda: "decima_worker 1" in metrics(port), 240)
         output = spark.folder / "output"
         until(lambda: output.read_text().count("done ") == 3, 120)
         time.sleep(1.0)  # rows are written half a second after an end
         for words in ("decima.spark.plugin_worker", "org.apache.spark.deploy.SparkSubmit"):
-            (process,) = children(os.getpid(), words)
-            os.kill(process, signal.SIGKILL)
+            (one,) = children(process.pid, words)
+            os.kill(one, signal.SIGKILL)
     found = [json.loads(line) for line in log.read_text().splitlines()]
     ended = [row["job"] for row in found if row.get("completion_ms") is not None]
     assert sorted(ended) == ["job b", "job c", "job d"]
