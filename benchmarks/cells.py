@@ -33,8 +33,8 @@ from decima.cli.options import read_all_tuned
 from decima.evaluation.report import PolicyReport
 from decima.evaluation.settings_file import gap_at
 from decima.registry import Parameters
-from decima.rl.parallel.crew import Crew
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, difference_percent
 from decima.training.tuning import tune
 from traces.files.writing import write_json
@@ -75,13 +75,16 @@ def cells_of(trace: str, sizes: Sizes, jobs: int) -> Iterator[Cell]:
 
 
 def play(
-    config: EvaluationConfig, names: Sequence[str], tuned: Mapping[str, Parameters], crew: Crew
+    config: EvaluationConfig,
+    names: Sequence[str],
+    tuned: Mapping[str, Parameters],
+    pool: WorkerPool,
 ) -> Figures:
     """Figures of policies in a cell, with parameters of those that were tuned."""
     if not names:
         return {}
     own = {name: tuned[name] for name in names if name in tuned}
-    report = evaluate(replace(config, policies=tuple(names), parameters=own), crew=crew)
+    report = evaluate(replace(config, policies=tuple(names), parameters=own), pool=pool)
     return {name: figures_of(own) for name, own in report.policies.items()}
 
 
@@ -90,13 +93,13 @@ def figures_of(own: PolicyReport) -> dict[str, list[float]]:
     return {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
 
 
-def play_best_tuned(config: EvaluationConfig, crew: Crew) -> Figures:
+def play_best_tuned(config: EvaluationConfig, pool: WorkerPool) -> Figures:
     """The tunable heuristic that is best in a cell when tuned there, under a name of its own."""
     training = replace(config, sequences=TUNING_SEQUENCES, policies=(REFERENCE,))
-    found = [tune(name, training, held_back=HELD_BACK, crew=crew) for name in TUNABLE]
+    found = [tune(name, training, held_back=HELD_BACK, pool=pool) for name in TUNABLE]
     best = min(found, key=lambda one: one.avg_jct_s)
     return {
-        BEST_TUNED: play(config, (best.policy,), {best.policy: best.parameters}, crew)[best.policy]
+        BEST_TUNED: play(config, (best.policy,), {best.policy: best.parameters}, pool)[best.policy]
     }
 
 
@@ -176,15 +179,15 @@ def main() -> None:
     if arguments.store is not None and arguments.store.exists():
         stored = json.loads(arguments.store.read_text())
     cells: dict[str, Figures] = {}
-    with LocalCrew(arguments.workers) as crew:
+    with LocalPool(arguments.workers) as pool:
         for trace in arguments.trace or ["tpch"]:
             for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
                 cell = replace(config, sequences=arguments.sequences)
                 found = stored.get(label, {})
                 missing = [name for name in wanted if name not in found]
-                found |= play(cell, missing, tuned, crew)
+                found |= play(cell, missing, tuned, pool)
                 if arguments.retune and BEST_TUNED not in found:
-                    found |= play_best_tuned(cell, crew)
+                    found |= play_best_tuned(cell, pool)
                 cells[label] = stored[label] = found
                 print(line_of(label, found), flush=True)
                 if arguments.store is not None:

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from decima.rl.parallel.crew import Crew, K, Kept
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import K, SentOnce, WorkerPool
 from decima.rl.parallel.session import open_session
-from decima.rl.parallel.spark import SparkCrew
+from decima.rl.parallel.spark import SparkPool
 from decima.training.config import read_config
-from decima.training.learner import Crews, DecimaLearner
+from decima.training.learner import DecimaLearner, Pools
 from decima.training.rollouts import Rollouts
 from traces.numbers import Float64
 
@@ -57,35 +57,35 @@ class Task(NamedTuple):
         return self.ended_s - self.began_s
 
 
-class Timed(Crew):
-    """A crew that records the times of its tasks."""
+class Timed(WorkerPool):
+    """A pool that records the times of its tasks."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
         self.tasks: list[Task] = []
         self.maps_s: list[tuple[str, float]] = []
         self.answers: list[Any] = []
 
     @property
     def slots(self) -> int:
-        """Slots of the crew."""
-        return self._crew.slots
+        """Slots of the pool."""
+        return self._pool.slots
 
     def map(
         self, function: Callable[..., Any], shared: Any, tasks: Mapping[K, Any], *, label: str
     ) -> Iterator[tuple[K, Any]]:
-        """Map tasks; see `Crew.map`."""
+        """Map tasks; see `WorkerPool.map`."""
         began_s = time.time()
         wrapped = {key: (function, task) for key, task in tasks.items()}
         self.answers = []
-        for key, (found, times) in self._crew.map(timed, shared, wrapped, label=label):
+        for key, (found, times) in self._pool.map(timed, shared, wrapped, label=label):
             self.tasks.append(Task(label, *times))
             self.answers.append(found)
             yield key, found
         self.maps_s.append((label, time.time() - began_s))
 
     def close(self) -> None:
-        """Do nothing: the crew is closed where it was opened."""
+        """Do nothing: the pool is closed where it was opened."""
 
 
 def timed(shared: Any, task: tuple[Callable[..., Any], Any]) -> tuple[Any, tuple[float, ...]]:
@@ -101,7 +101,7 @@ class Echo(NamedTuple):
     """Shared input of rollouts without playing: weights that are sent each time, and the answer."""
 
     weights: Tensor
-    recorded: Kept[list[Rollouts]]
+    recorded: SentOnce[list[Rollouts]]
 
 
 def echo(shared: Echo, number: int) -> Rollouts:
@@ -126,20 +126,20 @@ class Cost(NamedTuple):
     driver_cpu_s: float
 
 
-def costs(crew: SparkCrew, shared: Echo, repeats: int) -> list[Cost]:
+def costs(pool: SparkPool, shared: Echo, repeats: int) -> list[Cost]:
     """Medians, by number of tasks."""
     # The JVM is the first child of the process that has started it.
-    gateway: Any = crew.context._gateway
+    gateway: Any = pool.context._gateway
     pids = [os.getpid(), int(gateway.proc.pid)]
     found = []
     for count in (4, 16, 64):
         tasks = {number: number for number in range(count)}
         rows: list[tuple[float, float]] = []
         for _ in range(repeats):
-            list(crew.map(echo, shared, tasks, label="warming up"))  # the JVM compiles as it goes
+            list(pool.map(echo, shared, tasks, label="warming up"))  # the JVM compiles as it goes
         for _ in range(repeats):
             began_s, began_cpu_s = time.monotonic(), cpu_s(pids)
-            list(crew.map(echo, shared, tasks, label=f"{count} tasks that do nothing"))
+            list(pool.map(echo, shared, tasks, label=f"{count} tasks that do nothing"))
             rows.append((time.monotonic() - began_s, cpu_s(pids) - began_cpu_s))
         wall_s, driver_cpu_s = np.median(rows, axis=0)
         found.append(Cost(count, float(wall_s), float(driver_cpu_s)))
@@ -240,9 +240,9 @@ def main() -> None:
     arguments = parser.parse_args()
     here = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1])}  # for this module
     context = open_session(arguments.master, name="overhead", settings=here)
-    with SparkCrew(context) as crew:
-        players, differ = Timed(crew), Timed(HERE)
-        learner = DecimaLearner(read_config(None, tuple(arguments.changes)), Crews(players, differ))
+    with SparkPool(context) as pool:
+        players, differ = Timed(pool), Timed(HERE)
+        learner = DecimaLearner(read_config(None, tuple(arguments.changes)), Pools(players, differ))
         learner.iterate(0)  # what is loaded once counts for no iteration
         for one in (players, differ):
             one.tasks, one.maps_s = [], []
@@ -252,11 +252,11 @@ def main() -> None:
             learner.iterate(iteration)
             walls_s.append(time.monotonic() - began_s)
         recorded = [one for one in players.answers if one is not None]
-        shared = Echo(learner.state()["weights"], Kept(recorded))
+        shared = Echo(learner.state()["weights"], SentOnce(recorded))
         sent, got = len(pickle.dumps(shared.weights)), [len(pickle.dumps(one)) for one in recorded]
         print(f"weights out: {sent / 1e3:.0f} kB; recordings back: {sum(got) / 1e6:.2f} MB an "
               f"iteration, {max(got) / 1e6:.2f} MB the largest")  # fmt: skip
-        model = report((players, differ), walls_s, costs(crew, shared, arguments.repeats))
+        model = report((players, differ), walls_s, costs(pool, shared, arguments.repeats))
     context.stop()
     print_model(model if arguments.map_s is None else model._replace(map_s=arguments.map_s))
 

@@ -28,8 +28,8 @@ from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.runner import PolicyRun, Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.registry import HEURISTICS, Parameters
-from decima.rl.parallel.crew import Crew
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import difference_percent
 from decima.training.tuning import tune
 from spark_sim.cluster import MB_PER_GB
@@ -103,16 +103,16 @@ def compared(
     sequences: int,
     tuned: Sequence[str],
     models: Sequence[str],
-    crew: Crew,
+    pool: WorkerPool,
 ) -> Report:
     """All policies, those `tuned` with parameters found on training sequences."""
     training = replace(config, sequences=4, policies=(REFERENCE,))
     parameters: Mapping[str, Parameters] = {
-        name: tune(name, training, held_back=8, crew=crew).parameters for name in tuned
+        name: tune(name, training, held_back=8, pool=pool).parameters for name in tuned
     }
     names = (REFERENCE, *tuned, *FIXED, *models)
     own = replace(config, policies=names, parameters=parameters, sequences=sequences)
-    return evaluate(own, crew=crew, timelines=range(sequences))
+    return evaluate(own, pool=pool, timelines=range(sequences))
 
 
 def large_for_small(report: Report, run: PolicyRun) -> float:
@@ -158,10 +158,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     tuned = arguments.tuned.split(",")
-    with LocalCrew(arguments.workers) as crew:
+    with LocalPool(arguments.workers) as pool:
         for trace in arguments.trace or ["tpch"]:
             for label, config in settings_of(trace, arguments.executors, arguments.jobs):
-                report = compared(config, arguments.sequences, tuned, arguments.model, crew)
+                report = compared(config, arguments.sequences, tuned, arguments.model, pool)
                 print(f"{label}: {arguments.sequences} sequences")
                 for name, own in report.policies.items():
                     other = report.policies[STRONGEST_OF_THE_PAPER]

@@ -30,7 +30,7 @@ def measured(folder: Path, jar: Path, policy: str, plans: int, sizes: list[str])
         folder: of the compiled program.
         jar: the plugin.
         policy: of the plugin.
-        plans: to rehearse.
+        plans: to warm_up.
         sizes: JOBS:SLOTS of the sessions to plan for when warm.
     """
     java = find_javac(os.environ).with_name("java")

@@ -11,7 +11,7 @@ tuning nor training has seen. Differences are paired, with 95 % bootstrap interv
 ``--session`` is the same where all jobs share the slots of one session, as on a live Spark.
 
 ``--generalisation`` leaves the setting that models were trained in: other gaps, 10 to 200 executors
-(arrivals as much denser), an unknown or misjudged duration of tasks; differences to strict_fair,
+(arrivals as much denser), an unknown or wrong duration of tasks; differences to strict_fair,
 which a policy should nowhere exceed by more than 5 % (Decima, table 2 and appendices I, J).
 """
 
@@ -31,8 +31,8 @@ from rich.table import Table
 
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import PolicyReport, Report
-from decima.rl.parallel.crew import Crew
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, difference_percent
 from decima.training.tuning import tune
 from traces.files.writing import write_json
@@ -85,17 +85,17 @@ def general_settings(trace: str, sequences: int, jobs: int) -> Iterator[Setting]
     yield Setting("random DAGs, gap 25 s", replace(base, trace="random-dag", interarrival_s=25.0))
 
 
-def measure(setting: Setting, policies: tuple[str, ...], crew: Crew, tuned: bool) -> Report:
+def measure(setting: Setting, policies: tuple[str, ...], pool: WorkerPool, tuned: bool) -> Report:
     """Evaluate; the first policy is the reference: the best tuned heuristic, or strict fair."""
     config = setting.config
     names, parameters = (*PLAIN, *policies), {}
     if tuned:
         training = replace(config, sequences=TUNING_SEQUENCES, policies=("strict_fair",))
-        every = [tune(name, training, crew=crew) for name in TUNABLE]
+        every = [tune(name, training, pool=pool) for name in TUNABLE]
         found = sorted(every, key=lambda one: one.avg_jct_s)
         parameters = {one.policy: one.parameters for one in found}
         names = (found[0].policy, *PLAIN, *(one.policy for one in found[1:]), *policies)
-    return evaluate(replace(config, policies=names, parameters=parameters), crew=crew)
+    return evaluate(replace(config, policies=names, parameters=parameters), pool=pool)
 
 
 def row_of(report: Report, name: str) -> tuple[str, ...]:
@@ -155,8 +155,8 @@ def main() -> None:
     for trace in arguments.trace or ["tpch"]:
         for setting in settings(trace, arguments.sequences, arguments.jobs):
             began_s = time.monotonic()
-            with LocalCrew(arguments.workers) as crew:
-                report = measure(setting, policies, crew, not arguments.generalisation)
+            with LocalPool(arguments.workers) as pool:
+                report = measure(setting, policies, pool, not arguments.generalisation)
             table = Table(title=f"{report.trace.name}, {setting.label}", title_justify="left")
             for column in ("policy", "avg JCT s", "against reference", "better on", "p95 vs fair"):
                 table.add_column(column)

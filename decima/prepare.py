@@ -122,9 +122,9 @@ def _explain() -> None:
 
 def _train_and_mark() -> None:
     from decima.training.config import TrainConfig
-    from decima.training.rehearsal import rehearse
+    from decima.training.warm_up import warm_up
 
-    rehearse(TrainConfig())
+    warm_up(TrainConfig())
     if trusted_folder(Path(POLICIES.folder)) is not None:
         with contextlib.suppress(OSError):  # a cache that is shared to be read
             write_private(_mark(), b"")

@@ -49,7 +49,7 @@ _KEPT = 0.9
 """of the moving average of returns, from one iteration to the next"""
 
 
-class _Lesson(NamedTuple):
+class _Examples(NamedTuple):
     """Examples that an iteration learns from."""
 
     played: Played
@@ -100,11 +100,11 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             self._teacher if imitates else None,
         )
         played, completion = self._play(iteration, manner)
-        lesson = self._lesson(played, imitates)
+        examples = self._demonstration(played, imitates)
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
         fall = config.learning_rate - config.final_learning_rate
         rate = config.learning_rate - (1.0 - left) * fall
-        found = self._learn(lesson, rng, rate, left * config.entropy)
+        found = self._learn(examples, rng, rate, left * config.entropy)
         reached = flat_parameters(self.network)
         self._averaged = torch.lerp(self._averaged, reached, 1.0 / config.average_iterations)
         episodes = len(np.unique(played.episode))
@@ -178,7 +178,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             completion.append(clusters.mean_completion().mean())
         return joined(parts), float(np.mean(completion))
 
-    def _lesson(self, played: Played, imitates: bool) -> _Lesson:
+    def _demonstration(self, played: Played, imitates: bool) -> _Examples:
         config = self._config
         returns = returns_of(played, config.discount)
         if config.critic:
@@ -191,16 +191,16 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         scaled = normalised(
             torch.from_numpy(advantage), float(advantage.mean()), float(advantage.std())
         )
-        return _Lesson(played, returns, scaled.numpy(), imitates)
+        return _Examples(played, returns, scaled.numpy(), imitates)
 
     def _learn(
-        self, lesson: _Lesson, rng: np.random.Generator, rate: float, entropy: float
+        self, examples: _Examples, rng: np.random.Generator, rate: float, entropy: float
     ) -> dict[str, float]:
         """One step of the optimiser for each minibatch; means of what was recorded."""
         sums: dict[str, float] = {}
-        batches = self._batches(len(lesson.returns), rng)
+        batches = self._batches(len(examples.returns), rng)
         for batch in batches:
-            loss, figures = self._loss(lesson, batch, entropy)
+            loss, figures = self._loss(examples, batch, entropy)
             torch.autograd.backward(loss)
             norm = self._move(rate)
             for name, one in {**figures, "gradient_norm": norm}.items():
@@ -217,24 +217,24 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         return [rng.choice(count, size, replace=False).astype(np.int32) for _ in range(number)]
 
     def _loss(
-        self, lesson: _Lesson, batch: Int32, entropy: float
+        self, examples: _Examples, batch: Int32, entropy: float
     ) -> tuple[Tensor, dict[str, float]]:
-        config, played = self._config, lesson.played
+        config, played = self._config, examples.played
         scene = played.scene.rows(batch).trimmed()
         log_prob = self.network.policy(scene).log_softmax(1)
         spread = entropy_of(log_prob)
         figures = {"entropy": float(spread.detach().mean())}
-        if lesson.imitates:
+        if examples.imitates:
             target = torch.from_numpy(played.target[batch])
             loss = -(target * log_prob.clamp(min=LOWEST)).sum(1).mean()
             figures["imitation_loss"] = float(loss.detach())
         else:
             taken = taken_of(log_prob, torch.from_numpy(played.action[batch]))
-            gain = torch.from_numpy(lesson.advantage[batch]).float()
+            gain = torch.from_numpy(examples.advantage[batch]).float()
             loss = self._gradient_loss(taken, played.log_prob[batch], gain)
             loss = loss + entropy_loss(spread, entropy)
         if config.critic:
-            target = torch.from_numpy(lesson.returns[batch] / VALUE_SCALE).float()
+            target = torch.from_numpy(examples.returns[batch] / VALUE_SCALE).float()
             error = value_loss(self.network.value(scene), target)
             figures["value_loss"] = float(error.detach())
             loss = loss + error

@@ -110,7 +110,7 @@ UPWARDS = (
     "agent",
     "learned",
     "policies",
-    "own_policies",
+    "custom_policies",
     "evaluation",
 )
 """parts of `decima`, each of which may import those before it"""

@@ -12,7 +12,7 @@ from decima import EvaluationConfig
 from decima.cli.options import notes_of
 from decima.errors import ConfigError
 from decima.evaluation import evaluate
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
 from tests.commands import Command, refused
 from traces import Job, LevelDurations, Stage, Trace
 
@@ -40,9 +40,9 @@ def test_a_page_is_named_as_one(run: Command, tmp_path: Path) -> None:
 
 def test_processes_of_a_crew_leave_ctrl_c_to_the_command() -> None:
     """From their first moment: one that is interrupted while it imports would print where."""
-    with LocalCrew(2) as crew:
+    with LocalPool(2) as pool:
         asked = {number: number for number in range(20)}
-        found = dict(value for _, value in crew.map(_blocked, None, asked, label="asking"))
+        found = dict(value for _, value in pool.map(_blocked, None, asked, label="asking"))
     assert not found.pop(os.getpid(), False)
     assert len(found) >= 1
     assert all(found.values())

@@ -22,10 +22,10 @@ import torch
 from decima import evaluate
 from decima.fingerprint import fingerprint
 from decima.rl.parallel.greeting import check_executors
-from decima.rl.parallel.local import HERE, LocalCrew
+from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.session import open_session
-from decima.rl.parallel.spark import SparkCrew
-from decima.training.learner import Crews, DecimaLearner
+from decima.rl.parallel.spark import SparkPool
+from decima.training.learner import DecimaLearner, Pools
 from decima.training.rule_fit.config import RuleFitConfig
 from decima.training.rule_fit.fit import Budget, fit_rule
 from decima.training.tuning import tune
@@ -54,9 +54,9 @@ def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -
     config = small_config(trace_file, policies=("strict_fair", "decima"))
     context = open_session(standalone, name="standalone")
     try:
-        with SparkCrew(context) as crew:
+        with SparkPool(context) as pool:
             check_executors(context, fingerprint)
-            found = evaluate(config, crew=crew)
+            found = evaluate(config, pool=pool)
     finally:
         context.stop()
     for name, own in evaluate(config).policies.items():
@@ -65,24 +65,24 @@ def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[SparkCrew]:
+def cluster() -> Iterator[SparkPool]:
     """Two executors of one core each."""
     context = open_session("local-cluster[2,1,1024]", name="runs")
     try:
-        with SparkCrew(context) as crew:
-            yield crew
+        with SparkPool(context) as pool:
+            yield pool
     finally:
         context.stop()
 
 
 def test_five_iterations_give_the_weights_of_two_local_workers(
-    cluster: SparkCrew, trace_file: Path, tmp_path: Path
+    cluster: SparkPool, trace_file: Path, tmp_path: Path
 ) -> None:
     """And the state of the optimiser, and every figure of every iteration."""
     config = small(trace_file, *FIVE)
-    on_cluster = final_weights(tmp_path / "cluster", config, crews=Crews(cluster, HERE))
-    with LocalCrew(2) as crew:
-        here = final_weights(tmp_path / "here", config, crews=Crews(crew, crew))
+    on_cluster = final_weights(tmp_path / "cluster", config, pools=Pools(cluster, HERE))
+    with LocalPool(2) as pool:
+        here = final_weights(tmp_path / "here", config, pools=Pools(pool, pool))
     assert_equal(on_cluster, here)
     assert (tmp_path / "cluster" / "best.safetensors").read_bytes() == (
         tmp_path / "here" / "best.safetensors"
@@ -90,7 +90,7 @@ def test_five_iterations_give_the_weights_of_two_local_workers(
 
 
 def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
-    cluster: SparkCrew, trace_file: Path
+    cluster: SparkPool, trace_file: Path
 ) -> None:
     """Killed with -9 while rollouts run: they are played again, elsewhere."""
     long = (
@@ -101,7 +101,7 @@ def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
         "reinforce.rollouts=100",
     )
     config = small(trace_file, *long)
-    learner = DecimaLearner(config, Crews(cluster, HERE))
+    learner = DecimaLearner(config, Pools(cluster, HERE))
     tracker = cluster.context.statusTracker()
     killed: list[int] = []
 
@@ -122,33 +122,33 @@ def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
     assert torch.equal(learner.state()["weights"], undisturbed.state()["weights"])
 
 
-def test_an_evaluation_is_the_same(cluster: SparkCrew, trace_file: Path) -> None:
+def test_an_evaluation_is_the_same(cluster: SparkPool, trace_file: Path) -> None:
     """Heuristics, one that draws, and a learned policy."""
     config = small_config(trace_file, policies=("strict_fair", "random", "decima"))
-    found, expected = evaluate(config, crew=cluster), evaluate(config)
+    found, expected = evaluate(config, pool=cluster), evaluate(config)
     for name, own in found.policies.items():
         for one, other in zip(own.runs, expected.policies[name].runs, strict=True):
             np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
 
 
-def test_a_fit_is_the_same(cluster: SparkCrew, trace_file: Path) -> None:
+def test_a_fit_is_the_same(cluster: SparkPool, trace_file: Path) -> None:
     """Weights and scores of `fit_rule`, and what `tune` finds."""
     settings = (small_config(trace_file), small_config(trace_file, interarrival_s=2))
     config = RuleFitConfig(settings, population=4, sequences=1, validation=2)
-    found = fit_rule(config, Budget(generations=2), crew=cluster)
+    found = fit_rule(config, Budget(generations=2), pool=cluster)
     expected = fit_rule(config, Budget(generations=2))
     assert (found.found, found.score) == (expected.found, expected.score)
 
     tuned = [
-        tune("tuned_weighted_fair", small_config(trace_file), held_back=7, crew=crew)
-        for crew in (cluster, HERE)
+        tune("tuned_weighted_fair", small_config(trace_file), held_back=7, pool=pool)
+        for pool in (cluster, HERE)
     ]
     assert tuned[0].to_json() == tuned[1].to_json()
 
 
-def test_a_what_if_is_the_same(cluster: SparkCrew) -> None:
+def test_a_what_if_is_the_same(cluster: SparkPool) -> None:
     """The grid of policies, sizes and resampled sequences, tuning included."""
     settings = replace(FAST, policies=("fifo", "tuned_weighted_fair", "decima"), sequences=2)
     recorded = short_behind_long(8)
-    found = to_json(what_if(recorded, settings, crew=cluster))
+    found = to_json(what_if(recorded, settings, pool=cluster))
     assert found == to_json(what_if(recorded, settings))

@@ -18,7 +18,7 @@ from decima.heuristics.es_rule import (
     PARAMETERS,
     Features,
     describe,
-    judge,
+    gate_and_score,
     surroundings,
 )
 from decima.training.tuning import read_tuned
@@ -318,7 +318,7 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
     active = np.tanh(rows[:, :INPUTS] @ inputs + rows[:, INPUTS])
     margin = 0.024 * np.abs(rows[:, -2:]).sum(axis=0)
 
-    gate, score = judge(numbers, Features(*inputs.tolist()))
+    gate, score = gate_and_score(numbers, Features(*inputs.tolist()))
 
     assert abs(gate - (rows[:, -2] @ active + numbers[-1])) <= margin[0]
     assert abs(score - rows[:, -1] @ active) <= margin[1]

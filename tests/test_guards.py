@@ -20,9 +20,9 @@ from decima.report.comparison import table as page_table
 from decima.report.results import results_of
 from decima.report.whatif import whatif_section
 from decima.rl.statistics import difference_percent, mean_of
-from decima.spark import judging
+from decima.spark import candidates
 from decima.spark.decision_log import prior_rows
-from decima.spark.judge_process import Question
+from decima.spark.evaluator_process import Question
 from decima.whatif import WhatIfSettings
 from decima.whatif.advice import best_policy, can_be_trusted, findings
 from decima.whatif.caveats import caveats
@@ -525,21 +525,21 @@ def test_a_replay_averages_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.recorded_s.tolist() == [2.0, 3.0, 5.0, 12.0, 26.0, 30.0]
 
 
-# --- judging a session ---------------------------------------------------------------------------
+# --- comparing for a session ------------------------------------------------------------------
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, **averages_s: Sequence[float]) -> judging.Verdict:
+def compared(monkeypatch: pytest.MonkeyPatch, **averages_s: Sequence[float]) -> candidates.Verdict:
     """What is best of candidates with these averages on four sequences; fifo takes 10 to 13 s."""
     known = {"fifo": [10.0, 11.0, 12.0, 13.0], **averages_s}
     average_s = lambda _world, name, _runs: np.array(known[name])  # noqa: E731
-    monkeypatch.setattr(judging.World, "average_s", average_s)
-    monkeypatch.setattr(judging.World, "resampled", lambda _world, number: number)
+    monkeypatch.setattr(candidates.World, "average_s", average_s)
+    monkeypatch.setattr(candidates.World, "resampled", lambda _world, number: number)
     row = {"name": "j", "arrival_ms": 0, "completion_ms": None, "own_ms": 0, "stages": []}
     asked = Question(4, "fifo", "fifo", 0, tuple(averages_s), "exact", [row], False, {})
-    monkeypatch.setattr(judging.World, "__init__", lambda world, question: None)
-    monkeypatch.setattr(judging.World, "error", lambda _world: None)
-    monkeypatch.setattr(judging.World, "followers", lambda _world: 0.0)
-    return judging.judge(asked)
+    monkeypatch.setattr(candidates.World, "__init__", lambda world, question: None)
+    monkeypatch.setattr(candidates.World, "error", lambda _world: None)
+    monkeypatch.setattr(candidates.World, "followers", lambda _world: 0.0)
+    return candidates.compare(asked)
 
 
 def test_a_session_changes_only_for_what_is_certainly_better(
@@ -547,17 +547,17 @@ def test_a_session_changes_only_for_what_is_certainly_better(
 ) -> None:
     """Lower by a tenth on average, but not for certain; certainly by a twentieth."""
     unsure, sure = [5.0, 12.5, 9.0, 14.9], [9.6, 10.4, 11.5, 12.2]
-    assert judged(monkeypatch, tuned_srw=unsure).best is None
-    assert judged(monkeypatch, tuned_srw=unsure).differences["tuned_srw"].mean == pytest.approx(
+    assert compared(monkeypatch, tuned_srw=unsure).best is None
+    assert compared(monkeypatch, tuned_srw=unsure).differences["tuned_srw"].mean == pytest.approx(
         -10.0
     )
-    assert judged(monkeypatch, tuned_srw=sure).best == "tuned_srw"
-    assert judged(monkeypatch, tuned_srw=unsure, es_rule=sure).best == "es_rule"
+    assert compared(monkeypatch, tuned_srw=sure).best == "tuned_srw"
+    assert compared(monkeypatch, tuned_srw=unsure, es_rule=sure).best == "es_rule"
     better = [one * 0.97 for one in sure]
-    assert judged(monkeypatch, tuned_srw=sure, es_rule=better).best == "es_rule"
-    assert judged(monkeypatch, tuned_srw=better, es_rule=sure).best == "tuned_srw"
-    assert judged(monkeypatch, tuned_srw=[11.0, 12.1, 13.1, 14.3]).best is None
-    assert judged(monkeypatch).best is None
+    assert compared(monkeypatch, tuned_srw=sure, es_rule=better).best == "es_rule"
+    assert compared(monkeypatch, tuned_srw=better, es_rule=sure).best == "tuned_srw"
+    assert compared(monkeypatch, tuned_srw=[11.0, 12.1, 13.1, 14.3]).best is None
+    assert compared(monkeypatch).best is None
 
 
 def logged(number: int, end_ms: int | None, own_ms: int = 500) -> dict[str, Any]:
@@ -566,9 +566,11 @@ def logged(number: int, end_ms: int | None, own_ms: int = 500) -> dict[str, Any]
     return row | {"arrival_ms": 1000 * number, "completion_ms": end_ms, "own_ms": own_ms}
 
 
-def world_of(*rows: dict[str, Any], is_timed: bool = True, ran_since_ms: int = 0) -> judging.World:
+def world_of(
+    *rows: dict[str, Any], is_timed: bool = True, ran_since_ms: int = 0
+) -> candidates.World:
     asked = Question(4, "fifo", "es_rule", ran_since_ms, (), "exact", rows, is_timed, {})
-    return judging.World(asked)
+    return candidates.World(asked)
 
 
 def test_the_error_is_of_what_ran_and_counts_sparks_own_time(
@@ -581,7 +583,7 @@ def test_the_error_is_of_what_ran_and_counts_sparks_own_time(
         asked.append(policy)
         return [np.full(len(run.job), 1.5) for run in runs]
 
-    monkeypatch.setattr(judging.World, "_jct_s", jct_s)
+    monkeypatch.setattr(candidates.World, "_jct_s", jct_s)
     rows = [logged(number, 1000 * number + 3000) for number in range(4)]
     error = world_of(*rows).error()
     assert error is not None
@@ -602,7 +604,7 @@ def test_resampled_jobs_begin_at_0_and_fill_the_slots_to_four_fifths() -> None:
     runs = [untimed.resampled(number) for number in range(30)]
     assert {run.arrival_ms[0] for run in runs} == {0.0}
     gaps_s = [np.diff(run.arrival_ms).mean() / 1000 for run in runs]
-    assert np.mean(gaps_s) == pytest.approx(2.0 / judging.ASSUMED_LOAD, rel=0.05)
+    assert np.mean(gaps_s) == pytest.approx(2.0 / candidates.ASSUMED_LOAD, rel=0.05)
     timed = world_of(*rows).resampled(0)
     assert np.diff(timed.arrival_ms) == pytest.approx(1000.0)
     assert timed.arrival_ms[0] == 0.0

@@ -353,7 +353,7 @@ def test_the_settings_of_a_search_are_checked() -> None:
             searching(change)
 
 
-def test_lessons_of_a_search_are_played_and_learned(trace_file: Path) -> None:
+def test_plans_of_a_search_are_played_and_learned(trace_file: Path) -> None:
     """With every decision looked ahead of: shorter JCTs than the network's own, and as many labels
     as there are decisions with a choice; the labels are not all the likeliest plans.
     """

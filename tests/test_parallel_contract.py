@@ -1,4 +1,4 @@
-"""What every crew promises: in this process, in two others, and on a Spark of two executors.
+"""What every pool promises: in this process, in two others, and on a Spark of two executors.
 
 The cases on Spark are slow: `pytest -m slow tests/test_parallel_contract.py`.
 """
@@ -16,118 +16,118 @@ from pathlib import Path
 
 import pytest
 
-from decima.rl.parallel.crew import Crew, Kept
 from decima.rl.parallel.errors import TaskError, TaskRefusedError
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
+from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.parallel.session import open_session
-from decima.rl.parallel.spark import SparkCrew
-from tests import crew_work
-from tests.crew_work import EXECUTORS_KNOW_US, Counted, Shared
+from decima.rl.parallel.spark import SparkPool
+from tests import pool_work
+from tests.pool_work import EXECUTORS_KNOW_US, Counted, Shared
 from tests.spark_work import until
 
 MASTER = "local-cluster[2,1,1024]"
 on_spark = (pytest.mark.slow, pytest.mark.real_spark)
-CREWS = ["local 1", "local 2", pytest.param(MASTER, marks=on_spark)]
+POOLS = ["local 1", "local 2", pytest.param(MASTER, marks=on_spark)]
 
 
 @contextmanager
-def opened(kind: str) -> Iterator[Crew]:
-    """One of `CREWS`."""
+def opened(kind: str) -> Iterator[WorkerPool]:
+    """One of `POOLS`."""
     place, _, workers = kind.partition(" ")
     if place == "local":
-        with LocalCrew(int(workers)) as crew:
-            yield crew
+        with LocalPool(int(workers)) as pool:
+            yield pool
         return
     context = open_session(kind, name="contract", settings=EXECUTORS_KNOW_US)
     try:
-        with SparkCrew(context) as crew:
-            yield crew
+        with SparkPool(context) as pool:
+            yield pool
     finally:
         context.stop()
 
 
-@pytest.fixture(scope="module", params=CREWS)
-def crew(request: pytest.FixtureRequest) -> Iterator[Crew]:
+@pytest.fixture(scope="module", params=POOLS)
+def pool(request: pytest.FixtureRequest) -> Iterator[WorkerPool]:
     """One for all tests: each leaves it fit for the next."""
     with opened(request.param) as found:
         yield found
 
 
-def test_answers_come_with_their_keys_in_the_order_of_the_tasks(crew: Crew) -> None:
+def test_answers_come_with_their_keys_in_the_order_of_the_tasks(pool: WorkerPool) -> None:
     """Whatever the keys are, and however many tasks there are for a slot."""
     tasks = {("task", 50 - number): number for number in range(50)}
-    found = list(crew.map(crew_work.product, 3, tasks, label="products"))
+    found = list(pool.map(pool_work.product, 3, tasks, label="products"))
     assert found == [(key, 3 * number) for key, number in tasks.items()]
-    assert list(crew.map(crew_work.product, 3, {}, label="none")) == []
+    assert list(pool.map(pool_work.product, 3, {}, label="none")) == []
 
 
-def test_the_order_in_which_tasks_end_does_not_show(crew: Crew) -> None:
+def test_the_order_in_which_tasks_end_does_not_show(pool: WorkerPool) -> None:
     """The first ends last."""
     naps_s = (0.4, 0.2, 0.0)
     tasks = {f"task {number}": number for number in range(3)}
-    found = crew.map(crew_work.naps, naps_s, tasks, label="naps")
+    found = pool.map(pool_work.naps, naps_s, tasks, label="naps")
     assert list(found) == [("task 0", 0), ("task 1", 1), ("task 2", 2)]
 
 
-def test_what_is_kept_goes_to_each_process_once(crew: Crew, tmp_path: Path) -> None:
+def test_what_is_kept_goes_to_each_process_once(pool: WorkerPool, tmp_path: Path) -> None:
     """Over three maps, with other things that change; another value is another parcel."""
-    kept = Kept(Counted(tmp_path, 1000))
+    kept = SentOnce(Counted(tmp_path, 1000))
     processes: set[int] = set()
     tasks = {number: number for number in range(8)}
     for factor in range(3):
-        found = dict(crew.map(crew_work.with_large, Shared(kept, factor), tasks, label="kept"))
+        found = dict(pool.map(pool_work.with_large, Shared(kept, factor), tasks, label="kept"))
         assert [value for value, _ in found.values()] == [1000 + factor * n for n in range(8)]
         processes |= {process for _, process in found.values()}
     arrived = [int(one.name.partition(".")[0]) for one in tmp_path.iterdir()]
     assert len(arrived) == len(set(arrived))
     assert set(arrived) == processes - {os.getpid()}
 
-    other = Shared(Kept(Counted(tmp_path, 7)), 1)
-    assert dict(crew.map(crew_work.with_large, other, {"k": 1}, label="other"))["k"][0] == 8
+    other = Shared(SentOnce(Counted(tmp_path, 7)), 1)
+    assert dict(pool.map(pool_work.with_large, other, {"k": 1}, label="other"))["k"][0] == 8
 
 
-def test_a_task_that_raises_is_one_error_with_its_key(crew: Crew) -> None:
-    """What was answered before it counts; the crew goes on to other work."""
+def test_a_task_that_raises_is_one_error_with_its_key(pool: WorkerPool) -> None:
+    """What was answered before it counts; the pool goes on to other work."""
     tasks = {f"number {number}": number for number in range(6)}
-    found = crew.map(crew_work.fails, "odd thing", tasks, label="testing")
+    found = pool.map(pool_work.fails, "odd thing", tasks, label="testing")
     assert [next(found), next(found)] == [("number 0", 0), ("number 1", 1)]
     with pytest.raises(TaskError, match=r"OddError: odd thing at 2 \(testing, task number 2\)"):
         next(found)
-    assert dict(crew.map(crew_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
+    assert dict(pool.map(pool_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
 
 
-def test_input_that_a_task_refuses_is_bad_input(crew: Crew) -> None:
+def test_input_that_a_task_refuses_is_bad_input(pool: WorkerPool) -> None:
     """A ValueError stays one, with the words it had, and tells whose rule was broken."""
-    found = crew.map(crew_work.fails, "refused", {(2, "x"): 2}, label="testing")
+    found = pool.map(pool_work.fails, "refused", {(2, "x"): 2}, label="testing")
     with pytest.raises(TaskRefusedError, match=r"^2 is not odd \(testing, task 2 x\)$") as caught:
         list(found)
-    assert caught.value.origin == "tests.crew_work"
+    assert caught.value.origin == "tests.pool_work"
 
 
-def test_whoever_stops_asking_ends_the_tasks(crew: Crew) -> None:
+def test_whoever_stops_asking_ends_the_tasks(pool: WorkerPool) -> None:
     """What still ran is gone, and the next map does not meet it."""
-    if crew.slots == 1:
+    if pool.slots == 1:
         pytest.skip("nothing else runs in this process")
     began_s = time.monotonic()
     naps_s = (0.0,) * 16 + (600.0,) * 4
     tasks = {number: number for number in range(len(naps_s))}
-    found = crew.map(crew_work.naps, naps_s, tasks, label="left")
+    found = pool.map(pool_work.naps, naps_s, tasks, label="left")
     assert next(found) == (0, 0)
     del found
-    assert dict(crew.map(crew_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
+    assert dict(pool.map(pool_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
     assert time.monotonic() - began_s < 60
 
 
-def test_a_killed_executor_changes_nothing_but_the_time(crew: Crew, tmp_path: Path) -> None:
+def test_a_killed_executor_changes_nothing_but_the_time(pool: WorkerPool, tmp_path: Path) -> None:
     """Its task runs again; processes of this machine end with an error that names the task."""
-    if crew.slots == 1:
+    if pool.slots == 1:
         pytest.skip("there is no process but this one")
     tasks = {f"task {number}": number for number in range(4)}
-    found = crew.map(crew_work.dies, tmp_path, tasks, label="dying")
-    if isinstance(crew, LocalCrew):
+    found = pool.map(pool_work.dies, tmp_path, tasks, label="dying")
+    if isinstance(pool, LocalPool):
         with pytest.raises(TaskError, match=r"exit code -9 \(dying, task task 1\)"):
             list(found)
-    assert list(crew.map(crew_work.dies, tmp_path, tasks, label="again")) == [
+    assert list(pool.map(pool_work.dies, tmp_path, tasks, label="again")) == [
         (f"task {number}", number) for number in range(4)
     ]
 
@@ -138,15 +138,15 @@ import signal
 import sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
-from tests.crew_work import says_where_and_sleeps
+from tests.pool_work import says_where_and_sleeps
 from tests.test_parallel_contract import opened
 
-with opened(sys.argv[1]) as crew:
-    list(crew.map(says_where_and_sleeps, Path(sys.argv[2]), {1: 1, 2: 2}, label="sleep"))
+with opened(sys.argv[1]) as pool:
+    list(pool.map(says_where_and_sleeps, Path(sys.argv[2]), {1: 1, 2: 2}, label="sleep"))
 """
 
 
-@pytest.mark.parametrize("kind", CREWS)
+@pytest.mark.parametrize("kind", POOLS)
 def test_ctrl_c_leaves_no_process(kind: str, tmp_path: Path) -> None:
     """Neither those that do the tasks nor the one that waits for them."""
     words = [sys.executable, "-c", _INTERRUPTED, kind, str(tmp_path)]
@@ -167,21 +167,21 @@ def test_ctrl_c_leaves_no_process(kind: str, tmp_path: Path) -> None:
 
 def test_fewer_than_one_process_are_refused() -> None:
     with pytest.raises(ValueError, match="workers must be 1 or more, got 0"):
-        LocalCrew(0)
+        LocalPool(0)
 
 
 def test_an_answer_that_cannot_be_sent_is_an_error_of_its_task() -> None:
-    with LocalCrew(2) as crew, pytest.raises(TaskError, match=r"\(sending, task b\)"):
-        list(crew.map(crew_work.unsendable, None, {"a": 0, "b": 1}, label="sending"))
+    with LocalPool(2) as pool, pytest.raises(TaskError, match=r"\(sending, task b\)"):
+        list(pool.map(pool_work.unsendable, None, {"a": 0, "b": 1}, label="sending"))
 
 
 def test_processes_drop_what_nobody_keeps_any_more(tmp_path: Path) -> None:
     """Told with the next map."""
-    with LocalCrew(2) as crew:
+    with LocalPool(2) as pool:
         tasks = {number: number for number in range(4)}
-        first = Shared(Kept(Counted(tmp_path, 1)), 1)
-        assert set(dict(crew.map(crew_work.living, first, tasks, label="one")).values()) == {1}
-        second = Shared(Kept(Counted(tmp_path, 2)), 1)
-        assert set(dict(crew.map(crew_work.living, second, tasks, label="two")).values()) == {2}
+        first = Shared(SentOnce(Counted(tmp_path, 1)), 1)
+        assert set(dict(pool.map(pool_work.living, first, tasks, label="one")).values()) == {1}
+        second = Shared(SentOnce(Counted(tmp_path, 2)), 1)
+        assert set(dict(pool.map(pool_work.living, second, tasks, label="two")).values()) == {2}
         del first
-        assert set(dict(crew.map(crew_work.living, second, tasks, label="gone")).values()) == {1}
+        assert set(dict(pool.map(pool_work.living, second, tasks, label="gone")).values()) == {1}

@@ -18,7 +18,7 @@ from decima.errors import ConfigError
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
 from decima.registry import HEURISTICS, Heuristic
-from decima.rl.parallel.local import HERE, LocalCrew
+from decima.rl.parallel.local import HERE, LocalPool
 from decima.training.rule_fit.config import RuleFitConfig
 from decima.training.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.training.rule_fit.history import History, read_history
@@ -61,7 +61,7 @@ def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitCon
     assert worse.to_json()["parameters"] == shipped
 
 
-def test_a_fit_is_judged_on_sequences_that_did_not_choose_it(config: RuleFitConfig) -> None:
+def test_a_fit_is_tested_on_sequences_that_did_not_choose_it(config: RuleFitConfig) -> None:
     fit = fitted(config, 1)
     both = [fit.found, HEURISTICS["es_rule"].defaults]
     expected = CandidateScorer(config, HERE).scores(both, config.held_back_numbers(), "again")
@@ -125,8 +125,8 @@ def test_a_fit_depends_on_its_seed_alone(config: RuleFitConfig) -> None:
     first = scores_of(config)
     assert str(np.random.get_state()) == str(global_state)  # noqa: NPY002
 
-    with LocalCrew(2) as crew:
-        assert scores_of(config, crew=crew) == first
+    with LocalPool(2) as pool:
+        assert scores_of(config, pool=pool) == first
     assert scores_of(replace(config, seed=1)) != first
 
 
@@ -169,7 +169,7 @@ def test_a_kill_loses_the_present_generation_alone(config: RuleFitConfig, tmp_pa
 
 
 def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:
-    """Evaluation, validation, every generation and the last judgement draw other sequences."""
+    """Evaluation, validation, every generation and the last comparison draw other sequences."""
     ranges = [config.validation_numbers(), *map(config.generation_numbers, (1, 2, 3))]
     numbers = [number for part in (*ranges, config.held_back_numbers()) for number in part]
     assert len(numbers) == len(set(numbers)) == 4 + 3 * 2 + 4

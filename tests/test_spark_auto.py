@@ -14,10 +14,10 @@ import pytest
 
 from decima.spark import AttachError, AutoSettings, Scheduler, attach
 from decima.spark.auto import Auto, Choice
+from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import JudgeError, JudgeProcess, Question
-from decima.spark.judging import ASSUMED_LOAD, World, judge
 from decima.spark.live_job import LiveJob, LiveStage
 from decima.spark.log_rows import logged_job
 from tests.spark_work import local_spark, sleep_tasks, together, until
@@ -48,14 +48,14 @@ def question(*jobs: Row, slots: int = 1) -> Question:
     return Question(slots, "fifo", "fifo", 0, ("tuned_srw",), "exact", jobs, True, {})
 
 
-# --- judging -------------------------------------------------------------------------------------
+# --- comparing -----------------------------------------------------------------------------------
 
 
 def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
     """One slot, a job of one second right behind one of ten: 10 and 11 s in order of arrival, 1 and
     11 s the other way round."""
     jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
-    verdict = judge(question(*jobs))
+    verdict = compare(question(*jobs))
     assert verdict.best == "tuned_srw"
     assert verdict.differences["tuned_srw"].mean < -20
     assert verdict.jobs == 8
@@ -63,7 +63,7 @@ def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
 
 def test_where_jobs_never_meet_there_is_nothing_to_choose() -> None:
     jobs = [logged(SHORT_MS, 100 * number * LONG_MS, SHORT_MS) for number in range(8)]
-    verdict = judge(question(*jobs))
+    verdict = compare(question(*jobs))
     assert verdict.best is None
     assert verdict.differences["tuned_srw"].mean == 0.0
 
@@ -72,7 +72,7 @@ def test_where_jobs_never_meet_there_is_nothing_to_choose() -> None:
 def test_the_error_is_that_of_what_really_ran(factor: float, percent: float) -> None:
     """One slot in order of arrival: 10 s for the long job, 9 + 1 s for the one 1 s after it."""
     jct_ms = round(10_000 * factor)
-    found = judge(question(logged(LONG_MS, 0, jct_ms), logged(SHORT_MS, 1_000, jct_ms))).error
+    found = compare(question(logged(LONG_MS, 0, jct_ms), logged(SHORT_MS, 1_000, jct_ms))).error
     assert found is not None
     assert found.mean == pytest.approx(percent)
 
@@ -96,14 +96,14 @@ def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
 
 def test_jobs_of_before_a_change_say_nothing_of_what_runs_now() -> None:
     asked = question(logged(LONG_MS, 0, 90_000), logged(SHORT_MS, 1_000, 90_000))
-    assert judge(asked._replace(ran_since_ms=500)).error is None
+    assert compare(asked._replace(ran_since_ms=500)).error is None
 
 
 def test_what_spark_itself_takes_is_added_under_every_policy() -> None:
     """The same seconds saved are a smaller part of longer times."""
     jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
-    plain = judge(question(*jobs)).differences["tuned_srw"].mean
-    slow = judge(question(*(one | {"own_ms": 200_000} for one in jobs)))
+    plain = compare(question(*jobs)).differences["tuned_srw"].mean
+    slow = compare(question(*(one | {"own_ms": 200_000} for one in jobs)))
     assert plain < slow.differences["tuned_srw"].mean < 0
 
 
@@ -120,13 +120,13 @@ def test_jobs_of_clients_that_wait_are_recognised() -> None:
     for pause_ms, share in ((10, 1.0), (60_000, 0.0)):
         step_ms = SHORT_MS + pause_ms
         jobs = [logged(SHORT_MS, number * step_ms, SHORT_MS) for number in range(4)]
-        assert judge(question(*jobs)).followers == share
-        assert judge(question(*jobs)._replace(is_timed=False)).followers == 0.0
+        assert compare(question(*jobs)).followers == share
+        assert compare(question(*jobs)._replace(is_timed=False)).followers == 0.0
 
 
 def test_a_verdict_survives_being_sent() -> None:
-    verdict = judge(question(logged(LONG_MS, 0, 9_000), logged(SHORT_MS, 1_000, 9_000)))
-    told = json.loads(json.dumps(verdict.told()))
+    verdict = compare(question(logged(LONG_MS, 0, 9_000), logged(SHORT_MS, 1_000, 9_000)))
+    told = json.loads(json.dumps(verdict.as_json()))
     assert (told["best"], told["jobs"]) == (verdict.best, 2)
     assert told["followers"] == verdict.followers
     assert verdict.error is not None
@@ -138,21 +138,21 @@ def test_a_verdict_survives_being_sent() -> None:
 def test_the_process_gives_the_verdict_and_faults_as_one_line() -> None:
     rows = prior_rows(Trace("p", (Job("a", (Stage.fixed("s0", 4, 1_000, []),)),)))
     asked = Question(2, "fifo", "fifo", 0, ("strict_fair",), "none", rows, False, {})
-    judge_process = JudgeProcess()
-    found = judge_process.ask(asked).result(timeout=300)
+    process = EvaluatorProcess()
+    found = process.ask(asked).result(timeout=300)
     assert found["differences"]["strict_fair"][0] == 0.0
-    bad = judge_process.ask(asked._replace(candidates=("nobody",)))
-    with pytest.raises(JudgeError, match="nobody") as error:
+    bad = process.ask(asked._replace(candidates=("nobody",)))
+    with pytest.raises(EvaluatorError, match="nobody") as error:
         bad.result(timeout=300)
     assert "\n" not in str(error.value)
-    judge_process.close()
-    judge_process.close()
+    process.close()
+    process.close()
 
 
 # --- choosing ------------------------------------------------------------------------------------
 
 
-class FakeJudge:
+class FakeEvaluator:
     """Answers when it is told to."""
 
     def __init__(self) -> None:
@@ -186,19 +186,21 @@ def session(time_ms: int, *jobs: LiveJob) -> LiveJobs:
 
 def auto(
     settings: AutoSettings = SETTINGS, priors: Trace | None = None, *, acts: bool = True
-) -> tuple[Auto, FakeJudge]:
-    judge = FakeJudge()
-    return Auto(settings, "fifo", priors, cast(JudgeProcess, judge), acts=acts), judge
+) -> tuple[Auto, FakeEvaluator]:
+    evaluator = FakeEvaluator()
+    return Auto(settings, "fifo", priors, cast(EvaluatorProcess, evaluator), acts=acts), evaluator
 
 
 def two_jobs(time_ms: int = 9_000) -> LiveJobs:
     return session(time_ms, live_job(0, 0, 4_000), live_job(1, 1_000, 8_000))
 
 
-def answered(own: Auto, judge: FakeJudge, verdict: dict[str, Any], now_s: float) -> Choice | None:
+def answered(
+    own: Auto, evaluator: FakeEvaluator, verdict: dict[str, Any], now_s: float
+) -> Choice | None:
     """What a verdict changes, at once."""
     assert own.look(two_jobs(), now_s) is None
-    judge.answers[-1].set_result(verdict)
+    evaluator.answers[-1].set_result(verdict)
     now = session(round(1_000 * now_s))
     choice = own.look(now, now_s + 1)
     own.note_left(own.is_spark_order, now)
@@ -206,20 +208,20 @@ def answered(own: Auto, judge: FakeJudge, verdict: dict[str, Any], now_s: float)
 
 
 def test_nothing_is_asked_before_enough_jobs_have_ended() -> None:
-    own, judge = auto()
+    own, evaluator = auto()
     own.look(session(5_000, live_job(0, 0, 4_000), live_job(1, 1_000, None)), 5)
-    assert judge.asked == []
+    assert evaluator.asked == []
     assert own.is_spark_order
     own.look(session(9_000, live_job(1, 1_000, 8_000), live_job(2, 2_000, None)), 9)
-    (asked,) = judge.asked
+    (asked,) = evaluator.asked
     assert [row["job"] for row in asked.jobs] == ["spark 0", "spark 1", "spark 2"]
     assert (asked.slots, asked.order, asked.ran, asked.estimates) == (4, "fifo", "fifo", "none")
     assert logged_job(asked.jobs[0]) is not None
 
 
 def test_the_best_is_put_in_force_and_the_reason_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    own, judge = auto()
-    choice = answered(own, judge, BETTER, 10)
+    own, evaluator = auto()
+    choice = answered(own, evaluator, BETTER, 10)
     assert choice is not None
     assert choice[:2] == ("tuned_srw", False)
     assert "-9.0 % [-12.0, -4.0] against fifo (9 jobs of this session)" in choice.why
@@ -228,9 +230,9 @@ def test_the_best_is_put_in_force_and_the_reason_is_told(caplog: pytest.LogCaptu
 
 
 def test_sparks_order_returns_where_nothing_is_better_for_certain() -> None:
-    own, judge = auto()
-    answered(own, judge, BETTER, 10)
-    choice = answered(own, judge, NOTHING, 100)
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
+    choice = answered(own, evaluator, NOTHING, 100)
     assert choice is not None
     assert choice.policy == "fifo"
     assert "no policy is below fifo for certain" in choice.why
@@ -239,52 +241,52 @@ def test_sparks_order_returns_where_nothing_is_better_for_certain() -> None:
 
 def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
     """What the simulator promises holds for jobs that come by themselves."""
-    own, judge = auto()
-    answered(own, judge, BETTER, 10)
-    choice = answered(own, judge, BETTER | {"followers": 0.9}, 100)
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
+    choice = answered(own, evaluator, BETTER | {"followers": 0.9}, 100)
     assert choice is not None
     assert choice[:2] == ("fifo", False)
     assert "90 % of the jobs came right after another had ended" in choice.why
 
 
 def test_the_next_question_waits_its_time() -> None:
-    own, judge = auto()
-    answered(own, judge, BETTER, 10)
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
     own.look(two_jobs(), 69)
-    assert len(judge.asked) == 1
+    assert len(evaluator.asked) == 1
     own.look(two_jobs(), 71)
-    assert len(judge.asked) == 2
-    assert judge.asked[1].ran == "tuned_srw"
-    assert judge.asked[1].ran_since_ms == 10_000
+    assert len(evaluator.asked) == 2
+    assert evaluator.asked[1].ran == "tuned_srw"
+    assert evaluator.asked[1].ran_since_ms == 10_000
 
 
 def test_until_a_policy_is_ready_sparks_order_is_what_ran() -> None:
     """Chosen after 10 s, and its process decides from the 80th on: what ran before was fifo."""
-    own, judge = auto()
+    own, evaluator = auto()
     own.look(two_jobs(), 10)
-    judge.answers[-1].set_result(BETTER)
+    evaluator.answers[-1].set_result(BETTER)
     own.look(session(11_000), 11)
     own.note_left(True, session(12_000))
     own.look(two_jobs(), 71)
-    assert judge.asked[-1].ran == "fifo"
+    assert evaluator.asked[-1].ran == "fifo"
     own.note_left(False, session(80_000))
-    judge.answers[-1].set_result(BETTER | {"error": [60.0, [52.0, 70.0]]})
+    evaluator.answers[-1].set_result(BETTER | {"error": [60.0, [52.0, 70.0]]})
     choice = own.look(session(81_000), 81)
     assert choice is not None
     assert "predicted under fifo" in choice.why
     own.note_left(True, session(82_000))
     own.note_left(False, session(90_000))
     own.look(two_jobs(), 140)
-    assert (judge.asked[-1].ran, judge.asked[-1].ran_since_ms) == ("tuned_srw", 90_000)
+    assert (evaluator.asked[-1].ran, evaluator.asked[-1].ran_since_ms) == ("tuned_srw", 90_000)
 
 
 def test_in_mode_shadow_what_happened_is_held_against_sparks_order() -> None:
     """The policy is chosen, and Spark's order runs: predictions are for that."""
-    own, judge = auto(acts=False)
-    answered(own, judge, BETTER, 10)
+    own, evaluator = auto(acts=False)
+    answered(own, evaluator, BETTER, 10)
     assert own.choice.policy == "tuned_srw"
     own.look(two_jobs(), 100)
-    assert judge.asked[-1].ran == "fifo"
+    assert evaluator.asked[-1].ran == "fifo"
 
 
 @pytest.mark.parametrize(
@@ -296,9 +298,9 @@ def test_what_is_not_believed_goes_into_shadow_loudly(
     error: list[Any], is_believed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Off for certain by more than half, either way: 1.5 times as long, or two thirds."""
-    own, judge = auto()
-    answered(own, judge, BETTER, 10)
-    choice = answered(own, judge, BETTER | {"error": error}, 100)
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
+    choice = answered(own, evaluator, BETTER | {"error": error}, 100)
     assert (choice is None) == is_believed
     assert own.is_spark_order != is_believed
     loud = [one for one in caplog.records if one.levelno >= logging.ERROR]
@@ -309,44 +311,44 @@ def test_what_is_not_believed_goes_into_shadow_loudly(
 
 
 def test_out_of_the_shadow_once_predictions_hold_again() -> None:
-    own, judge = auto()
-    answered(own, judge, BETTER, 10)
-    answered(own, judge, BETTER | {"error": [60.0, [52.0, 70.0]]}, 100)
-    assert answered(own, judge, BETTER | {"error": [80.0, [60.0, 99.0]]}, 200) is None
-    assert judge.asked[-1].ran == "fifo"
-    choice = answered(own, judge, BETTER | {"error": [8.0, [2.0, 12.0]]}, 300)
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
+    answered(own, evaluator, BETTER | {"error": [60.0, [52.0, 70.0]]}, 100)
+    assert answered(own, evaluator, BETTER | {"error": [80.0, [60.0, 99.0]]}, 200) is None
+    assert evaluator.asked[-1].ran == "fifo"
+    choice = answered(own, evaluator, BETTER | {"error": [8.0, [2.0, 12.0]]}, 300)
     assert choice is not None
     assert choice[:2] == ("tuned_srw", False)
 
 
 def test_without_a_verdict_all_stays(caplog: pytest.LogCaptureFixture) -> None:
-    own, judge = auto()
-    answered(own, judge, BETTER, 10)
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
     own.look(two_jobs(), 100)
-    judge.answers[-1].set_exception(JudgeError("out of memory"))
+    evaluator.answers[-1].set_exception(EvaluatorError("out of memory"))
     assert own.look(session(0), 101) is None
     assert own.choice.policy == "tuned_srw"
     assert "no verdict (out of memory): tuned_srw stays" in caplog.text
 
 
 def test_jobs_that_ended_long_ago_do_not_count() -> None:
-    own, judge = auto(replace(SETTINGS, window_s=10))
+    own, evaluator = auto(replace(SETTINGS, window_s=10))
     own.look(two_jobs(time_ms=15_000), 15)
-    assert judge.asked == []
+    assert evaluator.asked == []
 
 
 def test_priors_are_asked_about_at_once() -> None:
     stage = Stage.fixed("s0", 4, 1_000, [])
-    own, judge = auto(priors=Trace("p", (Job("a", (stage,)), Job("b", (stage,)))))
+    own, evaluator = auto(priors=Trace("p", (Job("a", (stage,)), Job("b", (stage,)))))
     own.look(session(1_000), 1)
-    assert [row["job"] for row in judge.asked[0].jobs] == ["a", "b"]
-    assert (judge.asked[0].is_timed, judge.asked[0].estimates) == (False, "exact")
-    judge.answers[0].set_result(BETTER)
+    assert [row["job"] for row in evaluator.asked[0].jobs] == ["a", "b"]
+    assert (evaluator.asked[0].is_timed, evaluator.asked[0].estimates) == (False, "exact")
+    evaluator.answers[0].set_result(BETTER)
     choice = own.look(session(2_000), 2)
     assert choice is not None
     assert "earlier runs" in choice.why
     own.look(two_jobs(), 3)  # at once: what was observed is worth more
-    assert len(judge.asked) == 2
+    assert len(evaluator.asked) == 2
 
 
 @pytest.mark.parametrize(

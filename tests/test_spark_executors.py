@@ -25,7 +25,7 @@ from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.pack import pack
 from decima.rl.parallel.session import open_session
 from decima.spark.cluster_logs import read_logs_on_cluster
-from tests.crew_work import EXECUTORS_KNOW_US
+from tests.pool_work import EXECUTORS_KNOW_US
 from tests.test_cli_traces import assert_one_error_line
 from traces import TraceError, load_trace, write_trace
 from traces.spark_log import read_spark_logs

@@ -17,8 +17,8 @@ from decima.registry import Heuristic
 from decima.spark import AttachError, AutoSettings, Scheduler, attach, attaching
 from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.policy_process import PolicyProcess
 from decima.spark.reports import SessionReport, TaskSet
@@ -57,7 +57,7 @@ class FakeAuto(Auto):
     """Chooses what it is told to; asks nobody."""
 
     def __init__(self) -> None:
-        super().__init__(AutoSettings(), "fifo", None, JudgeProcess())
+        super().__init__(AutoSettings(), "fifo", None, EvaluatorProcess())
         self.next: Choice | None = None
 
     def look(self, live: LiveJobs, now_s: float) -> Choice | None:
@@ -285,20 +285,20 @@ def test_what_is_closed_starts_no_process() -> None:
     assert (next_one.pid, next_one.starts) == (None, 0)
 
 
-def test_a_judge_that_is_closed_while_its_process_starts_ends_it(
+def test_an_evaluator_that_is_closed_while_its_process_starts_ends_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There was nothing to kill yet."""
-    judge, started = JudgeProcess(), list[subprocess.Popen[bytes]]()
+    evaluator, started = EvaluatorProcess(), list[subprocess.Popen[bytes]]()
 
     def start(command: list[str], **arguments: Any) -> subprocess.Popen[bytes]:
-        judge.close()
+        evaluator.close()
         started.append(popen(["sleep", "60"], **arguments))
         return started[-1]
 
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", start)
     asked = Question(1, "fifo", "fifo", 0, ("tuned_srw",), "exact", (), True, {})
-    with pytest.raises(JudgeError, match="closed"):
-        judge.ask(asked).result(timeout=30)
+    with pytest.raises(EvaluatorError, match="closed"):
+        evaluator.ask(asked).result(timeout=30)
     assert started[0].returncode is not None

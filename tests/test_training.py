@@ -22,12 +22,12 @@ from decima.agent.model import load_model
 from decima.cli.main import main
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
-from decima.rl.parallel.crew import Crew
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.gradients import Part
-from decima.training.learner import CollapsedError, Crews, DecimaLearner
+from decima.training.learner import CollapsedError, DecimaLearner, Pools
 from decima.training.rollouts import Rollouts
 from decima.training.session import MODEL, run_training
 from tests.commands import refused
@@ -100,8 +100,8 @@ def test_results_do_not_depend_on_the_number_of_workers(
     finished: Path, trace_file: Path, tmp_path: Path
 ) -> None:
     """Two processes give the weights of one."""
-    with LocalCrew(2) as crew:
-        found = final_weights(tmp_path / "run", small(trace_file), crews=Crews(crew, crew))
+    with LocalPool(2) as pool:
+        found = final_weights(tmp_path / "run", small(trace_file), pools=Pools(pool, pool))
     assert_equal(found, weights_in(finished))
 
 
@@ -166,7 +166,7 @@ import gc, sys
 from numba.core.dispatcher import Dispatcher
 from decima.training.config import read_config
 from decima.training.gradients import Part
-from decima.training.learner import Crews, DecimaLearner
+from decima.training.learner import Pools, DecimaLearner
 from decima.training.rollouts import Rollouts
 
 def compiled():
@@ -276,16 +276,16 @@ def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
     -230 in 110 s; after three the newest two hold 120,000 steps, and -190 in 120 s remain.
     """
     learner = DecimaLearner(small(trace_file, "imitate.iterations=0", "reinforce.iterations=4"))
-    crew = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
-    learner._crews = Crews(crew, crew)
+    pool = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
+    learner._crews = Pools(pool, pool)
     for iteration in range(4):
         learner.iterate(iteration)
 
-    assert crew.rates == pytest.approx([0.0, -180 / 60, -230 / 110, -190 / 120])
+    assert pool.rates == pytest.approx([0.0, -180 / 60, -230 / 110, -190 / 120])
     assert learner.state()["average_rate"][:, 0].tolist() == [50_000, 70_000, 0]
 
 
-class Told(Crew):
+class Told(WorkerPool):
     """Two shards that play nothing: each tells what it was given; afterwards, of no decisions."""
 
     def __init__(self, iterations: list[tuple[int, float, float]]) -> None:
@@ -304,7 +304,7 @@ class Told(Crew):
             return
         self.rates.append(shared.rate)
         steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[shared.iteration]
-        setting = shared.ground.value.source.settings[0]
+        setting = shared.context.value.source.settings[0]
         recording: Any = None
         told = np.zeros(steps)
         for key in tasks:
@@ -433,8 +433,8 @@ def test_a_collapse_ends_the_command_in_one_line(
 def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
     """On sequences that nothing was trained or chosen on, beyond chance."""
     recipe = read_config(ROOT / "docs" / "examples" / "small-training.toml")
-    with LocalCrew(2) as crew, RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
-        run_training(folder, crews=Crews(crew, crew))
+    with LocalPool(2) as pool, RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
+        run_training(folder, pools=Pools(pool, pool))
     model = str(tmp_path / "run" / MODEL)
     difference = evaluate(EvaluationConfig(policies=("strict_fair", model))).difference(model)
     assert difference.ci95 is not None
@@ -480,8 +480,8 @@ def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     report = evaluate(config)
     assert all(np.isfinite(one.avg_jct_s).all() for one in report.policies.values())
-    with LocalCrew(2) as crew:
-        others = evaluate(config, crew=crew)
+    with LocalPool(2) as pool:
+        others = evaluate(config, pool=pool)
     assert others.policies[model].avg_jct_s.tolist() == report.policies[model].avg_jct_s.tolist()
 
 

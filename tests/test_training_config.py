@@ -224,8 +224,8 @@ def test_rates_and_entropy_weights_fall_in_straight_lines() -> None:
     assert rates == pytest.approx([1e-3, 8e-4, 6e-4, 2e-4, 2e-4])
     weights = [step.entropy_at(number) for number in (0, 50, 100, 900)]
     assert weights == pytest.approx([0.04, 0.025, 0.01, 0.01])
-    lessons = ImitateConfig(iterations=10, learning_rate=4e-3, final_learning_rate=2e-3)
-    assert lessons.rate_at(5) == pytest.approx(3e-3)
+    imitate = ImitateConfig(iterations=10, learning_rate=4e-3, final_learning_rate=2e-3)
+    assert imitate.rate_at(5) == pytest.approx(3e-3)
 
 
 def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_file: Path) -> None:

@@ -225,7 +225,7 @@ def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object) -> None:
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("teacher", ["es_rule", "sjf_cp"])
-def test_lessons_are_as_good_as_their_teacher(
+def test_labels_are_as_good_as_their_teacher(
     teacher: str, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sequences that are played by labels alone take as long as under the heuristic itself."""
@@ -236,7 +236,7 @@ def test_lessons_are_as_good_as_their_teacher(
     runs = [*RUNS, batch_run(2, jobs=12), *(run_of(seed, jobs=12) for seed in range(100, 124))]
     episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
     player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS))
-    found = player.lessons(NETWORK, episodes, teacher, 0)
+    found = player.demonstrations(NETWORK, episodes, teacher, 0)
     assert found is not None
     assert found.advantage.tolist() == [1.0] * len(found.recording.plans.decision)
     mean_s = float(np.mean([measure(state).avg_jct_s for state in found.states]))

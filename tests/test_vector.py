@@ -331,17 +331,6 @@ def test_room_for_a_batch_doubles_and_is_used_again() -> None:
     assert all(np.shares_memory(old, new) for old, new in zip(first, again, strict=True))
 
 
-def test_own_stages_translates_rows_of_the_batch() -> None:
-    """A choice made in the batch can be given to the simulators themselves."""
-    runs = [run_of(1), run_of(2)]
-    pair = [Simulator(ARRAYS, Cluster(4), run.arrival_ms, run.job) for run in runs]
-    batch = batch_of([simulator.state for simulator in pair])
-    first = batch.first_open_stages()
-    assert batch.own_stages(np.array([NONE, NONE], np.int32)).tolist() == [NONE, NONE]
-    for simulator, stage in zip(pair, batch.own_stages(first), strict=True):
-        assert stage == simulator.observation().open_stages()[0]
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from decima.registry import HEURISTICS, Parameters
 from decima.report.page import page
 from decima.report.whatif import whatif_section
-from decima.rl.parallel.local import LocalCrew
+from decima.rl.parallel.local import LocalPool
 from decima.training.descent import Found, descend, max_scores
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, findings
@@ -456,9 +456,9 @@ def test_processes_find_what_one_does() -> None:
     """The grid is played elsewhere, tuning included; so is the check."""
     settings = replace(FAST, policies=("fifo", "tuned_weighted_fair", "decima"), sequences=2)
     recorded = short_behind_long(8)
-    with LocalCrew(2) as crew:
-        found = to_json(what_if(recorded, settings, crew=crew))
-        check = replay(recorded, ReplaySettings(draws=2), crew=crew)
+    with LocalPool(2) as pool:
+        found = to_json(what_if(recorded, settings, pool=pool))
+        check = replay(recorded, ReplaySettings(draws=2), pool=pool)
     assert found == to_json(what_if(recorded, settings))
     assert check.to_json() == replay(recorded, ReplaySettings(draws=2)).to_json()
 

@@ -25,7 +25,7 @@ from tests import words
         "The same of the others.",
         "All that an update needs.",
         "Those of all seeds.",
-        "As `Crew.map`.",
+        "As `WorkerPool.map`.",
         "Nobody need know which Python this is.",
         "Returns the name of the file.",
         "Counts every event of the log.",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from decima.agent import columns, feature_kernels, forward_kernels
-from decima.agent.forward_kernels import Found, Kept, Scratch, Weights
+from decima.agent.forward_kernels import Found, Scratch, SentOnce, Weights
 from decima.agent.graph import GraphSorter, Tables, describe, units_of
 from decima.agent.network import CERTAIN, PolicyNetwork
 from decima.agent.scales import Scales
@@ -81,7 +81,7 @@ class Scorer:
             scene, self._units, self._known, self.node_x, changed
         )
         changed = changed[:count]
-        kept = Kept(self.node_x, self._e, self._y, self._added, self._sent)
+        kept = SentOnce(self.node_x, self._e, self._y, self._added, self._sent)
         at = self._scratch(scene, tables)
         if count:
             forward_kernels.embed(self._weights, self._graphs, scene, changed, kept, at)

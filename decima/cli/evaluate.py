@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import (
     REPORT,
     TUNED,
@@ -21,6 +20,8 @@ from decima.cli.options import (
     workload_options,
     write_report,
 )
+from decima.cli.workers import Where, open_pool, worker_options
+from decima.custom_policies import is_custom
 from decima.errors import ConfigError
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
@@ -31,7 +32,6 @@ from decima.evaluation.timeline import (
     timeline_table,
     write_timeline,
 )
-from decima.own_policies import is_own
 from decima.policy_names import SHIPPED_MODEL, decides_alone, is_learned
 from decima.registry import HEURISTICS
 from decima.rl.statistics import method
@@ -53,7 +53,7 @@ _MOST_RECORDED = 2_500_000
     "or module:CLASS.",
 )
 @workload_options
-@crew_options("Processes.")
+@worker_options("Processes.")
 @TUNED
 @click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
 @click.option("--timings", type=_OUTPUT, help="Write the CPU seconds of each policy as JSON.")
@@ -77,7 +77,7 @@ def evaluate(
     below ten sequences Student's t), and the paired difference to the first policy.
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
-    own = [name for name in config.policies if is_own(name)]
+    own = [name for name in config.policies if is_custom(name)]
     if own and where.cluster is not None:
         raise ConfigError(
             f"policy {own[0]!r} is code of your own, which the executors of --cluster lack: "
@@ -88,7 +88,7 @@ def evaluate(
     check_outputs(json_path, timings, timeline, page)
     total = config.sequences * len(config.policies)
     with (
-        open_crew(where, "decima evaluate") as crew,
+        open_pool(where, "decima evaluate") as pool,
         progress_bar("simulating", total) as (bar, task),
     ):
 
@@ -99,7 +99,7 @@ def evaluate(
 
         report = run_evaluation(
             config,
-            crew=crew,
+            pool=pool,
             timelines=_recorded(config, timeline, page),
             progress=show,
         )

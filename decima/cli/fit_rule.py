@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_outputs, training_options
+from decima.cli.workers import Where, open_pool, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
@@ -83,7 +83,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="Sequences of each setting that choose the result; as many more check it.",
 )
-@crew_options("Processes.")
+@worker_options("Processes.")
 @click.option(
     "-o",
     "--output",
@@ -138,7 +138,7 @@ def fit_rule(
     announce_compilation()
     total = minutes if generations is None else generations
     with (
-        open_crew(where, "decima fit-rule") as crew,
+        open_pool(where, "decima fit-rule") as pool,
         progress_bar("start", None if total is None else math.ceil(total)) as (bar, task),
     ):
 
@@ -150,7 +150,7 @@ def fit_rule(
             if done % config.validate_every == 0:
                 bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)
 
-        fitted = search(config, budget, crew=crew, state=state, history=history, progress=show)
+        fitted = search(config, budget, pool=pool, state=state, history=history, progress=show)
     write_tuned(fitted, output)
     _say(fitted, state)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.console import announce_compilation, stdout
-from decima.cli.crews import Where, crew_options, open_cluster, open_machine
 from decima.cli.options import REPORT, check_outputs, notes_of, write_report
+from decima.cli.workers import Where, open_cluster, open_machine, worker_options
 from decima.rl.command import refuse_beside_resume
 from spark_sim import Protocol
 from traces import load_trace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from decima.rl.loop import TrainingResult
     from decima.rl.run_folder import RunFolder
     from decima.training.config import TrainConfig
-    from decima.training.learner import Crews
+    from decima.training.learner import Pools
 
 
 @click.command()
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     help="Run folder: settings, checkpoints, metrics, and at the end model.safetensors.",
 )
 @click.option("--resume", is_flag=True, help="Resume the run in this folder.")
-@crew_options("Processes; with --cluster for gradients. Results do not depend on it.")
+@worker_options("Processes; with --cluster for gradients. Results do not depend on it.")
 @REPORT
 @click.option(
     "--minutes",
@@ -94,7 +94,7 @@ def train(
     with ExitStack() as stack:
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
-        crews = stack.enter_context(_open_crews(where, out.name))
+        pools = stack.enter_context(_open_pools(where, out.name))
         if (
             config is not None
         ):  # last, so that no mistake, here or on the cluster, leaves a folder behind
@@ -103,7 +103,7 @@ def train(
             stdout().print(note, soft_wrap=True, markup=False)
         result = run_training(
             folder,
-            crews=crews,
+            pools=pools,
             time_limit_s=None if minutes is None else minutes * 60,
             observers=(_Preparation(), RichProgress()),
             say=lambda line: click.echo(line, err=True),
@@ -156,16 +156,16 @@ def _notes(config: TrainConfig) -> list[str]:
 
 
 @contextmanager
-def _open_crews(where: Where, run: str) -> Iterator[Crews]:
+def _open_pools(where: Where, run: str) -> Iterator[Pools]:
     """Open the pools: a cluster plays, this machine differentiates."""
-    from decima.training.learner import Crews
+    from decima.training.learner import Pools
 
     with open_machine(where) as machine:
         if where.cluster is None:
-            yield Crews(machine, machine)
+            yield Pools(machine, machine)
             return
         with open_cluster(where, f"decima train {run}") as cluster:
-            yield Crews(cluster, machine)
+            yield Pools(cluster, machine)
 
 
 class _Preparation:

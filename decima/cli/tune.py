@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import build_config, check_outputs, notes_of, workload_options
+from decima.cli.workers import Where, open_pool, worker_options
 from decima.registry import HEURISTICS
 from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.training.tuning import tune as search
@@ -28,7 +28,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
     show_default=True,
     help="Held-out sequences, on which the result must beat the shipped parameters.",
 )
-@crew_options("Processes.")
+@worker_options("Processes.")
 @click.option(
     "-o",
     "--output",
@@ -48,13 +48,13 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)
     announce_compilation()
-    with open_crew(where, "decima tune") as crew, progress_bar("trials") as (bar, task):
+    with open_pool(where, "decima tune") as pool, progress_bar("trials") as (bar, task):
 
         def show(trials: int, parameters: Mapping[str, float], ratio: float) -> None:
             label = f"best {ratio:.3f} of {REFERENCE}'s JCT at {_words(policy, parameters)}"
             bar.update(task, completed=trials, description=label)
 
-        tuned = search(policy, config, held_back=held_back, crew=crew, progress=show)
+        tuned = search(policy, config, held_back=held_back, pool=pool, progress=show)
     write_tuned(tuned, output)
     stdout().print(
         f"{policy}: {_words(policy, tuned.found)} is the best of {tuned.trials} on "

@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.crews import Where, crew_options, open_crew
 from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_outputs, parse_names, write_report
 from decima.cli.replay import JSON, LOGS, POOLS
+from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
@@ -86,7 +86,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @click.option("--seed", default=_DEFAULT.seed, show_default=True)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
-@crew_options("Processes.")
+@worker_options("Processes.")
 @JSON
 @REPORT
 def whatif(
@@ -125,20 +125,20 @@ def whatif(
     announce_compilation()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
     with (
-        open_crew(where, "decima whatif") as crew,
+        open_pool(where, "decima whatif") as pool,
         progress_bar("replay check", check_runs + total_runs(settings)) as (bar, task),
     ):
         check = run_replay(
             recording,
             ReplaySettings(draws=_CHECK_DRAWS, seed=seed),
             progress=lambda done, _: bar.update(task, completed=done),
-            crew=crew,
+            pool=pool,
         )
         found = what_if(
             recording,
             settings,
             driver_times=not no_driver_times,
-            crew=crew,
+            pool=pool,
             progress=lambda words, runs: bar.update(task, advance=runs, description=words),
         )
     _print(found, check)

@@ -8,8 +8,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from decima.custom_policies import is_custom
 from decima.errors import ConfigError
-from decima.own_policies import is_own
 from decima.policy_names import is_learned, looks_ahead
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
@@ -33,7 +33,7 @@ class EvaluationConfig:
     """a built-in trace by name, or a file"""
     policies: tuple[str, ...] = ("strict_fair", "fifo")
     """names from `decima.registry.HEURISTICS`, "decima", model files, or classes of your own
-    (`decima.own_policies`); the first is the reference of the others"""
+    (`decima.custom_policies`); the first is the reference of the others"""
     executors: int = 50
     jobs: int = 200
     """jobs in each sequence (decima-sim's generator adds the one present at the start)"""
@@ -101,7 +101,7 @@ class EvaluationConfig:
         self.cluster()
 
     def _check_policy(self, name: str) -> None:
-        if is_own(name):
+        if is_custom(name):
             if self.parameters.get(name):
                 raise ConfigError(f"policy {name!r} is your own and has no parameters to set")
         elif not is_learned(name):

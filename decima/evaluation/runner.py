@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.own_policies import OwnPolicy, is_own
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
 from decima.policy_names import decides_alone
-from decima.rl.parallel.crew import Crew, Kept
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import SentOnce, WorkerPool
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import RunMetrics, measure
 from spark_sim.setup import first_misfit
@@ -104,7 +104,7 @@ def evaluate(
     config: EvaluationConfig,
     *,
     own: Sequence[Callable[[], Policy]] = (),
-    crew: Crew = HERE,
+    pool: WorkerPool = HERE,
     timelines: Collection[int] = (),
     progress: EvaluationProgress | None = None,
 ) -> Report:
@@ -114,7 +114,7 @@ def evaluate(
         config: what to compare on what.
         own: factories of policies outside the registry, such as their classes, called for each
             sequence. They play in this process and come last in the report.
-        crew: workers; only CPU times depend on it.
+        pool: workers; only CPU times depend on it.
         timelines: numbers of the sequences whose tasks are recorded.
         progress: called before the first run and after each.
 
@@ -130,8 +130,10 @@ def evaluate(
         _policy(workload, config, name, 0)
     if progress is not None:
         progress(0, total)
-    shared = _Shared(Kept(workload), Kept(networks_of(config.policies)), config, tuple(timelines))
-    for _, runs in crew.map(_play_part, shared, _parts(config, timelines), label="simulating"):
+    shared = _Shared(
+        SentOnce(workload), SentOnce(networks_of(config.policies)), config, tuple(timelines)
+    )
+    for _, runs in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
         for run in runs:
             found[run.policy, run.sequence] = run
             if progress is not None:
@@ -252,8 +254,8 @@ def _policy(
     number: int,
     networks: Networks | None = None,
 ) -> Policy:
-    if is_own(name):
-        return OwnPolicy(name)
+    if is_custom(name):
+        return CustomPolicy(name)
     return policy_named(
         name,
         workload.arrays,
@@ -266,8 +268,8 @@ def _policy(
 class _Shared(NamedTuple):
     """Inputs that all tasks of an evaluation share."""
 
-    workload: Kept[Workload]
-    networks: Kept[Networks]
+    workload: SentOnce[Workload]
+    networks: SentOnce[Networks]
     config: EvaluationConfig
     timelines: tuple[int, ...]
 

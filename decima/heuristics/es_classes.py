@@ -57,7 +57,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         if held >= seen.num_executors or stage == NONE:
             continue
         kind = class_of(seen.classes, seen.stages[stage], is_large)
-        gate, score = es_rule.judge(rule, es_rule.describe(seen, stage, around, 0))
+        gate, score = es_rule.gate_and_score(rule, es_rule.describe(seen, stage, around, 0))
         if kind == NONE or (held > 0 and gate <= 0.0):
             continue
         score += bonus(seen.classes, seen.stages[stage], parameters, kind)

@@ -133,7 +133,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         stage = on_critical_path(seen, job)
         if stage == NONE:
             continue
-        gate, score = judge(parameters, describe(seen, stage, around, 0))
+        gate, score = gate_and_score(parameters, describe(seen, stage, around, 0))
         if gate <= 0.0 and is_served(seen.jobs[job], around):
             continue
         if best == NONE or score > best_score:
@@ -165,7 +165,7 @@ def extended(
     most = min(seen.on_offer, row["num_tasks"] - row["covered"], seen.num_executors - held)
     given = 1
     while given < most:
-        gate, score = judge(parameters, describe(seen, stage, around, given))
+        gate, score = gate_and_score(parameters, describe(seen, stage, around, given))
         if gate <= 0.0 or score <= second:
             break
         given += 1
@@ -173,7 +173,7 @@ def extended(
 
 
 @kernel
-def judge(parameters: Numbers, features: Features) -> tuple[float, float]:
+def gate_and_score(parameters: Numbers, features: Features) -> tuple[float, float]:
     """Gate and score of one job."""
     gate = parameters[_GATE_BIAS]
     score = 0.0

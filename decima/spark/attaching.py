@@ -13,9 +13,9 @@ from decima.registry import Heuristic, Parameters
 from decima.spark.auto import AUTO, Auto, AutoSettings
 from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError, PolicyFaultError
+from decima.spark.evaluator_process import EvaluatorProcess
 from decima.spark.inputs import Ports, Waits, given, load_priors, read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import JudgeProcess
 from decima.spark.jvm import Jvm, check_session
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
@@ -196,7 +196,7 @@ def auto_switch(
 
     for name in chosen.candidates:
         candidate(name)
-    own = Auto(chosen, order, priors, JudgeProcess(), acts=control is not None)
+    own = Auto(chosen, order, priors, EvaluatorProcess(), acts=control is not None)
     return Switch(own, planner, control, candidate)
 
 

@@ -20,8 +20,8 @@ from decima.registry import Parameters
 from decima.spark.checks import check_above_zero, check_count
 from decima.spark.decision_log import job_row, prior_rows
 from decima.spark.errors import AttachError
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.spark.jobs import LiveJobs
-from decima.spark.judge_process import JudgeError, JudgeProcess, Question
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.numbers import MS_PER_S
@@ -91,7 +91,7 @@ class Auto:
         settings: AutoSettings,
         order: str,
         priors: Trace | None,
-        judge: JudgeProcess,
+        evaluator: EvaluatorProcess,
         *,
         acts: bool = True,
     ) -> None:
@@ -99,7 +99,7 @@ class Auto:
         settings: how to choose.
         order: Spark's own, fifo or spark_fair.
         priors: earlier runs; None: the first verdict waits for jobs.
-        judge: process that compares policies.
+        evaluator: process that compares policies.
         acts: False in mode shadow: whatever is chosen, Spark's order runs.
         """
         self._settings = settings
@@ -109,7 +109,7 @@ class Auto:
         self._are_timed = priors is not None and all(
             job.arrival_ms is not None for job in priors.jobs
         )
-        self._judge = judge
+        self._evaluator = evaluator
         self._asked: Future[dict[str, Any]] | None = None
         self._ended: deque[Mapping[str, Any]] = deque(maxlen=MOST_JOBS)
         self._next_s: float | None = None
@@ -132,7 +132,7 @@ class Auto:
 
     def close(self) -> None:
         """Ask no more."""
-        self._judge.close()
+        self._evaluator.close()
 
     def look(self, live: LiveJobs, now_s: float) -> Choice | None:
         """Take in the newest report; what is to be in force from now on, if that changes.
@@ -147,7 +147,7 @@ class Auto:
         rows = self._rows(live, now_s)
         if rows is not None:
             self._asked_of = self._ran
-            self._asked = self._judge.ask(self._question(rows, live))
+            self._asked = self._evaluator.ask(self._question(rows, live))
             self._next_s = now_s + self._settings.every_s
         return None
 
@@ -217,7 +217,7 @@ class Auto:
         try:
             verdict = asked.result()
         except Exception as error:  # noqa: BLE001 - whatever it is, what is in force stays
-            words = str(error) if isinstance(error, JudgeError) else repr(error)
+            words = str(error) if isinstance(error, EvaluatorError) else repr(error)
             LOG.warning("auto: no verdict (%s): %s stays", words, self.choice.policy)
             return None
         if was_first:
@@ -235,8 +235,8 @@ class Auto:
         self._since_ms = live.time_ms
         return chosen
 
-    def _choose(self, verdict: Mapping[str, Any], judged_by: str) -> Choice:
-        by = f"{verdict['jobs']} {judged_by}"
+    def _choose(self, verdict: Mapping[str, Any], compared_by: str) -> Choice:
+        by = f"{verdict['jobs']} {compared_by}"
         if verdict["followers"] > MOSTLY:
             return Choice(
                 self._order, False,

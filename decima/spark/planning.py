@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     fault: str | None = None
     """why something stood in"""
 
-    def told(self, number: int) -> dict[str, Any]:
+    def message(self, number: int) -> dict[str, Any]:
         """Format the plan for the JVM."""
         chosen = set(self.chosen)
         others = [stage for stage in self.considered if stage not in chosen]
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
 
     def text(self, number: int) -> str:
         """Format the plan as JSON for `Control.apply`."""
-        return json.dumps(self.told(number))
+        return json.dumps(self.message(number))
 
 
 @dataclass(frozen=True)

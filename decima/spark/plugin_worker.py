@@ -76,7 +76,7 @@ class RemoteControl:
 
     def apply(self, plan: Plan, number: int) -> None:
         """Put a plan in force at once."""
-        self._ask({"call": "apply", "plan": plan.told(number)})
+        self._ask({"call": "apply", "plan": plan.message(number)})
 
     def leave_to_spark(self, is_left: bool) -> None:
         """Spark's own order from now on, or plans again."""

@@ -20,9 +20,9 @@ from decima.agent.plans import Plans, Taken
 from decima.agent.recording import joined
 from decima.rl import objectives
 from decima.rl.optimiser import flat_gradient
-from decima.rl.parallel.crew import Kept
+from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig
-from decima.training.rollouts import Ground, Rollouts
+from decima.training.rollouts import Rollouts, TrainingContext
 from traces.numbers import Float64, Int64
 
 _SHUFFLE_STREAM = 11
@@ -45,8 +45,8 @@ class Request(NamedTuple):
 class Differentiating(NamedTuple):
     """Inputs that all shares of one gradient have in common."""
 
-    ground: Kept[Ground]
-    played: Kept[Sequence[Sequence[Rollouts]]]
+    context: SentOnce[TrainingContext]
+    played: SentOnce[Sequence[Sequence[Rollouts]]]
     """rollouts of the iteration, by shard"""
     iteration: int
     weights: Tensor  # (P,)
@@ -72,14 +72,14 @@ class _Block(NamedTuple):
 
 def gradient(shared: Differentiating, shard: int) -> Part:
     """The gradient on a shard's part of one minibatch."""
-    ground, request = shared.ground.value, shared.request
-    network = ground.network(shared.weights)
-    step, _ = ground.config.step_at(shared.iteration)
+    context, request = shared.context.value, shared.request
+    network = context.network(shared.weights)
+    step, _ = context.config.step_at(shared.iteration)
     played = shared.played.value[shard]
     number, place = divmod(request.step, step.minibatches)
     key = (shared.iteration, number, shard)
-    chosen = _minibatches(played, ground.config, step.minibatches, key)[place]
-    differ = _Differ(ground, network, is_lesson=step is not ground.config.reinforce)
+    chosen = _minibatches(played, context.config, step.minibatches, key)[place]
+    differ = _Differ(context, network, is_imitation=step is not context.config.reinforce)
     sums = np.zeros(4)
     for chunk in _chunks(chosen):
         sums += differ.add(played, chunk, request)
@@ -89,11 +89,13 @@ def gradient(shared: Differentiating, shard: int) -> Part:
 class _Differ:
     """Task that adds gradients on rollouts to those of the network."""
 
-    def __init__(self, ground: Ground, network: PolicyNetwork, *, is_lesson: bool) -> None:
-        self._ground = ground
-        self._config = ground.config
+    def __init__(
+        self, context: TrainingContext, network: PolicyNetwork, *, is_imitation: bool
+    ) -> None:
+        self._context = context
+        self._config = context.config
         self._network = network
-        self._is_lesson = is_lesson
+        self._is_imitation = is_imitation
 
     def add(self, played: Sequence[Rollouts], chunk: Sequence[_Block], request: Request) -> Float64:
         """Add the gradient on a chunk; returns (4,) its loss, entropy, divergence and clipped."""
@@ -107,7 +109,7 @@ class _Differ:
         loss = loss + objectives.entropy_loss(
             taken.entropy, request.entropy_weight, total=request.total
         )
-        if self._config.credit.critic and not self._is_lesson:
+        if self._config.credit.critic and not self._is_imitation:
             value = scores.value.index_select(0, torch.from_numpy(own.decision))
             target = _tensor([one.target[part] for one, part in own_rows])
             loss = loss + objectives.value_loss(value, target, total=request.total)
@@ -128,7 +130,7 @@ class _Differ:
         decisions = 0
         for group in sorted({block.group for block in chunk}):
             recording = played[group].recording
-            _, sorter = self._ground.jobs(played[group].setting)
+            _, sorter = self._context.jobs(played[group].setting)
             index = np.concatenate([block.rows for block in chunk if block.group == group])
             graphs.append(recording.graph(index, sorter))
             found, plan_rows = recording.plans_of(index)
@@ -141,7 +143,7 @@ class _Differ:
         self, taken: Taken, old: Tensor, advantage: Tensor, request: Request
     ) -> tuple[Tensor, float, float]:
         update = self._config.reinforce
-        if self._is_lesson or update.passes * update.minibatches == 1:
+        if self._is_imitation or update.passes * update.minibatches == 1:
             found = objectives.policy_gradient_loss(taken.log_prob, advantage, total=request.total)
             return found, 0.0, 0.0
         parts = objectives.clipped_ratio_loss(

@@ -16,20 +16,19 @@ from decima.agent.network import PolicyNetwork
 from decima.errors import ConfigError
 from decima.rl.errors import RunError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
-from decima.rl.parallel.crew import Crew, Kept
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.returns import AverageRate
 from decima.training.config import StepConfig, TrainConfig
 from decima.training.credit import setting_weights, standardised
 from decima.training.gradients import Differentiating, Part, Request, gradient
-from decima.training.rehearsal import rehearse, rehearse_task
 from decima.training.rollouts import (
     ABOVE,
     REFERENCE,
     AverageJct,
-    Ground,
     Playing,
     Rollouts,
+    TrainingContext,
     Validating,
     Validation,
     by_setting,
@@ -37,19 +36,20 @@ from decima.training.rollouts import (
     play,
     validate,
 )
+from decima.training.warm_up import warm_up, warm_up_task
 from traces.numbers import Float64
 
 
-class Crews(NamedTuple):
+class Pools(NamedTuple):
     """Pools of workers; results do not depend on them."""
 
-    players: Crew = HERE
+    players: WorkerPool = HERE
     """rollouts and validations"""
-    differentiators: Crew = HERE
+    differentiators: WorkerPool = HERE
     """gradients, on this machine, where the rollouts are; they take little time beside playing"""
 
 
-ALL_HERE = Crews()
+ALL_HERE = Pools()
 
 
 class Best(NamedTuple):
@@ -94,13 +94,13 @@ class DecimaLearner:
     """Learner that holds weights, optimiser and average reward; tasks do the rest."""
 
     def __init__(
-        self, config: TrainConfig, crews: Crews = ALL_HERE, *, is_resumed: bool = False
+        self, config: TrainConfig, pools: Pools = ALL_HERE, *, is_resumed: bool = False
     ) -> None:
         """Build the learner; afterwards every process on this machine has its compiled code.
 
         Args:
             config: of the training.
-            crews: pools of workers, which the caller closes.
+            pools: pools of workers, which the caller closes.
             is_resumed: `load` follows, so the run's first model need not exist.
 
         Raises:
@@ -113,8 +113,8 @@ class DecimaLearner:
         self._optimiser = Optimiser(self.network, config.imitate.learning_rate, None)
         self._rate = AverageRate()
         self._references: dict[str | None, AverageJct] = {}
-        self._crews = crews
-        self._ground = Kept(Ground(config))
+        self._crews = pools
+        self._context = SentOnce(TrainingContext(config))
         self._averaged = flat_parameters(self.network)
         """the weights that are validated and saved: a moving mean over iterations"""
         self._best = Best(self._averaged.clone(), math.inf, 0.0)
@@ -126,20 +126,20 @@ class DecimaLearner:
         """Compile in this process first, then load in every process, which would otherwise all
         compile.
         """
-        rehearse(self._config)
-        for crew in dict.fromkeys(self._crews):
-            if crew is not HERE:
-                tasks = {number: number for number in range(crew.slots)}
-                dict(crew.map(rehearse_task, self._config, tasks, label="preparing"))
+        warm_up(self._config)
+        for pool in dict.fromkeys(self._crews):
+            if pool is not HERE:
+                tasks = {number: number for number in range(pool.slots)}
+                dict(pool.map(warm_up_task, self._config, tasks, label="preparing"))
 
-    def lessons(self) -> list[str]:
+    def teacher_lines(self) -> list[str]:
         """One line for each setting: its teacher, and how good that is; none without imitation."""
         if self._config.imitate.iterations == 0:
             return []
-        ground = self._ground.value
+        context = self._context.value
         lines = []
-        for setting in ground.source.settings:
-            teacher = ground.teacher(setting)
+        for setting in context.source.settings:
+            teacher = context.teacher(setting)
             line = f"{setting.label}: taught by {teacher.name}, {teacher.percent:+.1f} % against"
             warning = "; worse than strict fair" if teacher.percent > 0.0 else ""
             lines.append(f"{line} {REFERENCE}{warning}")
@@ -222,8 +222,8 @@ class DecimaLearner:
 
     def _played(self, iteration: int) -> list[_Shard]:
         """All rollouts of an iteration, by shard."""
-        groups = self._ground.value.source.groups_of_iteration(iteration)
-        shared = Playing(self._ground, flat_parameters(self.network), iteration, self._rate.rate)
+        groups = self._context.value.source.groups_of_iteration(iteration)
+        shared = Playing(self._context, flat_parameters(self.network), iteration, self._rate.rate)
         found: list[list[Rollouts]] = [[] for _ in range(self._config.episodes.shards)]
         label = f"iteration {iteration}: rollouts"
         played = dict(self._crews.players.map(play, shared, groups, label=label))
@@ -240,7 +240,9 @@ class DecimaLearner:
         is_reinforce = step is reinforce
         weight = reinforce.entropy_at(own) if is_reinforce else 0.0
         rate = step.rate_at(own) / 2**self._best.halvings
-        played: Kept[Sequence[Sequence[Rollouts]]] = Kept([shard.rollouts for shard in shards])
+        played: SentOnce[Sequence[Sequence[Rollouts]]] = SentOnce(
+            [shard.rollouts for shard in shards]
+        )
         norms: list[float] = []
         parts: list[Part] = []
         divergence = 0.0
@@ -267,11 +269,11 @@ class DecimaLearner:
         }
 
     def _shares(
-        self, iteration: int, played: Kept[Sequence[Sequence[Rollouts]]], request: Request
+        self, iteration: int, played: SentOnce[Sequence[Sequence[Rollouts]]], request: Request
     ) -> list[Part]:
         """A gradient, shard by shard."""
         weights = flat_parameters(self.network)
-        shared = Differentiating(self._ground, played, iteration, weights, request)
+        shared = Differentiating(self._context, played, iteration, weights, request)
         tasks = {shard: shard for shard in range(self._config.episodes.shards)}
         label = f"iteration {iteration}: gradient {request.step + 1}"
         found = self._crews.differentiators.map(gradient, shared, tasks, label=label)
@@ -291,7 +293,7 @@ class DecimaLearner:
             CollapsedError: the policy gives one answer and is worse than strict fair.
         """
         if not self._references:
-            names = compared_with(self._ground.value.source.settings)
+            names = compared_with(self._context.value.source.settings)
             self._references = self._validated(names, None)
         found = self._validated((None,), self._averaged)[None]
         drawn = self._validated((None,), self._averaged, is_drawn=True)[None]
@@ -336,13 +338,13 @@ class DecimaLearner:
         self, names: Sequence[str | None], weights: Tensor | None, *, is_drawn: bool = False
     ) -> dict[str | None, AverageJct]:
         """Heuristics by name, or the network as None, on all held-out sequences."""
-        groups = self._ground.value.source.groups_for_validation()
+        groups = self._context.value.source.groups_for_validation()
         tasks = {
             (name, shard, number): Validation(name, episodes, is_drawn)
             for name in names
             for (shard, number), episodes in groups.items()
         }
-        shared = Validating(self._ground, weights)
+        shared = Validating(self._context, weights)
         label = "validation" if weights is not None else "validation of heuristics"
         found = list(self._crews.players.map(validate, shared, tasks, label=label))
         return {

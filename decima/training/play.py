@@ -1,4 +1,4 @@
-"""Play of a group's episodes: rollouts under the network, lessons of a teacher, or a search."""
+"""Play of a group's episodes: rollouts under the network, a teacher's plans, or a search."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Player:
         reward = float(credit.reward.sum())
         return Batch(recording, credit.advantage, credit.target, reward, states)
 
-    def lessons(
+    def demonstrations(
         self, network: PolicyNetwork, episodes: list[Episode], teacher: str, iteration: int
     ) -> Batch | None:
         """Play each episode once, by the teacher or by the network; the teacher's plans are labels.
@@ -107,7 +107,7 @@ class Player:
             recorder.take(step.seen, lanes, plans.picked(labels, lanes))
             ahead = np.where(is_student | (labels.used == 0), 0, 1)
             simulators.follow(plans.preferences(plans.chosen(step.plans, labels, ahead), legal))
-        return _lesson(recorder, lockstep)
+        return _demonstration(recorder, lockstep)
 
     def searched(
         self, network: PolicyNetwork, episodes: list[Episode], followed_by: str, iteration: int
@@ -115,7 +115,7 @@ class Player:
         """Play each episode once by the network, which learns the plans that a look ahead chose.
 
         At drawn decisions `decima.agent.lookahead` compares plans; the best one is played, and is
-        the label. Advantages are 1, as in `lessons`.
+        the label. Advantages are 1, as in `demonstrations`.
         """
         search = self._config.search
         key = (iteration, episodes[0].number, _SEARCH_STREAM)
@@ -144,7 +144,7 @@ class Player:
             used = simulators.follow(plans.preferences(chosen, legal))
             lanes = np.array(labelled, np.int64)
             recorder.take(step.seen, lanes, plans.picked(chosen, lanes)._replace(used=used[lanes]))
-        return _lesson(recorder, lockstep)
+        return _demonstration(recorder, lockstep)
 
     def _log_prob(self, network: PolicyNetwork, recording: Recording) -> Float64:
         """(Q,) log-probabilities of the recorded plans under the network that drew them."""
@@ -179,7 +179,7 @@ def _bits(rng: np.random.Generator) -> int:
     return int(rng.integers(2**63))
 
 
-def _lesson(recorder: Recorder, lockstep: Lockstep) -> Batch | None:
+def _demonstration(recorder: Recorder, lockstep: Lockstep) -> Batch | None:
     """Return the batch of labelled decisions; None if there are none."""
     recording = recorder.finish()
     if recording is None:

@@ -21,7 +21,7 @@ from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.registry import Heuristic
 from decima.rl.optimiser import set_flat_parameters
-from decima.rl.parallel.crew import Kept
+from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
@@ -41,7 +41,7 @@ AverageJct = dict[str, list[float]]
 """average JCT in s of each run, by setting; unfinished jobs count with their age"""
 
 
-class Ground:
+class TrainingContext:
     """Inputs that all tasks of a training share and no iteration changes."""
 
     def __init__(self, config: TrainConfig) -> None:
@@ -116,7 +116,7 @@ class Rollouts(NamedTuple):
 class Playing(NamedTuple):
     """Inputs that the rollouts of an iteration share."""
 
-    ground: Kept[Ground]
+    context: SentOnce[TrainingContext]
     weights: Tensor  # (P,) of the network that plays
     iteration: int
     rate: float
@@ -125,21 +125,21 @@ class Playing(NamedTuple):
 
 def play(shared: Playing, episodes: range) -> Rollouts | None:
     """Play some sequences of an iteration and assign credit; None if they held no decision."""
-    ground = shared.ground.value
-    own = ground.source.of_iteration(shared.iteration, episodes)
+    context = shared.context.value
+    own = context.source.of_iteration(shared.iteration, episodes)
     setting = own[0].setting
-    arrays, sorter = ground.jobs(setting)
-    player = Player(ground.config, arrays, sorter)
-    network = ground.network(shared.weights)
-    step, _ = ground.config.step_at(shared.iteration)
-    if step is ground.config.imitate:
-        teacher = ground.teacher(setting).name
-        batch = player.lessons(network, own, teacher, shared.iteration)
-    elif step is ground.config.search:
-        teacher = ground.teacher(setting).name
+    arrays, sorter = context.jobs(setting)
+    player = Player(context.config, arrays, sorter)
+    network = context.network(shared.weights)
+    step, _ = context.config.step_at(shared.iteration)
+    if step is context.config.imitate:
+        teacher = context.teacher(setting).name
+        batch = player.demonstrations(network, own, teacher, shared.iteration)
+    elif step is context.config.search:
+        teacher = context.teacher(setting).name
         batch = player.searched(network, own, teacher, shared.iteration)
     else:
-        batch = player.rollouts(network, own, shared.rate, ground.reference(setting))
+        batch = player.rollouts(network, own, shared.rate, context.reference(setting))
     if batch is None:
         return None
     return Rollouts(
@@ -163,7 +163,7 @@ def compared_with(settings: Sequence[Setting]) -> tuple[str, ...]:
 class Validating(NamedTuple):
     """Inputs that the runs of a validation share."""
 
-    ground: Kept[Ground]
+    context: SentOnce[TrainingContext]
     weights: Tensor | None  # (P,); None where heuristics alone play
 
 
@@ -179,17 +179,17 @@ class Validation(NamedTuple):
 
 def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
     """The setting, and the average JCT of each sequence."""
-    ground = shared.ground.value
-    own = ground.source.for_validation(task.episodes)
+    context = shared.context.value
+    own = context.source.for_validation(task.episodes)
     setting = own[0].setting
-    arrays, _ = ground.jobs(setting)
+    arrays, _ = context.jobs(setting)
     if task.heuristic is not None:
         return setting.label, reference_jct_s(own, arrays, Heuristic(task.heuristic))
     if shared.weights is None:
         raise TypeError("a network needs weights, and there are none")
     keys = np.array([one.number + 1 for one in own], np.uint64) if task.is_drawn else None
     lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], keys)
-    states = play_out(ground.network(shared.weights), Scales.of(arrays), lanes).states
+    states = play_out(context.network(shared.weights), Scales.of(arrays), lanes).states
     return setting.label, [measure(state).avg_jct_s for state in states]
 
 

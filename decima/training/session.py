@@ -14,7 +14,7 @@ from decima.rl.loop import TrainingResult, train
 from decima.rl.run_folder import RunFolder
 from decima.rl.tensorboard import TensorBoardLog
 from decima.training.config import TrainConfig, config_from
-from decima.training.learner import ALL_HERE, CollapsedError, Crews, DecimaLearner
+from decima.training.learner import ALL_HERE, CollapsedError, DecimaLearner, Pools
 from decima.training.rollouts import ABOVE, REFERENCE
 
 MODEL = f"model{SUFFIX}"
@@ -23,7 +23,7 @@ MODEL = f"model{SUFFIX}"
 def run_training(
     folder: RunFolder,
     *,
-    crews: Crews = ALL_HERE,
+    pools: Pools = ALL_HERE,
     time_limit_s: float | None = None,
     observers: Sequence[Observer] = (),
     say: Callable[[str], None] = lambda _: None,
@@ -34,7 +34,7 @@ def run_training(
 
     Args:
         folder: the run folder, open.
-        crews: pools of workers; the weights do not depend on them, nor on changes of them.
+        pools: pools of workers; the weights do not depend on them, nor on changes of them.
         time_limit_s: stop after so long.
         observers: see each iteration.
         say: called with a line for each setting: its teacher and the teacher's score.
@@ -47,8 +47,8 @@ def run_training(
     """
     config = config_from(folder.config)
     is_resumed = folder.checkpoint_file.exists()
-    learner = DecimaLearner(config, crews, is_resumed=is_resumed)
-    for line in learner.lessons():
+    learner = DecimaLearner(config, pools, is_resumed=is_resumed)
+    for line in learner.teacher_lines():
         say(line)
     try:
         result = train(

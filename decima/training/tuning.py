@@ -23,8 +23,8 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.registry import HEURISTICS, Heuristic, Parameters
-from decima.rl.parallel.crew import Crew, Kept
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.statistics import Estimate, geometric_percent
 from decima.training.descent import DescentProgress, descend
 from spark_sim.metrics import measure
@@ -133,7 +133,7 @@ def tune(
     config: EvaluationConfig,
     *,
     held_back: int = HELD_BACK,
-    crew: Crew = HERE,
+    pool: WorkerPool = HERE,
     progress: DescentProgress | None = None,
 ) -> Tuned:
     """Search the parameters of `policy` for the least average JCT under `config`.
@@ -143,7 +143,7 @@ def tune(
         config: the workload and the cluster; its policies and parameters are not used.
         held_back: number of held-out sequences, beside those of `config`, that decide whether the
             result is saved.
-        crew: workers; the result does not depend on them.
+        pool: workers; the result does not depend on them.
         progress: called with the number of trials, the best parameters and their ratio to the
             reference.
 
@@ -159,7 +159,7 @@ def tune(
     if not 1 <= held_back <= _MAX_HELD_BACK:
         raise ConfigError(f"held-back sequences must lie in 1..{_MAX_HELD_BACK:,}, got {held_back}")
     config = replace(config, policies=(policy,), parameters={})
-    sequences = _Sequences(config, crew)
+    sequences = _Sequences(config, pool)
     first = FIRST_TRAINING_SEQUENCE
     training = range(first, first + config.sequences)
     kept_back = range(training.stop, training.stop + held_back)
@@ -189,9 +189,9 @@ def tune(
 class _Sequences:
     """The numbered sequences of one workload."""
 
-    def __init__(self, config: EvaluationConfig, crew: Crew) -> None:
-        self._shared = _Shared(Kept(Workload.of(config)), config)
-        self._crew = crew
+    def __init__(self, config: EvaluationConfig, pool: WorkerPool) -> None:
+        self._shared = _Shared(SentOnce(Workload.of(config)), config)
+        self._pool = pool
 
     def averages_s(
         self, numbers: range, policy: str, candidates: Sequence[Parameters]
@@ -206,7 +206,7 @@ class _Sequences:
             for first in range(0, len(numbers), _TOGETHER)
         }
         found: list[list[Float64]] = [[] for _ in candidates]
-        for (number, _), part_s in self._crew.map(_play, self._shared, tasks, label="trials"):
+        for (number, _), part_s in self._pool.map(_play, self._shared, tasks, label="trials"):
             found[number].append(part_s)
         return [np.concatenate(parts_s) for parts_s in found]
 
@@ -214,7 +214,7 @@ class _Sequences:
 class _Shared(NamedTuple):
     """Inputs that all trials share."""
 
-    workload: Kept[Workload]
+    workload: SentOnce[Workload]
     config: EvaluationConfig
 
 

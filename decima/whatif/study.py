@@ -12,8 +12,8 @@ import numpy as np
 from decima.policies import networks_of
 from decima.policy_names import decides_alone
 from decima.registry import HEURISTICS, Parameters
-from decima.rl.parallel.crew import Crew, K, Kept
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import K, SentOnce, WorkerPool
 from decima.rl.statistics import are_repeats
 from decima.training.descent import descend_together, descent, max_scores
 from decima.whatif.load import average_slots, varying_slots
@@ -129,7 +129,7 @@ def what_if(
     settings: WhatIfSettings,
     *,
     driver_times: bool = True,
-    crew: Crew = HERE,
+    pool: WorkerPool = HERE,
     progress: StudyProgress | None = None,
 ) -> WhatIf:
     """Replay `recording` as `settings` ask.
@@ -141,7 +141,7 @@ def what_if(
         recording: the jobs.
         settings: what to compare.
         driver_times: whether the driver takes the time that was measured (`ReplayWorkload.of`).
-        crew: workers; the result does not depend on them.
+        pool: workers; the result does not depend on them.
         progress: called after each run.
     """
     workload = ReplayWorkload.of(
@@ -149,8 +149,10 @@ def what_if(
     )
     slots = varying_slots(recording) if settings.slots_vary else None
     average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
-    shared = _Shared(Kept(workload), Kept(networks_of(settings.policies)), settings, slots, average)
-    study = _Study(shared, crew, progress or (lambda *_: None))
+    shared = _Shared(
+        SentOnce(workload), SentOnce(networks_of(settings.policies)), settings, slots, average
+    )
+    study = _Study(shared, pool, progress or (lambda *_: None))
     return WhatIf(recording, settings, study.run())
 
 
@@ -187,8 +189,8 @@ class _Run(NamedTuple):
 class _Shared(NamedTuple):
     """Inputs that all runs share."""
 
-    workload: Kept[ReplayWorkload]
-    networks: Kept[Networks]
+    workload: SentOnce[ReplayWorkload]
+    networks: SentOnce[Networks]
     settings: WhatIfSettings
     slots: Slots | None
     """as recorded, where they vary"""
@@ -208,12 +210,12 @@ class _Study:
     def __init__(
         self,
         shared: _Shared,
-        crew: Crew,
+        pool: WorkerPool,
         progress: StudyProgress,
     ) -> None:
         self._settings = shared.settings
         self._shared = shared
-        self._crew = crew
+        self._pool = pool
         self._progress = progress
 
     def run(self) -> dict[int, SizeResult]:
@@ -343,7 +345,7 @@ class _Study:
         """Play all runs and return `_summary` of each."""
         parts = _parts(runs)
         played: dict[K, Float64] = {}
-        for keys, answers in self._crew.map(_played, self._shared, parts, label=label):
+        for keys, answers in self._pool.map(_played, self._shared, parts, label=label):
             played |= zip(keys, answers, strict=True)
             first = runs[keys[0]]
             self._progress(_words(first.policy, first.executors), len(keys))

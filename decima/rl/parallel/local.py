@@ -1,4 +1,4 @@
-"""`LocalCrew`: tasks in this process, or in several on this machine."""
+"""`LocalPool`: tasks in this process, or in several on this machine."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from decima.rl.parallel.crew import (
-    Crew,
+from decima.rl.parallel.errors import TaskError
+from decima.rl.parallel.pool import (
     Failure,
     K,
-    Kept,
     R,
     S,
+    SentOnce,
     T,
+    WorkerPool,
     answer,
     attempt,
-    with_kept,
-    without_kept,
+    with_sent,
+    without_sent,
 )
-from decima.rl.parallel.errors import TaskError
 
 _PATIENCE_S = 5.0
 """for a process that was asked to end"""
 
 
-class LocalCrew(Crew):
+class LocalPool(WorkerPool):
     """One process: this one, without any detour. Several: others, which start when needed."""
 
     def __init__(self, workers: int) -> None:
@@ -42,7 +42,7 @@ class LocalCrew(Crew):
             raise ValueError(f"workers must be 1 or more, got {workers}")
         self._workers = workers
         self._processes: list[_Process] = []
-        self._alive: WeakValueDictionary[str, Kept[Any]] = WeakValueDictionary()
+        self._alive: WeakValueDictionary[str, SentOnce[Any]] = WeakValueDictionary()
 
     @property
     def slots(self) -> int:
@@ -52,7 +52,7 @@ class LocalCrew(Crew):
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
     ) -> Iterator[tuple[K, R]]:
-        """Map tasks; see `Crew.map`."""
+        """Map tasks; see `WorkerPool.map`."""
         if self._workers == 1:
             return _here(function, shared, tasks, label)
         return self._spread(function, shared, tasks, label)
@@ -87,7 +87,7 @@ class LocalCrew(Crew):
                 self.close()
 
     def _work(self, function: Callable[..., Any], shared: Any) -> _Work:
-        rest, kept = without_kept(shared)
+        rest, kept = without_sent(shared)
         for one in kept.values():
             self._alive[one.name] = one
         return _Work(function, rest, kept, frozenset(self._alive))
@@ -127,7 +127,7 @@ def _here(
         yield key, found
 
 
-HERE: Crew = LocalCrew(1)
+HERE: WorkerPool = LocalPool(1)
 """this process"""
 
 
@@ -136,7 +136,7 @@ class _Work(NamedTuple):
 
     function: Callable[..., Any]
     rest: Any
-    kept: Mapping[int, Kept[Any]]
+    kept: Mapping[int, SentOnce[Any]]
     alive: frozenset[str]
     """names of all retained values"""
 
@@ -152,7 +152,7 @@ class _Order(NamedTuple):
 
 
 class _Process:
-    """A process of a crew, and its retained values."""
+    """A process of a pool, and its retained values."""
 
     def __init__(self) -> None:
         # "spawn": forking a process that has started threads may hang.
@@ -207,7 +207,7 @@ class _Process:
 
 def _serve(pipe: Connection) -> None:
     """A process: do what comes until the pipe closes."""
-    kept: dict[str, Kept[Any]] = {}
+    kept: dict[str, SentOnce[Any]] = {}
     order = _NO_ORDER
     shared: Any = None
     while True:
@@ -219,9 +219,9 @@ def _serve(pipe: Connection) -> None:
             order = message
             for name in order.gone:
                 del kept[name]
-            kept |= {name: Kept(value) for name, value in order.new.items()}
+            kept |= {name: SentOnce(value) for name, value in order.new.items()}
             places = order.places.items()
-            shared = with_kept(order.rest, {place: kept[name] for place, name in places})
+            shared = with_sent(order.rest, {place: kept[name] for place, name in places})
         else:
             _reply(pipe, attempt(order.function, shared, message))
 

@@ -1,4 +1,4 @@
-"""`SparkCrew`: tasks on a Spark cluster, as plain RDDs of one task a partition.
+"""`SparkPool`: tasks on a Spark cluster, as plain RDDs of one task a partition.
 
 No barrier stages: one lost task of those restarts them all. Tasks are pure, so what Spark does
 about lost executors, failed attempts and slow hosts (it runs a task again) shows in the time alone.
@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from decima.rl.parallel.crew import (
-    Crew,
+from decima.rl.parallel.errors import ClusterError, TaskError
+from decima.rl.parallel.pool import (
     K,
-    Kept,
     R,
     S,
+    SentOnce,
     T,
+    WorkerPool,
     answer,
     attempt,
-    with_kept,
-    without_kept,
+    with_sent,
+    without_sent,
 )
-from decima.rl.parallel.errors import ClusterError, TaskError
 
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
@@ -41,16 +41,16 @@ _CANCEL_AGAIN_S = 0.5
 _Items = Sequence[tuple[int, Any]]
 
 
-class SparkCrew(Crew):
-    """Tasks on the executors of an open session, which stays open when the crew closes."""
+class SparkPool(WorkerPool):
+    """Tasks on the executors of an open session, which stays open when the pool closes."""
 
     def __init__(self, context: SparkContext) -> None:
         self.context = context
         """Spark's"""
         self._sent: dict[str, Broadcast[Any]] = {}
-        self._alive: WeakValueDictionary[str, Kept[Any]] = WeakValueDictionary()
+        self._alive: WeakValueDictionary[str, SentOnce[Any]] = WeakValueDictionary()
         # One job after the other, in a thread: signals reach only a thread that waits in Python.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spark-crew")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spark-pool")
 
     @property
     def slots(self) -> int:
@@ -60,7 +60,7 @@ class SparkCrew(Crew):
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
     ) -> Iterator[tuple[K, R]]:
-        """Map tasks; see `Crew.map`.
+        """Map tasks; see `WorkerPool.map`.
 
         Raises:
             ClusterError: the executors lack a module.
@@ -68,7 +68,7 @@ class SparkCrew(Crew):
         keys, items = list(tasks), list(enumerate(tasks.values()))
         if not items:
             return
-        rest, kept = without_kept(shared)
+        rest, kept = without_sent(shared)
         common = self.context.broadcast(rest)
         held = {place: self._broadcast(one) for place, one in kept.items()}
         jobs = _Jobs(self.context, partial(_run, function, common, held), label)
@@ -87,13 +87,13 @@ class SparkCrew(Crew):
             common.destroy()
 
     def close(self) -> None:
-        """Destroy retained broadcasts; all Spark jobs of the crew have ended."""
+        """Destroy retained broadcasts; all Spark jobs of the pool have ended."""
         self._thread.shutdown()
         for broadcast in self._sent.values():
             broadcast.destroy()
         self._sent = {}
 
-    def _broadcast(self, kept: Kept[Any]) -> Broadcast[Any]:
+    def _broadcast(self, kept: SentOnce[Any]) -> Broadcast[Any]:
         """Broadcast a value once; broadcasts whose owner is gone are destroyed."""
         for name in self._sent.keys() - self._alive.keys():
             self._sent.pop(name).destroy()
@@ -144,8 +144,8 @@ def _run(
 ) -> tuple[int, Any]:
     """One task, in an executor's Python."""
     number, task = item
-    kept = {place: Kept(broadcast.value) for place, broadcast in held.items()}
-    outcome = attempt(function, with_kept(common.value, kept), task)
+    kept = {place: SentOnce(broadcast.value) for place, broadcast in held.items()}
+    outcome = attempt(function, with_sent(common.value, kept), task)
     settle()
     return number, outcome
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from decima.errors import ConfigError
 from decima.registry import HEURISTICS, Parameters
-from decima.rl.parallel.crew import Crew
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, geometric_percent
 from decima.training.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.training.rule_fit.history import Generation, History
@@ -142,7 +142,7 @@ def fit_rule(
     config: RuleFitConfig,
     budget: Budget,
     *,
-    crew: Crew = HERE,
+    pool: WorkerPool = HERE,
     state: Path | None = None,
     history: History | None = None,
     progress: FitProgress | None = None,
@@ -153,7 +153,7 @@ def fit_rule(
     Args:
         config: the workloads and the search.
         budget: when to stop.
-        crew: workers; the result does not depend on them.
+        pool: workers; the result does not depend on them.
         state: file that is rewritten after each generation.
         history: of a fit with the same `config`, to resume (`read_history`).
         progress: called with the history so far.
@@ -165,7 +165,7 @@ def fit_rule(
     Raises:
         ConfigError: `history` leads elsewhere on this machine.
     """
-    scorer = CandidateScorer(config, crew)
+    scorer = CandidateScorer(config, pool)
     if history is None:
         begin = config.parameters(start(config.start, config.policy))
         first = scorer.scores([begin], config.validation_numbers(), "start")

@@ -11,7 +11,7 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.registry import Heuristic, Parameters
-from decima.rl.parallel.crew import Crew, Kept
+from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.training.rule_fit.config import P95_POWER, REFERENCE, Objective, RuleFitConfig
 from spark_sim.metrics import RunMetrics, measure
 from traces.numbers import Float64
@@ -24,13 +24,15 @@ class CandidateScorer:
     with their age, so scores of one call may be compared.
     """
 
-    def __init__(self, config: RuleFitConfig, crew: Crew) -> None:
+    def __init__(self, config: RuleFitConfig, pool: WorkerPool) -> None:
         settings = config.workloads()
         different = {one.workload_key(): one for one in settings}
         workloads = {key: Workload.of(one) for key, one in different.items()}
-        self._settings = Kept([_Setting(one, workloads[one.workload_key()]) for one in settings])
+        self._settings = SentOnce(
+            [_Setting(one, workloads[one.workload_key()]) for one in settings]
+        )
         self._policy, self._objective = config.policy, config.objective
-        self._crew = crew
+        self._pool = pool
 
     def scores(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
         """(C,) geometric mean of `logs` of each."""
@@ -54,7 +56,7 @@ class CandidateScorer:
             for number, policy in enumerate(policies)
             for setting in settings
         }
-        found = [part for _, part in self._crew.map(_play, self._settings, tasks, label=label)]
+        found = [part for _, part in self._pool.map(_play, self._settings, tasks, label=label)]
         values = np.concatenate(found).reshape(len(policies), len(settings), len(numbers))
         reference = values[0]
         if not reference.all():
@@ -79,7 +81,7 @@ class _Task(NamedTuple):
     numbers: range
 
 
-def _play(settings: Kept[list[_Setting]], task: _Task) -> Float64:
+def _play(settings: SentOnce[list[_Setting]], task: _Task) -> Float64:
     """(sequences,) the objective, from times in s."""
     config, workload = settings.value[task.setting]
     values = []

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.policies import check_name, networks_of
-from decima.rl.parallel.crew import Crew, Kept
 from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.whatif.replay.recording import POOLS, Recording
 from decima.whatif.replay.workload import ReplayWorkload
 from spark_sim import Cluster, Protocol, Streams
@@ -165,7 +165,7 @@ def replay(
     settings: ReplaySettings,
     progress: CheckProgress | None = None,
     *,
-    crew: Crew = HERE,
+    pool: WorkerPool = HERE,
 ) -> ReplayReport:
     """Simulate every application of `recording` as it ran.
 
@@ -173,7 +173,7 @@ def replay(
         recording: the applications.
         settings: how to replay them.
         progress: called after some of the runs.
-        crew: workers; the result does not depend on them.
+        pool: workers; the result does not depend on them.
 
     Raises:
         ValueError: (one line) the number of slots is impossible.
@@ -185,13 +185,13 @@ def replay(
     tasks_only = np.empty((settings.draws, jobs))
     policies = tuple(settings.policy or recording.policy(a) for a in range(len(recording.slots)))
     slots = tuple(settings.slots or recording.curve(a).most for a in range(len(recording.slots)))
-    shared = _Shared(Kept(recording), Kept(networks_of(policies)), settings)
+    shared = _Shared(SentOnce(recording), SentOnce(networks_of(policies)), settings)
     tasks = {
         (application, driver_times): _Task(application, driver_times, policy, slots[application])
         for application, policy in enumerate(policies)
         for driver_times in (True, False)
     }
-    for (application, driver_times), own in crew.map(_simulated_s, shared, tasks, label="replay"):
+    for (application, driver_times), own in pool.map(_simulated_s, shared, tasks, label="replay"):
         found = with_driver if driver_times else tasks_only
         found[:, recording.application == application] = own
         done += settings.draws
@@ -212,8 +212,8 @@ def replay(
 class _Shared(NamedTuple):
     """Inputs that all applications share."""
 
-    recording: Kept[Recording]
-    networks: Kept[Networks]
+    recording: SentOnce[Recording]
+    networks: SentOnce[Networks]
     settings: ReplaySettings
 
 

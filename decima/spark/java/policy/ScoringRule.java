@@ -53,7 +53,7 @@ final class ScoringRule implements Policy {
   @Override
   public Action decide(Round seen) {
     RuleView view = new RuleView(seen);
-    Judgement judged = new Judgement();
+    Scored scored = new Scored();
     int best = -1;
     double bestScore = Double.NEGATIVE_INFINITY;
     double second = Double.NEGATIVE_INFINITY;
@@ -62,35 +62,35 @@ final class ScoringRule implements Policy {
       if (stage < 0) {
         continue;
       }
-      view.describe(stage, 0, judged.features);
-      judge(judged);
-      if (seen.held[job] > 0 && judged.gate <= 0.0) {
+      view.describe(stage, 0, scored.features);
+      score(scored);
+      if (seen.held[job] > 0 && scored.gate <= 0.0) {
         continue;
       }
-      if (best < 0 || judged.score > bestScore) {
+      if (best < 0 || scored.score > bestScore) {
         second = bestScore;
-        bestScore = judged.score;
+        bestScore = scored.score;
         best = stage;
-      } else if (judged.score > second) {
-        second = judged.score;
+      } else if (scored.score > second) {
+        second = scored.score;
       }
     }
     if (best < 0) {
       return Action.PASS;
     }
-    return new Action(best, extended(seen, view, best, second, judged));
+    return new Action(best, extended(seen, view, best, second, scored));
   }
 
   /** The limit for the stage's job: one slot more, and more while gate and score allow it. */
   private int extended(
-      Round seen, RuleView view, int stage, double second, Judgement judged) {
+      Round seen, RuleView view, int stage, double second, Scored scored) {
     int held = seen.held[seen.tables.job[stage]];
     int most = Math.min(Math.min(seen.onOffer, seen.demand(stage)), seen.tables.slots - held);
     int given = 1;
     while (given < most) {
-      view.describe(stage, given, judged.features);
-      judge(judged);
-      if (judged.gate <= 0.0 || judged.score <= second) {
+      view.describe(stage, given, scored.features);
+      score(scored);
+      if (scored.gate <= 0.0 || scored.score <= second) {
         break;
       }
       given += 1;
@@ -99,24 +99,24 @@ final class ScoringRule implements Policy {
   }
 
   /** Of one candidate: what describes it, and what the rule makes of that. */
-  private static final class Judgement {
+  private static final class Scored {
     final double[] features = new double[INPUTS];
     double gate;
     double score;
   }
 
-  private void judge(Judgement judged) {
-    judged.gate = weights[SIZE - 1];
-    judged.score = 0.0;
+  private void score(Scored scored) {
+    scored.gate = weights[SIZE - 1];
+    scored.score = 0.0;
     for (int unit = 0; unit < HIDDEN; unit++) {
       int first = unit * UNIT;
       double total = weights[first + INPUTS];
       for (int index = 0; index < INPUTS; index++) {
-        total += weights[first + index] * judged.features[index];
+        total += weights[first + index] * scored.features[index];
       }
       double active = tanh(total);
-      judged.gate += weights[first + INPUTS + 1] * active;
-      judged.score += weights[first + INPUTS + 2] * active;
+      scored.gate += weights[first + INPUTS + 1] * active;
+      scored.score += weights[first + INPUTS + 2] * active;
     }
   }
 

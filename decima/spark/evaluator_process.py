@@ -1,4 +1,4 @@
-"""`JudgeProcess`: a process that simulates and ends, at the lowest priority; and that process.
+"""`EvaluatorProcess`: a process that simulates and ends, at the lowest priority; and that process.
 
 The driver loads neither torch nor the simulator's machine code for it, and keeps nothing of it.
 """
@@ -28,7 +28,7 @@ _PARENT_LOOK_S = 5.0
 
 
 class Question(NamedTuple):
-    """Question for `decima.spark.judging`."""
+    """Question for `decima.spark.candidates`."""
 
     slots: int
     order: str
@@ -48,20 +48,20 @@ class Question(NamedTuple):
     """of candidates, where they are not those that the package ships"""
 
 
-class JudgeError(ValueError):
+class EvaluatorError(ValueError):
     """The process gave no verdict; the message is one line."""
 
 
-class JudgeProcess:
+class EvaluatorProcess:
     """Runner that answers one question at a time, each in a new process."""
 
     def __init__(self) -> None:
-        self._worker = Worker("decima-judge")
+        self._worker = Worker("decima-compare")
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
     def ask(self, asked: Question) -> Future[dict[str, Any]]:
-        """Start answering; the future gives `Verdict.told` or raises `JudgeError`."""
+        """Start answering; the future gives `Verdict.told` or raises `EvaluatorError`."""
         return self._worker.submit(lambda: self._answer(asked))
 
     def close(self) -> None:
@@ -73,9 +73,9 @@ class JudgeProcess:
 
     def _answer(self, asked: Question) -> dict[str, Any]:
         if self._is_closed:
-            raise JudgeError("closed")
+            raise EvaluatorError("closed")
         process = subprocess.Popen(  # noqa: S603 - this package's module
-            [sys.executable, "-P", "-m", "decima.spark.judge_process", str(os.getpid())],
+            [sys.executable, "-P", "-m", "decima.spark.evaluator_process", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,18 +86,18 @@ class JudgeProcess:
         with process:  # which closes its pipes, whatever comes
             try:
                 if self._is_closed:  # while it started, when there was nothing to kill yet
-                    raise JudgeError("closed")
+                    raise EvaluatorError("closed")
                 told, faults = process.communicate(json.dumps(asked._asdict()).encode(), PATIENCE_S)
             except subprocess.TimeoutExpired as error:
-                raise JudgeError(f"no verdict after {PATIENCE_S:g} s") from error
+                raise EvaluatorError(f"no verdict after {PATIENCE_S:g} s") from error
             finally:
                 process.kill()
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
-            raise JudgeError(lines[-1] if lines else f"exit code {process.returncode}")
-        found = parse_json(told, "verdict", JudgeError)
+            raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
+        found = parse_json(told, "verdict", EvaluatorError)
         if not isinstance(found, dict):
-            raise JudgeError(f"verdict: {found!r:.60} is no JSON object")
+            raise EvaluatorError(f"verdict: {found!r:.60} is no JSON object")
         return found
 
 
@@ -107,9 +107,9 @@ def main() -> None:
         os.nice(_NICEST)
     _end_with(int(sys.argv[1]))
     # Not before: the driver imports this module.
-    from decima.spark.judging import judge
+    from decima.spark.candidates import compare
 
-    json.dump(judge(Question(**json.load(sys.stdin))).told(), sys.stdout)
+    json.dump(compare(Question(**json.load(sys.stdin))).as_json(), sys.stdout)
 
 
 def _end_with(driver: int) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from decima import EvaluationConfig, PolicyError
+from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
 from decima.evaluation.settings_file import setting_of
-from decima.own_policies import OwnPolicy, is_own
 from decima.whatif import WhatIfSettings
 from tests.commands import Command, refused
 
@@ -53,7 +53,7 @@ def test_a_class_of_ones_own_is_compared(
     run: Command, name: str, workers: int, folder: Path
 ) -> None:
     """As the reference or beside it, in other processes too; here it plays as fifo does."""
-    from decima.own_policies import _module
+    from decima.custom_policies import _module
 
     _module.cache_clear()
     out = folder / "out.json"
@@ -127,7 +127,7 @@ def test_only_evaluations_take_such_names(folder: Path) -> None:
         WhatIfSettings(4, policies=("trap.py:Trap",))
     with pytest.raises(ConfigError, match="no parameters to set"):
         EvaluationConfig(policies=("trap.py:Trap",), parameters={"trap.py:Trap": {"x": 1.0}})
-    assert not is_own("decima:sampled")
-    assert not is_own("a.safetensors:sampled")
+    assert not is_custom("decima:sampled")
+    assert not is_custom("a.safetensors:sampled")
     with pytest.raises(PolicyError, match="was run"):
-        OwnPolicy("trap.py:Trap")
+        CustomPolicy("trap.py:Trap")

@@ -1,4 +1,4 @@
-"""Tasks for the tests of crews: importable by name, since processes look them up."""
+"""Tasks for the tests of pools: importable by name, since processes look them up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from decima.rl.parallel.crew import Kept
+from decima.rl.parallel.pool import SentOnce
 
 EXECUTORS_KNOW_US = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1])}
 """settings of a Spark whose tasks are functions of these tests, which nobody installs"""
@@ -18,7 +18,7 @@ EXECUTORS_KNOW_US = {"spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[
 class Shared(NamedTuple):
     """Something large, and something small that changes."""
 
-    large: Kept[Counted]
+    large: SentOnce[Counted]
     factor: int
 
 

@@ -21,12 +21,12 @@ from decima.policy_names import is_learned
 from spark_sim import Action, Observation
 
 
-def is_own(name: str) -> bool:
+def is_custom(name: str) -> bool:
     """Return whether `name` is that of a class in a user's own code."""
     return ":" in name and not is_learned(name)
 
 
-class OwnPolicy:
+class CustomPolicy:
     """Policy of a class in a user's own code, whose errors become one line."""
 
     def __init__(self, name: str) -> None:

@@ -18,7 +18,7 @@ from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.policy_names import is_learned
 from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
-from decima.spark.judge_process import Question
+from decima.spark.evaluator_process import Question
 from decima.spark.log_rows import logged_job
 from decima.whatif.closed_loop import followers_share
 from decima.whatif.replay.check import session_cluster
@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
     followers: float
     """share of the jobs that came right after another had ended (`closed_loop`); 0 if unknown"""
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The form in which it is sent."""
         error = None if self.error is None else [self.error.mean, self.error.ci95]
         differences = {name: [one.mean, one.ci95] for name, one in self.differences.items()}
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
         }
 
 
-def judge(asked: Question) -> Verdict:
+def compare(asked: Question) -> Verdict:
     """Play the jobs under Spark's order and under each candidate.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`Crew`: the one seam between what is computed and where. Tasks, their shared state, answers.
+"""`WorkerPool`: the one seam between what is computed and where. Tasks, shared state, answers.
 
 A task is *pure*: what it answers depends on the shared state and on itself, not on the process, on
 the moment or on other tasks. Then the place of a run, a second run and the order of ends have no
@@ -22,7 +22,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class SentOnce(Generic[T]):
     """A value that goes to each process once, for as long as this object lives.
 
     For what is large and stays the same from `map` to `map`: `shared` is one, or is a tuple with
@@ -35,7 +35,7 @@ class Kept(Generic[T]):
         """by which processes know it"""
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """Pool that maps tasks. As a context manager it ends its processes on exit."""
 
     @property
@@ -53,7 +53,7 @@ class Crew(Protocol):
 
         Args:
             function: pure, at the top level of a module.
-            shared: goes out once for all tasks; see `Kept`.
+            shared: goes out once for all tasks; see `SentOnce`.
             tasks: by key.
             label: what is being done, in a few words, for people who watch.
 
@@ -131,17 +131,17 @@ def answer(outcome: R | Failure, label: str, key: Hashable) -> R:
     return outcome
 
 
-def without_kept(shared: Any) -> tuple[Any, dict[int, Kept[Any]]]:
+def without_sent(shared: Any) -> tuple[Any, dict[int, SentOnce[Any]]]:
     """Split `shared` into the part sent with every map and the retained objects, by position."""
-    if isinstance(shared, Kept):
+    if isinstance(shared, SentOnce):
         return None, {0: shared}
     if not isinstance(shared, tuple):
         return shared, {}
-    kept = {place: item for place, item in enumerate(shared) if isinstance(item, Kept)}
+    kept = {place: item for place, item in enumerate(shared) if isinstance(item, SentOnce)}
     return _with_items(shared, dict.fromkeys(kept)), kept
 
 
-def with_kept(rest: Any, kept: Mapping[int, Kept[Any]]) -> Any:
+def with_sent(rest: Any, kept: Mapping[int, SentOnce[Any]]) -> Any:
     """The whole again."""
     if rest is None and kept:
         return kept[0]

@@ -13,12 +13,12 @@ import click
 from decima.cli.console import announce_compilation
 from decima.cli.options import added
 from decima.errors import ConfigError
-from decima.rl.parallel.crew import Crew
-from decima.rl.parallel.local import HERE, LocalCrew
+from decima.rl.parallel.local import HERE, LocalPool
+from decima.rl.parallel.pool import WorkerPool
 
 
 class Where(NamedTuple):
-    """Values of the options of `crew_options`."""
+    """Values of the options of `worker_options`."""
 
     workers: int
     """processes on this machine"""
@@ -28,7 +28,7 @@ class Where(NamedTuple):
     """Python and this package for the executors of `cluster`"""
 
 
-def crew_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add `--workers`, with this help, and the options of a cluster.
 
     The command gets them as one argument, `where`.
@@ -62,7 +62,7 @@ def crew_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., 
 
 
 @contextmanager
-def open_crew(where: Where, name: str) -> Iterator[Crew]:
+def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
     """Open the workers that compute all of a command; they end with the block.
 
     Raises:
@@ -70,12 +70,12 @@ def open_crew(where: Where, name: str) -> Iterator[Crew]:
     """
     if where.cluster is not None and where.workers != 1:
         raise ConfigError("--workers counts processes on this machine: it contradicts --cluster")
-    with open_machine(where) if where.cluster is None else open_cluster(where, name) as crew:
-        yield crew
+    with open_machine(where) if where.cluster is None else open_cluster(where, name) as pool:
+        yield pool
 
 
 @contextmanager
-def open_machine(where: Where) -> Iterator[Crew]:
+def open_machine(where: Where) -> Iterator[WorkerPool]:
     """Start the processes of `--workers`. Their kernels are compiled once, in this process.
 
     Raises:
@@ -83,18 +83,18 @@ def open_machine(where: Where) -> Iterator[Crew]:
     """
     if where.cluster is None and where.archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
-    with HERE if where.workers == 1 else LocalCrew(where.workers) as crew:
-        if crew is not HERE:
+    with HERE if where.workers == 1 else LocalPool(where.workers) as pool:
+        if pool is not HERE:
             # torch takes a second to load, and a single process may not need it.
             from decima.prepare import prepare_once
 
             announce_compilation()
             prepare_once()
-        yield crew
+        yield pool
 
 
 @contextmanager
-def open_cluster(where: Where, name: str) -> Iterator[Crew]:
+def open_cluster(where: Where, name: str) -> Iterator[WorkerPool]:
     """Connect to the executors of `--cluster`, in a Spark application called `name`.
 
     Raises:
@@ -104,14 +104,14 @@ def open_cluster(where: Where, name: str) -> Iterator[Crew]:
     from decima.fingerprint import fingerprint
     from decima.rl.parallel.greeting import check_executors
     from decima.rl.parallel.session import open_session
-    from decima.rl.parallel.spark import SparkCrew
+    from decima.rl.parallel.spark import SparkPool
 
     announce_compilation()
     context = open_session(str(where.cluster), name=name, archive=where.archive)
     try:
         click.echo("checking the executors; a new host compiles first, for some minutes", err=True)
         check_executors(context, fingerprint)
-        with SparkCrew(context) as crew:
-            yield crew
+        with SparkPool(context) as pool:
+            yield pool
     finally:
         context.stop()

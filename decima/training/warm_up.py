@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from decima.agent.network import PolicyNetwork
 from decima.rl.optimiser import flat_parameters
-from decima.rl.parallel.crew import Kept
+from decima.rl.parallel.pool import SentOnce
 from decima.training.config import (
     EpisodesConfig,
     TrainConfig,
@@ -15,8 +15,8 @@ from decima.training.config import (
 )
 from decima.training.gradients import Differentiating, Request, gradient
 from decima.training.rollouts import (
-    Ground,
     Playing,
+    TrainingContext,
     Validating,
     Validation,
     play,
@@ -27,25 +27,25 @@ _TRACE = "random-dag"
 """a generated trace, so nothing is read; machine code depends on types, not on jobs"""
 
 
-def rehearse(config: TrainConfig) -> None:
+def warm_up(config: TrainConfig) -> None:
     """Compile what `config` needs and this machine has not compiled, and load it into this process.
 
     Compiling takes minutes of one core, once for a machine; loading takes two seconds.
     """
-    ground = Kept(Ground(_tiny(config)))
-    weights = flat_parameters(PolicyNetwork(ground.value.config.network))
-    for iteration in range(ground.value.config.iterations):
-        found = play(Playing(ground, weights, iteration, 0.0), range(1))
+    context = SentOnce(TrainingContext(_tiny(config)))
+    weights = flat_parameters(PolicyNetwork(context.value.config.network))
+    for iteration in range(context.value.config.iterations):
+        found = play(Playing(context, weights, iteration, 0.0), range(1))
         rollouts = [] if found is None else [found]
         total = float(sum(len(one.advantage) for one in rollouts))
         request = Request(0, max(total, 1.0), 0.0)
-        gradient(Differentiating(ground, Kept([rollouts]), iteration, weights, request), 0)
-    validate(Validating(ground, weights), Validation(None, range(1)))
+        gradient(Differentiating(context, SentOnce([rollouts]), iteration, weights, request), 0)
+    validate(Validating(context, weights), Validation(None, range(1)))
 
 
-def rehearse_task(config: TrainConfig, _number: int) -> None:
+def warm_up_task(config: TrainConfig, _number: int) -> None:
     """Rehearse as a task of each process."""
-    rehearse(config)
+    warm_up(config)
 
 
 def _tiny(config: TrainConfig) -> TrainConfig:
