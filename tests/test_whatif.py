@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from decima.registry import HEURISTICS, Parameters
+from decima.report.gantt import unpack
 from decima.report.page import page
-from decima.report.whatif import whatif_section
+from decima.report.whatif import waiting_section, whatif_section, whatif_sections
 from decima.rl.parallel.local import LocalPool
 from decima.training.descent import Found, descend, max_scores
 from decima.whatif import WhatIf, WhatIfSettings, what_if
@@ -229,6 +230,34 @@ def test_the_page_names_the_jobs_and_explains_the_policies(contended: WhatIf) ->
         assert f"<dt>{name}</dt><dd>" in text
 
 
+def test_the_page_shows_every_task_under_both_policies(contended: WhatIf) -> None:
+    """Of the first draw, so the last of a job's tasks ends when the job does."""
+    policy = compared_policy(contended)
+    section = waiting_section(contended, exact(contended))
+    assert section is not None
+    assert [run["policy"] for run in section.timelines] == [contended.settings.reference, policy]
+    tasks = sum(job.num_tasks for job in contended.recording.trace.jobs)
+    after_ms = [record.after_ms for record in contended.recording.driver]
+    for run in section.timelines:
+        assert (run["tasks"], run["executors"]) == (tasks, contended.settings.executors)
+        jct_s = contended.main.policies[run["policy"]].recorded_jct_s[0]
+        drawn = unpack(run)
+        stage_job = np.array(run["stages"]["job"])
+        for row, place in enumerate(np.argsort(contended.recording.arrival_ms, kind="stable")):
+            last_ms = drawn.finish_ms[stage_job[drawn.stage] == row].max() + after_ms[place]
+            ended_ms = contended.recording.arrival_ms[place] + 1000 * jct_s[place]
+            assert last_ms == pytest.approx(ended_ms, abs=1.0)
+    text = page(whatif_sections(contended, exact(contended), []), title="t", command="c")
+    assert f"under {policy}. Choose a job" in text
+
+
+def test_spark_with_its_pools_is_not_called_a_learned_policy() -> None:
+    found = what_if(short_behind_long(), replace(FAST, policies=("spark_pools", "fifo")))
+    summaries = whatif_section(found, exact(found), []).content["summaries"]
+    assert "pools of the recording" in summaries["spark_pools"]
+    assert len(set(summaries.values())) == 2
+
+
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
     """The time without other jobs is a bound: tasks take the same time under every policy."""
     for size in contended.sizes.values():
@@ -312,8 +341,9 @@ def test_nothing_is_recommended_where_the_replay_fails(contended: WhatIf) -> Non
         assert ("No policy is recommended" in words) == is_said
         assert ("What would change most" in words) != is_said
         assert any("The replay itself is" in line for line in caveats(contended, off))
-        text = page([whatif_section(contended, off, [])], title="t", command="c")
+        text = page(whatif_sections(contended, off, []), title="t", command="c")
         assert ("Jobs that gain and lose" in text) != is_said
+        assert ("Which jobs wait for which" in text) != is_said
 
 
 def test_one_policy_is_called_best_and_none_that_was_not_compared(contended: WhatIf) -> None:

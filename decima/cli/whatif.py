@@ -145,10 +145,9 @@ def whatif(
     if json_path is not None:
         write_json(json_path, {**to_json(found), "replay": check.to_json()["fidelity"]})
     if page is not None:
-        from decima.report.whatif import whatif_section
+        from decima.report.whatif import whatif_sections
 
-        title = f"What if: {logs[0].name}"
-        write_report(page, [whatif_section(found, check, _facts(found))], title)
+        write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
 
 
 def _policies(recording: Recording, names: str | None, protocol: str) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.trace_events import SUFFIX, write_trace_events
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
-from traces import load_trace
+from traces import Trace, load_trace
 from traces.codecs import most_unfolded
 from traces.files.errors import FileError
 from traces.files.numbers import MAX_TIME_MS
 from traces.files.reading import read_bytes
 from traces.files.writing import written_whole
-from traces.numbers import Float64
+from traces.numbers import Float64, Int32
 from traces.parquet_pages import excess_of
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
@@ -180,22 +180,37 @@ def timeline_table(report: Report) -> pa.Table:
 
 
 def _rows(report: Report, run: PolicyRun, record: Table) -> pa.Table:
-    sequence = draw_sequence(report.config, report.trace, run.sequence)
-    sizes = np.array([len(report.trace.jobs[job].stages) for job in sequence.job])
+    job = draw_sequence(report.config, report.trace, run.sequence).job
+    table = task_table(run.policy, run.sequence, report.trace, job, record)
+    for name, values in _memory_mb(report.config, record).items():
+        table = table.append_column(name, [values])
+    return table
+
+
+def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Table) -> pa.Table:
+    """Return the tasks of one run, columns as in `write_timeline`.
+
+    Args:
+        policy: its name.
+        sequence: its number.
+        trace: the jobs.
+        job: (K,) the job of each arrival, a row of the trace.
+        record: a row a task (`Simulator.timeline`).
+    """
+    sizes = np.array([len(trace.jobs[row].stages) for row in job])
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    names = pa.array([job.name for job in report.trace.jobs])
+    names = pa.array([one.name for one in trace.jobs])
     return pa.table(
         {
-            "policy": pa.repeat(run.policy, len(record)),
-            "sequence": np.full(len(record), run.sequence, np.int32),
+            "policy": pa.repeat(policy, len(record)),
+            "sequence": np.full(len(record), sequence, np.int32),
             "job": record["job"],
-            "name": names.take(pa.array(sequence.job[record["job"]])),
+            "name": names.take(pa.array(job[record["job"]])),
             "stage": record["stage"] - first_stage[record["job"]],
             "task": record["task"],
             "executor": record["executor"],
             "start_ms": record["start_ms"],
             "finish_ms": record["finish_ms"],
-            **_memory_mb(report.config, record),
         }
     )
 

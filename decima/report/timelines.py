@@ -43,6 +43,7 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
         heading="Timelines",
         template="timelines.html",
         content={
+            "intro": None,
             "recorded": len(runs),
             "sequences": len({run.sequence for run in runs}),
             "evaluated": len(results.sequences),

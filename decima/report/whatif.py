@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
+from decima.report.gantt import Run, gantt, graphs
 from decima.report.section import Lines, Section, series, share_complete
 from decima.rl.statistics import difference_percent, mean_of
 from decima.whatif.advice import can_be_trusted, findings
@@ -15,12 +17,19 @@ from decima.whatif.caveats import caveats
 from decima.whatif.jobs import JobChange, compared_policy, job_changes
 from decima.whatif.load import by_length
 from decima.whatif.replay import ReplayReport
+from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.report import verdict
 from decima.whatif.report import figure, percent, seconds
-from decima.whatif.study import WhatIf
+from decima.whatif.study import WhatIf, tasks_of
 
 _MOST_JOBS = 200
 """rows of the table of jobs: of more, those that gain and those that lose most"""
+
+
+def whatif_sections(found: WhatIf, check: ReplayReport, facts: list[str]) -> list[Section]:
+    """All sections of the page of `decima whatif`; arguments as for `whatif_section`."""
+    sections = [whatif_section(found, check, facts), waiting_section(found, check)]
+    return [section for section in sections if section is not None]
 
 
 def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
@@ -48,6 +57,37 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
             "jobs": _jobs(found) if can_be_trusted(check) else None,
         },
         charts=list(_charts(found)),
+    )
+
+
+def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
+    """Section with every task under the reference, beside the best policy's.
+
+    None without a second policy, and where the replay cannot be trusted.
+    """
+    policy = compared_policy(found)
+    if policy is None or not can_be_trusted(check):
+        return None
+    reference, trace = found.settings.reference, found.recording.trace
+    drawn = []
+    for name in (reference, policy):
+        arrivals, record = tasks_of(found, name)
+        table = task_table(name, 0, trace, arrivals.job, record)
+        drawn.append(gantt(table, Run(name, 0), trace))
+    return Section(
+        anchor="timelines",
+        heading="Which jobs wait for which",
+        template="timelines.html",
+        content={
+            "recorded": len(drawn),
+            "sequences": 1,
+            "evaluated": 1,
+            "intro": f"The recorded jobs again, with one draw of the durations of tasks: under "
+            f"{reference}, and under {policy}. Choose a job, and see when it waits and whose "
+            "tasks run meanwhile.",
+        },
+        timelines=drawn,
+        graphs=graphs(drawn, trace),
     )
 
 
@@ -87,6 +127,8 @@ def _summary(policy: str) -> str:
     """One line that explains a policy."""
     if policy in HEURISTICS:
         return HEURISTICS[policy].summary
+    if policy == POOLS:
+        return "Spark's FAIR scheduler with the pools of the recording: weight, minShare and mode"
     return "a learned policy: a graph network chooses the next stage and its job's limit"
 
 

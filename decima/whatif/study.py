@@ -22,6 +22,7 @@ from decima.whatif.replay.workload import Course
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from spark_sim import Slots, Streams
+from spark_sim.tables import Table
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
 
@@ -96,6 +97,8 @@ class WhatIf:
     recording: Recording
     settings: WhatIfSettings
     sizes: Mapping[int, SizeResult]
+    driver_times: bool = True
+    """whether the driver took the time that was measured"""
 
     @property
     def main(self) -> SizeResult:
@@ -144,16 +147,31 @@ def what_if(
         pool: workers; the result does not depend on them.
         progress: called after each run.
     """
-    workload = ReplayWorkload.of(
-        recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
-    )
-    slots = varying_slots(recording) if settings.slots_vary else None
-    average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
-    shared = _Shared(
-        SentOnce(workload), SentOnce(networks_of(settings.policies)), settings, slots, average
-    )
+    shared = _shared(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
-    return WhatIf(recording, settings, study.run())
+    return WhatIf(recording, settings, study.run(), driver_times)
+
+
+def tasks_of(found: WhatIf, policy: str) -> tuple[Arrivals, Table]:
+    """Every task of the first draw of the recorded jobs, on the number of executors asked for.
+
+    Args:
+        found: the study.
+        policy: one of its policies.
+
+    Returns:
+        the arrivals, and a row a task (`Simulator.timeline`), whose `job` is a row of the arrivals.
+    """
+    settings = found.settings
+    shared = _shared(found.recording, settings, found.driver_times)
+    tuned = found.main.tuned.get(policy)
+    run = _Run(settings.executors, policy, tuned, _Arrivals.RECORDED, 0)
+    course, key = _arriving(shared, run)
+    cluster = settings.cluster(shared.executors(run))
+    simulator = shared.workload.value.played(
+        cluster, policy, course, key, tuned, shared.networks.value, timeline=True
+    )
+    return course.arrivals, simulator.timeline()
 
 
 def total_runs(settings: WhatIfSettings) -> int:
@@ -202,6 +220,17 @@ class _Shared(NamedTuple):
         if run.arrivals is _Arrivals.RESAMPLED:
             return max(1, round(self.average * run.executors))
         return run.executors
+
+
+def _shared(recording: Recording, settings: WhatIfSettings, driver_times: bool) -> _Shared:
+    """Return what all runs of a study share."""
+    workload = ReplayWorkload.of(
+        recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
+    )
+    slots = varying_slots(recording) if settings.slots_vary else None
+    average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
+    networks = networks_of(settings.policies)
+    return _Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
 
 
 class _Study:

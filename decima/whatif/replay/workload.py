@@ -115,7 +115,22 @@ class ReplayWorkload:
         parameters: Parameters | None = None,
         networks: Networks | None = None,
     ) -> Float64:
-        """(K,) completion times of one run, in the order of its arrivals.
+        """(K,) completion times of one run, in the order of its arrivals; arguments as `played`."""
+        simulator = self.played(cluster, policy, course, duration_key, parameters, networks)
+        return self._jct_s(course, simulator.state)
+
+    def played(
+        self,
+        cluster: Cluster,
+        policy: str,
+        course: Course,
+        duration_key: int,
+        parameters: Parameters | None = None,
+        networks: Networks | None = None,
+        *,
+        timeline: bool = False,
+    ) -> Simulator:
+        """The simulator at the end of one run.
 
         Args:
             cluster: what the jobs run on, without a time limit.
@@ -124,6 +139,7 @@ class ReplayWorkload:
             duration_key: decides every task's duration.
             parameters: of the policy, in place of its defaults.
             networks: as for `policy_named`.
+            timeline: keep a record of each task.
         """
         run = self._run(course, duration_key)
         simulator = Simulator(
@@ -133,6 +149,7 @@ class ReplayWorkload:
             run.job,
             duration_key=duration_key,
             conditions=run.conditions,
+            timeline=timeline,
         )
         if policy in ORDERS and cluster.protocol is Protocol.SESSION:
             jobs = [self.spark_jobs[row] for row in run.job]
@@ -146,7 +163,7 @@ class ReplayWorkload:
                 networks=networks,
             )
             play(simulator, named)
-        return self._jct_s(course, simulator.state)
+        return simulator
 
     def learned_jct_s(
         self,
