@@ -19,11 +19,13 @@ import torch
 from torch import Tensor
 
 from decima.agent import columns
-from decima.agent.graph import GraphSorter, units_of, whole_graph
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.graph import GraphSorter, whole_graph
+from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene, scene_of
 from decima.agent.scorer import Scorer
+from decima.agent.tables import units_of
+from decima.agent.weights import NetworkConfig
 from gnn.encoder import Encoder
 from gnn.levels import levels_of
 from spark_sim import Cluster, Simulator

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decima.agent import plans
+from decima.agent import plan_probabilities
 from decima.agent.graph import GraphSorter
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
@@ -128,7 +128,7 @@ def update_speed(network: PolicyNetwork, arrays: TraceArrays, found: Batch) -> N
             graph = recording.graph(chunk, sorter)
             own, _ = recording.plans_of(chunk)
             scores = network(graph)
-            taken = plans.taken(scores, graph, own)
+            taken = plan_probabilities.taken(scores, graph, own)
             total = scores.value.square().sum() - (taken.log_prob + taken.entropy).sum()
             (total / len(index)).backward()
         if number > 0:  # the first time is to warm up

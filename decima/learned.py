@@ -1,6 +1,6 @@
 """Learned policies by name: the shipped model, or a model file.
 
-Here and not in `decima.policies`, so that heuristics run without loading torch.
+Here and not in `decima.policies`, so that heuristics run without loading the agent.
 """
 
 from __future__ import annotations
@@ -8,26 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 
 from decima.agent.lookahead.policy import SearchPolicy
 from decima.agent.model import shared_model
-from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
 from decima.agent.scales import Scales
+from decima.agent.weights import NetworkWeights
 from decima.policy_names import SAMPLED_SUFFIX, model_path
 from spark_sim import Cluster
 from spark_sim.vector import Run
 from traces.arrays import TraceArrays
 
-Networks = Mapping[str, PolicyNetwork]
-"""networks of learned policies by name, for processes that may not see their files"""
+Networks = Mapping[str, NetworkWeights]
+"""weights of learned policies by name, for processes that may not see their files"""
 
 
-def load(name: str, networks: Networks | None = None) -> PolicyNetwork:
-    """Return the network of the learned policy called `name`. Do not change its weights: they are
-    shared.
+def load(name: str, networks: Networks | None = None) -> NetworkWeights:
+    """Return the weights of the learned policy called `name`. Do not change them: they are shared.
 
     Args:
         name: as for `learned_policy`.
@@ -36,11 +34,9 @@ def load(name: str, networks: Networks | None = None) -> PolicyNetwork:
     Raises:
         ModelError: the file is no model that this version can use.
     """
-    # Matrices are small: further threads only slow each other down.
-    torch.set_num_threads(1)
     if networks is not None and name in networks:
         return networks[name]
-    return shared_model(model_path(name)).network
+    return shared_model(model_path(name)).weights
 
 
 def play_in_lockstep(

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from decima.agent.model import save_model
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.network import PolicyNetwork
+from decima.agent.weights import NetworkConfig
 
 
 def random_network(seed: int = 0, config: NetworkConfig | None = None) -> PolicyNetwork:

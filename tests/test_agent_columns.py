@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from decima.agent import columns, feature_kernels
 from decima.agent.column_arrays import ClassColumns
-from decima.agent.graph import GraphSorter, describe, units_of, whole_graph
+from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of, scene_of_batch
+from decima.agent.tables import describe, units_of
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation, Status
 from spark_sim.observation import observe
 from spark_sim.vector import Run, VectorSimulator

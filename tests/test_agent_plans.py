@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from decima.agent import plans
+from decima.agent import plan_probabilities, plans
 from decima.agent.forward_kernels import Found
-from decima.agent.graph import Graph, Legal, Nodes
+from decima.agent.graph import Graph, Nodes
 from decima.agent.network import Scores
 from decima.agent.plans import Plans
+from decima.agent.tables import Legal
 from gnn.levels import Levels
 from spark_sim.tables import ANY, NONE
 
@@ -135,7 +136,9 @@ def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
         jobs = {JOB_OF_ENTRY[entry] for entry in order[:used] if entry != 3}
         for first, second in itertools.product(range(3), range(2)):
             # Limits of a decision are counted through: those of the third job begin at 3.
-            found = plans.taken(SCORES, GRAPH, plan_of(order, used, [first, -1, 3 + second]))
+            found = plan_probabilities.taken(
+                SCORES, GRAPH, plan_of(order, used, [first, -1, 3 + second])
+            )
             chosen = {job: {0: first, 2: second}[job] for job in jobs}
             expected = order_probability(order[:used]) * limit_probability(chosen)
             assert float(found.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
@@ -151,7 +154,7 @@ def test_probabilities_of_what_can_be_looked_at_add_up_to_one() -> None:
             limit = [0, -1, 3]
             for job, number in zip(jobs, numbers, strict=True):
                 limit[job] = number + (3 if job == 2 else 0)
-            found = plans.taken(SCORES, GRAPH, plan_of(order, len(prefix), limit))
+            found = plan_probabilities.taken(SCORES, GRAPH, plan_of(order, len(prefix), limit))
             total += float(found.log_prob.exp())
     assert total == pytest.approx(1.0, abs=1e-5)
 
@@ -161,9 +164,9 @@ def test_plans_of_several_decisions_have_what_each_has_alone() -> None:
     decision = np.array([0, 1, 1, 0, 1])
     keys = np.arange(1, 6).astype(np.uint64)
     every = plans.draw(acting(SCORES), LEGAL, decision, keys)
-    together = plans.taken(SCORES, GRAPH, every)
+    together = plan_probabilities.taken(SCORES, GRAPH, every)
     for row in range(5):
-        alone = plans.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
+        alone = plan_probabilities.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
         torch.testing.assert_close(together.log_prob[row], alone.log_prob[0])
         torch.testing.assert_close(together.entropy[row], alone.entropy[0])
 
@@ -172,18 +175,18 @@ def test_entropy_is_a_share_of_the_greatest() -> None:
     """1 where all choices are equally likely, near 0 where one is certain."""
     equal = Scores(*(torch.zeros_like(one) for one in SCORES))
     plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])
-    assert float(plans.taken(equal, GRAPH, plan).entropy) == pytest.approx(1.0)
+    assert float(plan_probabilities.taken(equal, GRAPH, plan).entropy) == pytest.approx(1.0)
     certain = equal._replace(
         stage=torch.tensor([0.0, 50.0, 0.0, 0.0]),
         limit=torch.tensor([0.0, 0.0, 50.0, 0.0, 0.0, 50.0, 0.0]),
     )
-    assert float(plans.taken(certain, GRAPH, plan).entropy) < 1e-3
+    assert float(plan_probabilities.taken(certain, GRAPH, plan).entropy) < 1e-3
 
 
 def test_log_softmax_by_hand() -> None:
     """Logits log 1, log 3 | log 2, log 2 | 5 | none: shares 1/4, 3/4 | 1/2, 1/2 | 1."""
     logits = torch.tensor([0.0, np.log(3), np.log(2), np.log(2), 5.0], dtype=torch.float32)
-    log_prob, entropy = plans.log_softmax(logits, torch.tensor([0, 0, 1, 1, 2]), 4)
+    log_prob, entropy = plan_probabilities.log_softmax(logits, torch.tensor([0, 0, 1, 1, 2]), 4)
     assert log_prob.exp().tolist() == pytest.approx([0.25, 0.75, 0.5, 0.5, 1.0])
     expected = [0.25 * np.log(4) + 0.75 * np.log(4 / 3), np.log(2), 0.0, 0.0]
     assert entropy.tolist() == pytest.approx(expected, abs=1e-6)
@@ -196,7 +199,7 @@ def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
         leaves = [torch.tensor([height], requires_grad=True) for _ in range(3)]
         scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(0), torch.zeros(1))
         plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0], [-1, -1])))
-        found = plans.taken(scores, graph, plan)
+        found = plan_probabilities.taken(scores, graph, plan)
         (found.log_prob.sum() + found.entropy.sum()).backward()  # type: ignore[no-untyped-call]
         for leaf in leaves:
             assert leaf.grad is not None
@@ -271,9 +274,9 @@ def test_no_whole_plan_is_likelier() -> None:
     scores = SCORES._replace(end=SCORES.end - 20.0, limit=10 * SCORES.limit)
     found = plans.draw(acting(scores), LEGAL, np.array([1]), None)
     assert found.order[-1] == 3
-    best = plans.taken(scores, GRAPH, found).log_prob
+    best = plan_probabilities.taken(scores, GRAPH, found).log_prob
     others = plans.draw(acting(scores), LEGAL, np.ones(200, np.int64), keys_of(200))
-    assert (plans.taken(scores, GRAPH, others).log_prob <= best + 1e-6).all()
+    assert (plan_probabilities.taken(scores, GRAPH, others).log_prob <= best + 1e-6).all()
 
 
 def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
@@ -355,8 +358,8 @@ def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
         for used in (1, 2, 4):
             for numbers in itertools.product(range(2), range(1), range(3)):
                 plan = plan_of(order, used, [0, -1, 3])._replace(kind=np.array(kinds_of(numbers)))
-                found = plans.taken(CLASS_SCORES, CLASSED, plan)
-                before = plans.taken(SCORES, GRAPH, plan)
+                found = plan_probabilities.taken(CLASS_SCORES, CLASSED, plan)
+                before = plan_probabilities.taken(SCORES, GRAPH, plan)
                 expected = np.prod(
                     [KINDS[entry][numbers[entry]] for entry in order[:used] if entry != 3]
                 )
@@ -402,7 +405,7 @@ def test_entropy_counts_classes_as_it_counts_limits() -> None:
         **{name: torch.zeros_like(getattr(CLASS_SCORES, name)) for name in Scores._fields}
     )
     # The stage with a single class has no entropy: of the three looked at, two have all.
-    found = float(plans.taken(equal, CLASSED, plan).entropy)
+    found = float(plan_probabilities.taken(equal, CLASSED, plan).entropy)
     assert found == pytest.approx((1 + 1 + 2 / 3) / 3)
     certain = equal._replace(kind=torch.tensor([0.0, 0.0, 90.0, 0.0, 0.0, 90.0, 0.0, 0.0]))
-    assert float(plans.taken(certain, CLASSED, plan).entropy) == pytest.approx(2 / 3)
+    assert float(plan_probabilities.taken(certain, CLASSED, plan).entropy) == pytest.approx(2 / 3)

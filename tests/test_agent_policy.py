@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decima.agent.network import NetworkConfig
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
+from decima.agent.weights import NetworkConfig
 from spark_sim import PASS, Action, Cluster, Observation, Status
 from spark_sim.vector import Run
 from spark_sim.views import read_only

@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from decima.agent import plans
-from decima.agent.graph import GraphSorter, Legal, joined_graphs, units_of, whole_graph
-from decima.agent.network import NetworkConfig, PolicyNetwork, Scores
-from decima.agent.plans import Plans, Taken, rows_of
+from decima.agent import plan_probabilities, plans
+from decima.agent.graph import GraphSorter, joined_graphs, whole_graph
+from decima.agent.network import PolicyNetwork, Scores
+from decima.agent.plan_probabilities import Taken
+from decima.agent.plans import Plans, rows_of
 from decima.agent.recording import Recorder, Recording, joined
 from decima.agent.rollout import Lanes, Lockstep
+from decima.agent.tables import Legal, units_of
+from decima.agent.weights import NetworkConfig
 from decima.rl.optimiser import flat_gradient
 from spark_sim import Cluster
 from tests.test_agent_support import (
@@ -55,7 +58,7 @@ def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[
         recorder.take(seen, has_choice, kept)
         scores = Scores(*(torch.from_numpy(one) for one in seen.scores))
         graph, _ = whole_graph(seen.scene, SORTER, UNITS)
-        log_prob.append(plans.taken(scores, graph, kept).log_prob)
+        log_prob.append(plan_probabilities.taken(scores, graph, kept).log_prob)
         for row, lane in enumerate(has_choice.tolist()):
             one = np.array([lane])
             asked = jobs_asked(kept, row, legal)
@@ -99,7 +102,7 @@ def again(
     graph = recording.graph(index, SORTER)
     own, rows = recording.plans_of(index)
     scores = network(graph)
-    return scores, plans.taken(scores, graph, own), rows
+    return scores, plan_probabilities.taken(scores, graph, own), rows
 
 
 def assert_as_acted(network: PolicyNetwork, recording: Recording, acted: list[Scores]) -> None:
@@ -147,9 +150,10 @@ def test_several_recordings_are_scored_as_one() -> None:
     numbered = [one._replace(decision=one.decision + 40 * number) for number, one in enumerate(own)]
     graph = joined_graphs(graphs)
     scores = NETWORK(graph)
-    together = plans.taken(scores, graph, joined(numbered))
+    together = plan_probabilities.taken(scores, graph, joined(numbered))
     alone = [
-        plans.taken(NETWORK(graph), graph, one) for graph, one in zip(graphs, own, strict=True)
+        plan_probabilities.taken(NETWORK(graph), graph, one)
+        for graph, one in zip(graphs, own, strict=True)
     ]
     for name in Taken._fields:
         wanted = torch.cat([getattr(one, name) for one in alone])

@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from decima.agent import forward_kernels, plans
-from decima.agent.graph import GraphSorter, units_of, whole_graph
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.graph import GraphSorter, whole_graph
+from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scene import scene_of, scene_of_batch
 from decima.agent.scorer import Scorer, Seen
+from decima.agent.tables import units_of
+from decima.agent.weights import NetworkConfig
 from spark_sim import Action, Cluster, Status
 from spark_sim.vector import VectorSimulator
 from tests import networks

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
 from decima.agent.scorer import Seen
+from decima.agent.weights import NetworkConfig
 from spark_sim import Action, Cluster, ExecutorClass, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
 from traces import to_arrays, tpch_like

@@ -14,13 +14,15 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from decima.agent import columns, plans
+from decima.agent import columns, plan_probabilities
 from decima.agent import model as model_files
-from decima.agent.graph import GraphSorter, units_of, whole_graph
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.graph import GraphSorter, whole_graph
+from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
+from decima.agent.tables import units_of
+from decima.agent.weights import NetworkConfig
 from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
@@ -128,7 +130,7 @@ def test_probabilities_are_those_by_which_the_policy_acts(
         first = policy.planned.plan._replace(used=np.ones(1, np.int64))
         graph, _ = whole_graph(scene_of(moment.observation), sorter, units)
         with torch.no_grad():
-            expected = float(plans.taken(network(graph), graph, first).log_prob[0])
+            expected = float(plan_probabilities.taken(network(graph), graph, first).log_prob[0])
         if found.taken is None:
             assert np.log(found.end_probability) == pytest.approx(expected, rel=1e-4)
             continue

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.agent.model import save_model
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.network import PolicyNetwork
+from decima.agent.weights import NetworkConfig
 from decima.rl.checkpoint import save_tensors
 from decima.rl.errors import RunError
 from decima.rl.run_folder import RunFolder

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn.encoder import Encoder, EncoderConfig, TwoLevelSum
+from gnn.config import EncoderConfig
+from gnn.encoder import Encoder, TwoLevelSum
 from gnn.heads import Head
 from gnn.levels import Levels, joined_levels, levels_of
 

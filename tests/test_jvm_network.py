@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from decima.agent.model import load_model, save_model
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
+from decima.agent.weights import Network, NetworkConfig
 from decima.learned import load
 from decima.policy_names import model_path
 from decima.spark.policy_server import learned
@@ -80,7 +81,7 @@ SETTINGS = (
 )
 
 
-def recorded(network: PolicyNetwork, setting: Setting, seed: int) -> Iterator[Recorded]:
+def recorded(network: Network, setting: Setting, seed: int) -> Iterator[Recorded]:
     """The rounds of a session under the network."""
     trace = load_trace(setting.trace)
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from decima import EvaluationConfig, evaluate
 from decima.agent import plans
-from decima.agent.graph import GraphSorter, Legal
+from decima.agent.graph import GraphSorter
 from decima.agent.lookahead.candidates import Width, candidates
 from decima.agent.lookahead.future_kernels import forget
 from decima.agent.lookahead.lookahead import Futures, Lookahead, Proposal, Verdict
@@ -22,6 +22,7 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.agent.scorer import Seen
+from decima.agent.tables import Legal
 from decima.cli.main import main
 from decima.errors import ConfigError, PolicyError
 from decima.heuristics.run import run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,13 @@ from decima import EvaluationConfig, evaluate
 from decima.agent import model as model_files
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import ModelError, load_model, save_model
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.network import PolicyNetwork
+from decima.agent.weights import NetworkConfig, weight_shapes
 from decima.cli.main import main
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import RunError
 from tests.commands import refused
+from tests.test_agent_support import VARIANTS
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +94,24 @@ def test_a_model_serves_clusters_of_any_size(tmp_path: Path) -> None:
     assert used[80] > 24
 
 
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_the_shapes_of_a_model_are_those_of_the_network(variant: NetworkConfig) -> None:
+    """They are counted without torch, which knows them too."""
+    for config in (variant, replace(variant, hidden=(), embedding=5, head_hidden=(7,))):
+        state = PolicyNetwork(config).state_dict()
+        assert weight_shapes(config) == {name: tuple(one.shape) for name, one in state.items()}
+
+
+def test_a_learned_policy_decides_without_torch(trace_file: Path) -> None:
+    """torch takes seconds to load and hundreds of megabytes, and only training needs it."""
+    program = (
+        "import sys; from decima import EvaluationConfig, evaluate; "
+        f"evaluate(EvaluationConfig(trace={str(trace_file)!r}, policies=('decima',), jobs=2, "
+        "sequences=1)); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own
+
+
 GIANTS = {
     "a million units": {"embedding": 10**6},
     "twenty thousand units": {"hidden": [20_000], "head_hidden": [20_000, 20_000]},
@@ -103,18 +125,12 @@ GIANTS = {
 
 @pytest.mark.parametrize("sizes", GIANTS.values(), ids=GIANTS)
 def test_a_model_of_impossible_size_is_refused_before_memory_is_taken(
-    sizes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sizes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A file of some hundred bytes claims it; no network is built but one of shapes alone."""
+    """A file of some hundred bytes claims it; its shapes are counted, and nothing is built."""
     path = tmp_path / "giant.safetensors"
     header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
     save_tensors(path, {"a": torch.zeros(1)}, header | {"network": sizes})
-
-    def outline_only(config: NetworkConfig) -> PolicyNetwork:
-        assert torch.empty(0).is_meta
-        return PolicyNetwork(config)
-
-    monkeypatch.setattr(model_files, "PolicyNetwork", outline_only)
     with pytest.raises(ModelError, match="impossible network") as refused:
         load_model(path)
     assert len(str(refused.value)) < 300 + len(str(path))

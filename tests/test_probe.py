@@ -18,7 +18,7 @@ from decima.agent.probe.questions import (
 )
 from decima.agent.probe.study import run_study
 from decima.cli.main import main
-from gnn.encoder import EncoderConfig
+from gnn.config import EncoderConfig
 from tests.commands import refused
 from traces.synthetic import chain
 

@@ -10,9 +10,10 @@ import pytest
 
 from decima import EvaluationConfig
 from decima.agent import plans
-from decima.agent.graph import GraphSorter, Legal
+from decima.agent.graph import GraphSorter
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep
+from decima.agent.tables import Legal
 from decima.registry import Heuristic
 from decima.training.config import ImitateConfig, TrainConfig
 from decima.training.episodes import Episode, EpisodeSource, Setting

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+import numpy as np
 
 from decima.agent.columns import FEATURE_VERSION
-from decima.agent.network import NetworkConfig, PolicyNetwork
+from decima.agent.weights import NetworkConfig, NetworkWeights, weight_shapes
 from decima.errors import ConfigError
-from decima.rl.checkpoint import load_tensors, save_tensors
+from decima.rl.arrays_file import load_arrays
 from decima.rl.errors import RunError
 from decima.rl.model_files import (
     MAX_PARAMETERS,
+    check_count,
     check_layers,
     check_weights,
     header_settings,
-    outline,
 )
 from traces.files.writing import write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from decima.agent.network import PolicyNetwork
 
 FORMAT = "decima-model"
 VERSION = 1
@@ -43,10 +49,22 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained network and its card."""
+    """Weights of a trained network, and its card."""
 
-    network: PolicyNetwork
+    weights: NetworkWeights
     card: Mapping[str, Any]
+
+    @cached_property
+    def network(self) -> PolicyNetwork:
+        """The network for training and explanations, which loads torch."""
+        import torch
+
+        from decima.agent.network import PolicyNetwork
+
+        found = PolicyNetwork(self.weights.config)
+        arrays = self.weights.arrays.items()
+        found.load_state_dict({name: torch.tensor(one) for name, one in arrays})
+        return found.eval()
 
 
 def save_model(
@@ -67,20 +85,22 @@ def save_model(
         "network": asdict(config),
         "card": dict(card),
     }
+    from decima.rl.checkpoint import save_tensors
+
     save_tensors(path, weights, header)
     write_json(path.with_suffix(".json"), header, RunError)
 
 
 def load_model(path: Path) -> Model:
-    """Read the model in a file. Nothing in it is executed. The network is built only after its
-    sizes are compared with the weights in the file.
+    """Read the model in a file. Nothing in it is executed. The sizes that its header names are
+    compared with the weights in the file.
 
     Raises:
         ModelError: not a model, one of another version or for other features, one that is larger
             than `decima.rl.model_files` allows, or damaged.
         RunError: the file cannot be read, or is no safetensors file.
     """
-    weights, header = load_tensors(path, MAX_BYTES)
+    arrays, header = load_arrays(path, MAX_BYTES)
     if header.get("format") != FORMAT:
         raise ModelError(f"{path}: not a model of `decima train`")
     if header.get("version") != VERSION:
@@ -93,11 +113,11 @@ def load_model(path: Path) -> Model:
     config, card = _config(path, header.get("network")), header.get("card", {})
     if not isinstance(card, dict):
         raise ModelError(f"{path}: its header's card is {card!r:.40}, not an object")
-    check_weights(path, _outline(config), weights, ModelError)
-    network = PolicyNetwork(config)
-    network.load_state_dict(weights)
-    network.eval()
-    return Model(network, card)
+    expected = {
+        name: (shape, np.dtype(np.float32)) for name, shape in weight_shapes(config).items()
+    }
+    check_weights(path, expected, arrays, ModelError)
+    return Model(NetworkWeights(config, arrays), card)
 
 
 @lru_cache(maxsize=8)
@@ -114,12 +134,7 @@ def check_size(config: NetworkConfig) -> None:
     """
     layers = {"hidden": config.hidden, "head_hidden": config.head_hidden}
     check_layers({**layers, "embedding": (config.embedding,)}, ModelError)
-    _outline(config)
-
-
-def _outline(config: NetworkConfig) -> PolicyNetwork:
-    """Return the network with its shapes and without memory."""
-    return outline(lambda: PolicyNetwork(config), ModelError)
+    check_count(sum(map(prod, weight_shapes(config).values())), ModelError)
 
 
 def _config(path: Path, stored: object) -> NetworkConfig:

@@ -14,7 +14,6 @@ code, for decisions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -22,43 +21,9 @@ from torch import Tensor, nn
 
 from decima.agent import columns
 from decima.agent.graph import Graph
-from gnn.encoder import Encoder, EncoderConfig
+from decima.agent.weights import CERTAIN, NetworkConfig, NetworkWeights
+from gnn.encoder import Encoder
 from gnn.heads import Head
-
-CERTAIN = 1e4
-"""scale of a limit's logit where the ablation leaves no choice"""
-
-
-@dataclass(frozen=True)
-class NetworkConfig:
-    """Sizes, and the parts that an ablation leaves out."""
-
-    embedding: int = 16
-    """D"""
-    hidden: tuple[int, ...] = (16,)
-    """hidden layers of the encoder's transforms"""
-    head_hidden: tuple[int, ...] = (32, 16)
-    """hidden layers of the heads"""
-    two_level: bool = True
-    """False: no second transform in the sums"""
-    messages: bool = True
-    """False: no message passing, a stage's embedding holds only its own columns (Decima fig. 14)"""
-    embeddings: bool = True
-    """False: the heads see no embedding at all, only their columns"""
-    path_columns: bool = True
-    """False: the stage head does not see `columns.PATH`, so only messages carry the critical
-    path"""
-    limit_head: bool = True
-    """False: a job gets all it can use (Decima fig. 14, "no parallelism control")"""
-
-    def __post_init__(self) -> None:
-        self.encoder()
-        if not self.head_hidden or any(size < 1 for size in self.head_hidden):
-            raise ValueError(f"head_hidden {self.head_hidden} must hold sizes of at least 1")
-
-    def encoder(self) -> EncoderConfig:
-        """Return the encoder's part; refuse impossible sizes."""
-        return EncoderConfig(self.embedding, self.hidden, self.two_level, self.messages)
 
 
 class Scores(NamedTuple):
@@ -120,6 +85,12 @@ class PolicyNetwork(nn.Module):
             kind,
             self.value_head(of_cluster),
         )
+
+    def weights(self) -> NetworkWeights:
+        """Return a copy of the weights, for decisions."""
+        tensors = self.state_dict().items()
+        arrays = {name: one.detach().float().numpy().copy() for name, one in tensors}
+        return NetworkWeights(self.config, arrays)
 
     def _embed(self, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
         """Return e (O, D) of the stages that may be chosen, y (J, D) and z (B, D)."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.agent import plans
-from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
 from decima.agent.scorer import Scorer, Seen
+from decima.agent.weights import Network
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS, Action, Observation
 from spark_sim.tables import ANY, NONE, Table
@@ -34,7 +34,7 @@ class LearnedPolicy:
 
     def __init__(
         self,
-        network: PolicyNetwork,
+        network: Network,
         trace: TraceArrays,
         *,
         scales: Scales | None = None,

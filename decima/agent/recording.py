@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from decima.agent.graph import Graph, GraphSorter, Legal
+from decima.agent.graph import Graph, GraphSorter
 from decima.agent.plans import Plans, asked_of, picked, pointers, rows_of
 from decima.agent.scorer import Seen
+from decima.agent.tables import Legal
 from traces.numbers import Float32, Float64, Int64
 
 

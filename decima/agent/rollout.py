@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent import plans
-from decima.agent.network import PolicyNetwork
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of_batch
 from decima.agent.scorer import Scorer, Seen
+from decima.agent.weights import Network
 from spark_sim.cluster import Cluster
 from spark_sim.tables import State
 from spark_sim.vector import Run, VectorSimulator
@@ -53,7 +53,7 @@ class Lockstep:
     The caller takes each step, by `simulators.follow`.
     """
 
-    def __init__(self, network: PolicyNetwork, scales: Scales, lanes: Lanes) -> None:
+    def __init__(self, network: Network, scales: Scales, lanes: Lanes) -> None:
         self.simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
         self.scorer = Scorer(network, lanes.trace, scales)
         self._keys = lanes.keys
@@ -76,7 +76,7 @@ class Lockstep:
         return [self.simulators.state(index) for index in range(len(self.simulators))]
 
 
-def play_out(network: PolicyNetwork, scales: Scales, lanes: Lanes) -> Played:
+def play_out(network: Network, scales: Scales, lanes: Lanes) -> Played:
     """Play every run to its end without recording decisions. Runs are as they would be alone,
     except for rounding: a matrix product of many rows may differ in the last bit, and so may the
     choice between two equally likely ones.

@@ -9,18 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from decima.agent import columns, feature_kernels, forward_kernels
-from decima.agent.forward_kernels import Found, Scratch, SentOnce, Weights
-from decima.agent.graph import GraphSorter, Tables, describe, units_of
-from decima.agent.network import CERTAIN, PolicyNetwork
+from decima.agent.forward_kernels import Found, Scratch, SentOnce
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
-from gnn.encoder import Encoder, Transform, TwoLevelSum
-from gnn.heads import Head
+from decima.agent.tables import Tables, describe, graphs_of, units_of
+from decima.agent.weights import CERTAIN, Network, packed
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
@@ -39,16 +35,17 @@ class Seen(NamedTuple):
 class Scorer:
     """Scorer with the weights that a network had on construction."""
 
-    def __init__(self, network: PolicyNetwork, trace: TraceArrays, scales: Scales) -> None:
+    def __init__(self, network: Network, trace: TraceArrays, scales: Scales) -> None:
         """Args:
         network: copied; later changes of its weights have no effect.
         trace: the jobs that scenes point to.
         scales: units of the columns.
         """
-        self._config = network.config
-        self._weights = packed(network)
+        weights = network.weights()
+        self._config = weights.config
+        self._weights = packed(weights)
         self._units = units_of(scales)
-        self._graphs = GraphSorter(trace).graphs
+        self._graphs = graphs_of(trace)
         size = self._config.embedding
         self.node_x: Float32 = np.empty((0, len(columns.NODE)), np.float32)
         self._known = np.empty((0, feature_kernels.KNOWN))
@@ -107,107 +104,6 @@ class Scorer:
             np.empty((3, jobs, hidden), np.float32),
             np.empty((stages, hidden), np.float32),
         )
-
-
-@torch.no_grad()
-def packed(network: PolicyNetwork) -> Weights:
-    """Copy a network's weights into the form that the compiled forward pass reads.
-
-    Parts that an ablation leaves out get weights of zero, so the kernel needs no special case.
-    """
-    layers: list[tuple[Tensor, Tensor]] = []
-    parts: list[tuple[int, int]] = []
-    for part in _parts(network):
-        parts.append((len(layers), len(part)))
-        layers.extend(part)
-    flat: list[Tensor] = []
-    table = np.empty((len(layers), 3), np.int64)
-    first = 0
-    for row, (weight, bias) in enumerate(layers):
-        outputs, inputs = weight.shape
-        table[row] = inputs, outputs, first
-        flat += [weight.t().reshape(-1), bias]
-        first += inputs * outputs + outputs
-    values = torch.cat(flat).to(torch.float32).detach().numpy()
-    return Weights(np.ascontiguousarray(values), table, np.array(parts, np.int64))
-
-
-Layers = list[tuple[Tensor, Tensor]]
-"""(outputs, inputs) weight and (outputs,) bias of each"""
-
-
-def _parts(network: PolicyNetwork) -> list[Layers]:
-    """All parts, in the order of `forward_kernels`."""
-    encoder = network.encoder
-    stage, limit, kind = network.stage_head, network.limit_head, network.class_head
-    found = [
-        _linear(encoder.lift),
-        *_sum(encoder.node_sum),
-        *_sum(encoder.job_sum),
-        *_sum(encoder.cluster_sum),
-        *_head(stage),
-        *_head(limit),
-        *_head(kind),
-        *_head(network.end_head),
-        *_head(network.value_head),
-    ]
-    size = network.config.embedding
-    if not network.config.messages:
-        found[forward_kernels.G_NODE] = _silent(encoder, size)
-    seen = network.seen_stage_columns
-    for part in (forward_kernels.STAGE_STAGE, forward_kernels.KIND_STAGE):
-        ((weight, bias),) = found[part]
-        found[part] = [(torch.cat((weight[:, :size], weight[:, size:] * seen), 1), bias)]
-    if not network.config.embeddings:
-        for part in _EMBEDDED:
-            ((weight, bias),) = found[part]
-            blind = torch.cat((torch.zeros_like(weight[:, :size]), weight[:, size:]), 1)
-            found[part] = [(blind, bias)]
-    return found
-
-
-_EMBEDDED = (
-    forward_kernels.STAGE_STAGE,
-    forward_kernels.STAGE_JOB,
-    forward_kernels.STAGE_CLUSTER,
-    forward_kernels.LIMIT_JOB,
-    forward_kernels.LIMIT_CLUSTER,
-    forward_kernels.KIND_STAGE,
-    forward_kernels.KIND_JOB,
-    forward_kernels.KIND_CLUSTER,
-    forward_kernels.END_CLUSTER,
-    forward_kernels.VALUE_CLUSTER,
-)
-"""parts whose first inputs are an embedding"""
-
-
-def _silent(encoder: Encoder, size: int) -> Layers:
-    """A second transform that adds nothing to a node."""
-    weight = encoder.lift.weight
-    return [(weight.new_zeros(size, size), weight.new_zeros(size))]
-
-
-def _linear(layer: nn.Linear | nn.Module) -> Layers:
-    weight, bias = layer.get_parameter("weight"), getattr(layer, "bias", None)
-    return [(weight, weight.new_zeros(len(weight)) if bias is None else bias)]
-
-
-def _sum(step: TwoLevelSum) -> tuple[Layers, Layers]:
-    """f and g; none of the identity."""
-    second = step.g.layers if isinstance(step.g, Transform) else []
-    return (
-        [pair for layer in step.f.layers for pair in _linear(layer)],
-        [pair for layer in second for pair in _linear(layer)],
-    )
-
-
-def _head(head: Head) -> list[Layers]:
-    """Return the parts of the first layer, each alone, and the layers after it."""
-    behind = [*head.body, head.last]
-    return [
-        *(_linear(part) for part in head.parts),
-        [pair for layer in behind for pair in _linear(layer)],
-    ]
 
 
 def _room(scene: Scene, tables: Tables) -> Found:

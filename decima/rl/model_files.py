@@ -1,19 +1,18 @@
 """Files of weights: what a header may ask for is checked before memory is taken for it.
 
 A header names the sizes of a network, and a few bytes can name any. So sizes are bounded first,
-then the network is made with its shapes alone, on torch's "meta" device, and compared with the
-weights in the file; it is built only when both agree.
+then the shapes of its weights are compared with those in the file; it is built only when both
+agree.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 from traces.files.settings import build
 
@@ -24,7 +23,6 @@ MAX_UNITS = 1024
 MAX_PARAMETERS = 4_000_000
 """of a whole network"""
 
-N = TypeVar("N", bound=nn.Module)
 S = TypeVar("S")
 
 
@@ -56,58 +54,39 @@ def check_layers(layers: Mapping[str, Sequence[int]], error: type[ValueError]) -
             )
 
 
-def outline(make: Callable[[], N], error: type[ValueError], most: int = MAX_PARAMETERS) -> N:
-    """Return the network that `make` makes, with its shapes and without memory.
-
-    Args:
-        make: called once, where every tensor is one of shape alone.
-        error: raised where the network is too large.
-        most: parameters.
+def check_count(count: int, error: type[ValueError], most: int = MAX_PARAMETERS) -> None:
+    """Refuse a network of more than `most` parameters.
 
     Raises:
-        ValueError: (`error`) it has more than `most` parameters.
+        ValueError: (`error`) it has more.
     """
-    try:
-        with torch.device("meta"):
-            network = make()
-    except (RuntimeError, TypeError, OverflowError) as fault:  # a shape beyond 64 bits
-        raise error("a network of more parameters than can be counted") from fault
-    count = sum(one.numel() for one in network.parameters())
     if count > most:
         raise error(f"a network of {count:,} parameters: at most {most:,} are possible")
-    return network
 
 
 def check_weights(
     path: Path,
-    shapes: nn.Module,
-    weights: Mapping[str, Tensor],
+    expected: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    arrays: Mapping[str, NDArray[Any]],
     error: type[ValueError],
-    *,
-    halved: bool = False,
 ) -> None:
     """Refuse weights that are not, one by one, those of a network, or not finite.
 
     Args:
         path: of the file, for the message.
-        shapes: the network, as `outline` gives it.
-        weights: of the file.
+        expected: shape and type of each of the network's, by name.
+        arrays: of the file.
         error: raised where they differ.
-        halved: whether the file holds its fractions as 16-bit numbers.
 
     Raises:
         ValueError: (`error`) so it is.
     """
-    expected = {
-        name: (one.shape, torch.half if halved and one.is_floating_point() else one.dtype)
-        for name, one in shapes.state_dict().items()
-    }
-    found = {name: (one.shape, one.dtype) for name, one in weights.items()}
+    found = {name: (one.shape, one.dtype) for name, one in arrays.items()}
     if found != expected:
         name = next(iter(sorted(set(found) ^ set(expected))), None) or next(
             name for name in expected if expected[name] != found[name]
         )
         raise error(f"{path}: weights {name!r:.60} do not fit the network that its header names")
-    for name, one in weights.items():
-        if not math.isfinite(float(one.double().abs().sum())):
+    for name, one in arrays.items():
+        if not np.isfinite(one).all():
             raise error(f"{path}: weights {name!r} are not all finite")

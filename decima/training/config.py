@@ -14,7 +14,7 @@ from typing import Any, Literal
 from decima.agent.lookahead.candidates import Width
 from decima.agent.lookahead.lookahead import Futures
 from decima.agent.model import ModelError, check_size
-from decima.agent.network import NetworkConfig
+from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decima.agent import plans
+from decima.agent import plan_probabilities
 from decima.agent.graph import Graph, joined_graphs
 from decima.agent.network import PolicyNetwork, Scores
-from decima.agent.plans import Plans, Taken
+from decima.agent.plan_probabilities import Taken
+from decima.agent.plans import Plans
 from decima.agent.recording import joined
 from decima.rl import objectives
 from decima.rl.optimiser import flat_gradient
@@ -104,7 +105,7 @@ class _Differ:
         advantage = _tensor([one.advantage[part] for one, part in own_rows])
         old = _tensor([one.recording.log_prob[part] for one, part in own_rows])
         scores: Scores = self._network(graph)
-        taken = plans.taken(scores, graph, own)
+        taken = plan_probabilities.taken(scores, graph, own)
         loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
         loss = loss + objectives.entropy_loss(
             taken.entropy, request.entropy_weight, total=request.total

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from decima.agent import plans
+from decima.agent import plan_probabilities, plans
 from decima.agent.graph import GraphSorter
 from decima.agent.lookahead.lookahead import Lookahead, Proposal
 from decima.agent.network import PolicyNetwork
@@ -155,7 +155,7 @@ class Player:
                 index: Int64 = order[first : first + SCORED_AT_ONCE]
                 graph = recording.graph(index, self._sorter)
                 own, rows = recording.plans_of(index)
-                found[rows] = plans.taken(network(graph), graph, own).log_prob.numpy()
+                found[rows] = plan_probabilities.taken(network(graph), graph, own).log_prob.numpy()
         return found
 
     def _drawn(self, episodes: list[Episode], rollouts: int) -> Lanes:

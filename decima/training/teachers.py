@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.agent.graph import Legal
 from decima.agent.lookahead.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
+from decima.agent.tables import Legal
 from decima.registry import Heuristic
 from decima.training.episodes import Episode, EpisodeSource, Setting, played
 from spark_sim.metrics import measure

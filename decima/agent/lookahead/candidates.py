@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from decima.agent.forward_kernels import Found
-from decima.agent.graph import Legal
 from decima.agent.plans import Plans, pointers
+from decima.agent.tables import Legal
 from traces.numbers import Float32, Int64
 
 

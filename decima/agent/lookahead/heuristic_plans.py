@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from decima.agent.graph import Legal
 from decima.agent.lookahead.heuristic_plan_kernels import Round, label
 from decima.agent.plans import Plans
+from decima.agent.tables import Legal
 from decima.registry import Heuristic
 from spark_sim.setup import copied
 from spark_sim.tables import State, Table

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent.forward_kernels import Found
-from decima.agent.graph import Legal
 from decima.agent.lookahead.candidates import Width, candidates
 from decima.agent.lookahead.future_kernels import cost_ms, forget
 from decima.agent.lookahead.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans, picked, preferences
+from decima.agent.tables import Legal
 from decima.registry import HEURISTICS, Heuristic
 from spark_sim.kernels.choices import Preferences
 from spark_sim.setup import copied

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from decima.agent.graph import Legal
 from decima.agent.lookahead.candidates import Width
 from decima.agent.lookahead.lookahead import Futures, Lookahead, Proposal, Verdict
-from decima.agent.network import PolicyNetwork
 from decima.agent.plans import preferences
 from decima.agent.policy import LearnedPolicy
+from decima.agent.tables import Legal
+from decima.agent.weights import Network
 from decima.errors import PolicyError
 from spark_sim import Action, Observation, Simulator, Status
 from spark_sim.kernels.choices import follow
@@ -21,7 +21,7 @@ class SearchPolicy:
 
     def __init__(
         self,
-        network: PolicyNetwork,
+        network: Network,
         trace: TraceArrays,
         *,
         key: int = 0,

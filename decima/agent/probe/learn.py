@@ -13,7 +13,8 @@ from torch.nn.functional import smooth_l1_loss
 
 from decima.agent.probe.config import CLOSE, ProbeConfig
 from decima.agent.probe.questions import NUM_FEATURES, Batch, Question, batch
-from gnn.encoder import Encoder, EncoderConfig
+from gnn.config import EncoderConfig
+from gnn.encoder import Encoder
 
 
 class Probe(nn.Module):

@@ -12,7 +12,7 @@ from decima.agent.probe.config import StudyConfig
 from decima.agent.probe.learn import Grade, Probe, fit, grade
 from decima.agent.probe.questions import Batch, RandomDags, batch, draw_questions, trace_jobs
 from decima.rl.threads import one_thread
-from gnn.encoder import EncoderConfig
+from gnn.config import EncoderConfig
 from traces import load_trace
 
 TRAINED = RandomDags(stages=(2, 20))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from decima.agent.graph import GraphSorter, Legal, units_of, whole_graph
+from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
+from decima.agent.tables import Legal, units_of
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
 from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs

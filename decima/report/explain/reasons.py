@@ -24,7 +24,7 @@ from torch_geometric.utils import scatter
 from decima.agent import columns
 from decima.agent.graph import Graph, Nodes
 from decima.agent.network import PolicyNetwork
-from decima.agent.plans import log_softmax
+from decima.agent.plan_probabilities import log_softmax
 from gnn.levels import Levels
 from traces.numbers import Float64
 

@@ -11,12 +11,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from decima.rl.checkpoint import load_tensors, object_among, save_tensors
 from decima.rl.learner import Learner, LoopSettings, Observer
 from decima.rl.loop import TrainingResult, train
-from decima.rl.model_files import MAX_PARAMETERS, check_weights, header_settings, outline
+from decima.rl.model_files import MAX_PARAMETERS, check_count, check_weights, header_settings
 from decima.rl.run_folder import RunFolder, read_run
 from decima.rl.tensorboard import TensorBoardLog
 from traces.files.reading import read_bytes
@@ -70,7 +72,7 @@ class ModelKind(Generic[N, C]):
         Raises:
             ValueError: (`error`) a file of it could not be read.
         """
-        outline(lambda: self.make(config), self.error, self.most)
+        _outline(lambda: self.make(config), self.error, self.most)
 
     def save(
         self, path: Path, config: C, weights: Mapping[str, Tensor], card: Mapping[str, object]
@@ -102,10 +104,11 @@ class ModelKind(Generic[N, C]):
         config = header_settings(path, self.config, stored, self.error)
         card = object_among(facts, "card", path)
         try:
-            shapes = outline(lambda: self.make(config), self.error, self.most)
+            shapes = _outline(lambda: self.make(config), self.error, self.most)
         except self.error as fault:
             raise self.error(f"{path}: its header names an impossible network: {fault}") from fault
-        check_weights(path, shapes, weights, self.error, halved=True)
+        arrays = {name: one.numpy() for name, one in weights.items()}
+        check_weights(path, _halved(shapes), arrays, self.error)
         network = self.make(config)
         network.load_state_dict(
             {n: one.float() if one.is_floating_point() else one for n, one in weights.items()}
@@ -273,3 +276,32 @@ class ModelFolder:
         """Return the models of those trainings that are there."""
         paths = [self.path / f"{one.name}.safetensors" for one in trainings]
         return [kind.load(path) for path in paths if path.is_file()]
+
+
+def _outline(make: Callable[[], N], error: type[ValueError], most: int) -> N:
+    """Return the network that `make` makes, with its shapes and without memory.
+
+    Args:
+        make: called once, where every tensor is one of shape alone.
+        error: raised where the network is too large.
+        most: parameters.
+
+    Raises:
+        ValueError: (`error`) it has more than `most` parameters.
+    """
+    try:
+        with torch.device("meta"):
+            network = make()
+    except (RuntimeError, TypeError, OverflowError) as fault:  # a shape beyond 64 bits
+        raise error("a network of more parameters than can be counted") from fault
+    check_count(sum(one.numel() for one in network.parameters()), error, most)
+    return network
+
+
+def _halved(shapes: nn.Module) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Shape and type of each weight in a file, which holds fractions as 16-bit numbers."""
+    found = {}
+    for name, one in shapes.state_dict().items():
+        kind = torch.half if one.is_floating_point() else one.dtype
+        found[name] = (tuple(one.shape), torch.empty(0, dtype=kind).numpy().dtype)
+    return found

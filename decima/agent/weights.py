@@ -1,0 +1,220 @@
+"""Weights of a network as arrays: all that decisions need, so that acting does not load torch.
+
+`decima.agent.network.PolicyNetwork` has the same weights as tensors, for training.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from decima.agent import columns, forward_kernels
+from decima.agent.forward_kernels import Weights
+from gnn.config import EncoderConfig
+from traces.numbers import Float32
+
+CERTAIN = 1e4
+"""scale of a limit's logit where the ablation leaves no choice"""
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Sizes, and the parts that an ablation leaves out."""
+
+    embedding: int = 16
+    """D"""
+    hidden: tuple[int, ...] = (16,)
+    """hidden layers of the encoder's transforms"""
+    head_hidden: tuple[int, ...] = (32, 16)
+    """hidden layers of the heads"""
+    two_level: bool = True
+    """False: no second transform in the sums"""
+    messages: bool = True
+    """False: no message passing, a stage's embedding holds only its own columns (Decima fig. 14)"""
+    embeddings: bool = True
+    """False: the heads see no embedding at all, only their columns"""
+    path_columns: bool = True
+    """False: the stage head does not see `columns.PATH`, so only messages carry the critical
+    path"""
+    limit_head: bool = True
+    """False: a job gets all it can use (Decima fig. 14, "no parallelism control")"""
+
+    def __post_init__(self) -> None:
+        self.encoder()
+        if not self.head_hidden or any(size < 1 for size in self.head_hidden):
+            raise ValueError(f"head_hidden {self.head_hidden} must hold sizes of at least 1")
+
+    def encoder(self) -> EncoderConfig:
+        """Return the encoder's part; refuse impossible sizes."""
+        return EncoderConfig(self.embedding, self.hidden, self.two_level, self.messages)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkWeights:
+    """The weights of one network by name, as its `state_dict` names them."""
+
+    config: NetworkConfig
+    arrays: Mapping[str, Float32]
+
+    def weights(self) -> NetworkWeights:
+        """Return themselves, as a `Network` does."""
+        return self
+
+
+class Network(Protocol):
+    """Protocol of what decides: `NetworkWeights`, or a `PolicyNetwork` that is still trained."""
+
+    def weights(self) -> NetworkWeights:
+        """Return the weights of now."""
+        ...
+
+
+def weight_shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every weight, in the order of the network's `state_dict`."""
+    return dict(_shapes(config))
+
+
+def _shapes(config: NetworkConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    size, node = config.embedding, len(columns.NODE)
+    yield from _linear_shapes("encoder.lift", node, size)
+    for name, inputs in _SUMS.items():
+        transform = (inputs * node + size, *config.hidden, size)
+        yield from _transform_shapes(f"encoder.{name}.f", transform)
+        if config.two_level:
+            yield from _transform_shapes(f"encoder.{name}.g", (size, *config.hidden, size))
+    for name, (tables, is_deep) in _HEADS.items():
+        hidden = config.head_hidden if is_deep else config.head_hidden[-1:]
+        for place, (extra, has_embedding) in enumerate(tables):
+            inputs = extra + (size if has_embedding else 0)
+            yield f"{name}.parts.{place}.weight", (hidden[0], inputs)
+            if place == 0:
+                yield f"{name}.parts.{place}.bias", (hidden[0],)
+        for place, sizes in enumerate(itertools.pairwise(hidden)):
+            yield from _linear_shapes(f"{name}.body.{place}", *sizes)
+        yield from _linear_shapes(f"{name}.last", hidden[-1], 1)
+
+
+def _linear_shapes(name: str, inputs: int, outputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}.weight", (outputs, inputs)
+    yield f"{name}.bias", (outputs,)
+
+
+def _transform_shapes(name: str, sizes: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Shapes of a multilayer perceptron, whose activations have a number between its layers."""
+    for place, pair in enumerate(itertools.pairwise(sizes)):
+        yield from _linear_shapes(f"{name}.{2 * place}", *pair)
+
+
+_SUMS = {"node_sum": 0, "job_sum": 1, "cluster_sum": 0}
+"""the encoder's sums, and whether their senders have the columns of a node beside an embedding"""
+
+_STAGE, _JOB, _CLUSTER = (
+    (len(names), True) for names in (columns.STAGE, columns.JOB, columns.CLUSTER)
+)
+_LIMIT, _CLASS = (len(columns.LIMIT), False), (len(columns.CLASS), False)
+_HEADS = {
+    "stage_head": ((_STAGE, _JOB, _CLUSTER), True),
+    "end_head": ((_CLUSTER,), False),
+    "limit_head": ((_LIMIT, _JOB, _CLUSTER), True),
+    "value_head": ((_CLUSTER,), True),
+    "class_head": ((_CLASS, _STAGE, _JOB, _CLUSTER), True),
+}
+"""the tables of each head, (columns, whether an embedding comes first), and whether it has all
+hidden layers or only the last"""
+
+
+Layers = list[tuple[Float32, Float32]]
+"""(outputs, inputs) weight and (outputs,) bias of each"""
+
+
+def packed(weights: NetworkWeights) -> Weights:
+    """Copy weights into the form that the compiled forward pass reads.
+
+    Parts that an ablation leaves out get weights of zero, so the kernel needs no special case.
+    """
+    layers: Layers = []
+    parts: list[tuple[int, int]] = []
+    for part in _parts(weights):
+        parts.append((len(layers), len(part)))
+        layers.extend(part)
+    flat: list[Float32] = []
+    table = np.empty((len(layers), 3), np.int64)
+    first = 0
+    for row, (weight, bias) in enumerate(layers):
+        outputs, inputs = weight.shape
+        table[row] = inputs, outputs, first
+        flat += [weight.T.reshape(-1), bias]
+        first += inputs * outputs + outputs
+    return Weights(np.concatenate(flat).astype(np.float32), table, np.array(parts, np.int64))
+
+
+def _parts(weights: NetworkWeights) -> list[Layers]:
+    """All parts, in the order of `forward_kernels`."""
+    config, arrays = weights.config, weights.arrays
+    found = [_linear(arrays, "encoder.lift")]
+    for name in _SUMS:
+        found.append(_transform(weights, f"encoder.{name}.f"))
+        found.append(_transform(weights, f"encoder.{name}.g") if config.two_level else [])
+    for name in ("stage_head", "limit_head", "class_head", "end_head", "value_head"):
+        found += _head(weights, name)
+    size = config.embedding
+    if not config.messages:
+        # A second transform that adds nothing to a node.
+        found[forward_kernels.G_NODE] = [
+            (np.zeros((size, size), np.float32), np.zeros(size, np.float32))
+        ]
+    seen = [config.path_columns or name not in columns.PATH for name in columns.STAGE]
+    for part in (forward_kernels.STAGE_STAGE, forward_kernels.KIND_STAGE):
+        found[part] = _scaled(found[part], [1.0] * size + [float(one) for one in seen])
+    if not config.embeddings:
+        for part in _EMBEDDED:
+            inputs = found[part][0][0].shape[1]
+            found[part] = _scaled(found[part], [0.0] * size + [1.0] * (inputs - size))
+    return found
+
+
+def _scaled(part: Layers, factors: list[float]) -> Layers:
+    """Return the single layer of a part with each of its inputs times a factor."""
+    ((weight, bias),) = part
+    return [(weight * np.array(factors, np.float32), bias)]
+
+
+_EMBEDDED = (
+    forward_kernels.STAGE_STAGE,
+    forward_kernels.STAGE_JOB,
+    forward_kernels.STAGE_CLUSTER,
+    forward_kernels.LIMIT_JOB,
+    forward_kernels.LIMIT_CLUSTER,
+    forward_kernels.KIND_STAGE,
+    forward_kernels.KIND_JOB,
+    forward_kernels.KIND_CLUSTER,
+    forward_kernels.END_CLUSTER,
+    forward_kernels.VALUE_CLUSTER,
+)
+"""parts whose first inputs are an embedding"""
+
+
+def _linear(arrays: Mapping[str, Float32], name: str) -> Layers:
+    weight = arrays[f"{name}.weight"]
+    bias = arrays.get(f"{name}.bias")
+    return [(weight, np.zeros(len(weight), np.float32) if bias is None else bias)]
+
+
+def _transform(weights: NetworkWeights, name: str) -> Layers:
+    count = len(weights.config.hidden) + 1
+    return [one for place in range(count) for one in _linear(weights.arrays, f"{name}.{2 * place}")]
+
+
+def _head(weights: NetworkWeights, name: str) -> list[Layers]:
+    """Return the parts of the first layer, each alone, and the layers after it."""
+    tables, is_deep = _HEADS[name]
+    body = len(weights.config.head_hidden) - 1 if is_deep else 0
+    behind = [*(f"{name}.body.{place}" for place in range(body)), f"{name}.last"]
+    return [
+        *(_linear(weights.arrays, f"{name}.parts.{place}") for place in range(len(tables))),
+        [one for layer in behind for one in _linear(weights.arrays, layer)],
+    ]
