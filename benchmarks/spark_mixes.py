@@ -28,7 +28,7 @@ from rich.table import Table
 import decima.spark
 from benchmarks.quality import percent
 from decima.rl.statistics import difference_percent
-from decima.spark.policy_process import START_S
+from decima.spark.loading import LOADING_S
 from decima.spark.replay import JOB_PROPERTY, POOL, Replayer
 from decima.spark.trial import PLAIN, local_session
 from traces.files.writing import write_json
@@ -172,7 +172,9 @@ def _kept(status: Any) -> dict[str, Any]:
 
 
 def _attached(spark: Any, policy: str) -> Any:
-    return nullcontext() if policy in PLAIN else decima.spark.attach(spark, policy, ready_s=START_S)
+    return (
+        nullcontext() if policy in PLAIN else decima.spark.attach(spark, policy, ready_s=LOADING_S)
+    )
 
 
 def warm_up(spark: Any, replayer: Replayer, policies: Sequence[str], rounds: int) -> None:

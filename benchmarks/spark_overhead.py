@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import decima.spark
-from decima.spark.policy_process import START_S
+from decima.spark.loading import LOADING_S
 from decima.spark.trial import local_session
 
 JOBS = 4
@@ -50,7 +50,7 @@ def main() -> None:
     given = parser.parse_args()
     spark = local_session(SLOTS, fair=False)
     run_jobs(spark, given.tasks)
-    with decima.spark.attach(spark, given.policy, ready_s=START_S):
+    with decima.spark.attach(spark, given.policy, ready_s=LOADING_S):
         run_jobs(spark, given.tasks)
     plain, attached, cpu_us, round_us = [], [], [], []
     waits = []
@@ -58,7 +58,7 @@ def main() -> None:
         plain_cpu_s = -time.process_time()
         plain.append(run_jobs(spark, given.tasks))
         plain_cpu_s += time.process_time()
-        with decima.spark.attach(spark, given.policy, ready_s=START_S) as scheduler:
+        with decima.spark.attach(spark, given.policy, ready_s=LOADING_S) as scheduler:
             cpu_s = -time.process_time()
             attached.append(run_jobs(spark, given.tasks))
             cpu_s += time.process_time()

@@ -4,7 +4,7 @@
 
 Eight threads run one small job after the other (two stages, eight tasks of 20 ms) on eight slots
 of a local Spark. After every thousand jobs, with nothing running: the JVM's heap after a collection
-and its threads, memory and threads of this Python and memory of the policy's process, the plans'
+and its threads, memory and threads of this Python, the plans'
 times over the newest thousand, and the files of the decision log, which rotate.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.spark_tiny_jobs import rss_mb
 from decima.spark import DecisionLogFiles, Scheduler, attach
-from decima.spark.policy_process import START_S
+from decima.spark.loading import LOADING_S
 from decima.spark.replay import JOB_PROPERTY, Replayer
 from decima.spark.trial import local_session
 from traces.files.writing import write_json
@@ -53,13 +53,11 @@ def look(spark: Any, scheduler: Scheduler, log: Path) -> dict[str, float]:
     management = spark._jvm.java.lang.management.ManagementFactory
     spark._jvm.java.lang.System.gc()
     status = scheduler.status()
-    process = scheduler.process_id
     return {
         "heap_mb": management.getMemoryMXBean().getHeapMemoryUsage().getUsed() / MB,
         "jvm_threads": management.getThreadMXBean().getThreadCount(),
         "python_mb": rss_mb(),
         "python_threads": threading.active_count(),
-        "policy_mb": 0.0 if process is None else rss_mb(process),
         "plans": status.plans,
         "plan_ms_median": status.plan_ms_median,
         "plan_ms_p90": status.plan_ms_p90,
@@ -83,7 +81,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "decisions.jsonl"
         files = DecisionLogFiles(log, LOG_BYTES, LOG_FILES)
-        with attach(spark, given.policy, decision_log=files, ready_s=START_S) as scheduler:
+        with attach(spark, given.policy, decision_log=files, ready_s=LOADING_S) as scheduler:
             for first in range(0, given.jobs, STEP):
                 run_jobs(spark, replayer, first, STEP)
                 found.append({"jobs": first + STEP} | look(spark, scheduler, log))

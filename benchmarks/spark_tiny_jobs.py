@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from decima.spark import attach
-from decima.spark.policy_process import START_S
+from decima.spark.loading import LOADING_S
 from decima.spark.replay import POOL
 from decima.spark.trial import local_session
 
@@ -63,18 +63,18 @@ def main() -> None:
     given = parser.parse_args()
     spark = local_session(SLOTS, fair=True)
     ways = ("one pool", "own pools", given.policy)
-    plans, plain_mb, own_mb = 0, rss_mb(), 0.0
+    plans, plain_mb = 0, rss_mb()
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for round_ in range(-1, given.rounds):
         turn = round_ % len(ways)
         for way in (*ways[turn:], *ways[:turn]):
             is_attached = way == given.policy
-            with attach(spark, way, ready_s=START_S) if is_attached else nullcontext() as scheduler:
+            with (
+                attach(spark, way, ready_s=LOADING_S) if is_attached else nullcontext() as scheduler
+            ):
                 once = run_jobs(spark, given.jobs, own_pools=way == "own pools")
                 if scheduler is not None:
                     plans = scheduler.status().plans
-                    process = scheduler.process_id
-                    own_mb = rss_mb(process) if process is not None else 0.0
             print(f"round {round_}, {way}: {given.jobs / once[0]:.1f} jobs/s", flush=True)
             if round_ >= 0:  # the first warms the JVM up
                 found[way].append(once)
@@ -85,7 +85,6 @@ def main() -> None:
         extra_ms = 1000 * (cpu_s - plain_cpu_s) / given.jobs
         print(f"{way:12} {given.jobs / took_s:6.1f} jobs/s  {extra_ms:+6.2f} ms of CPU a job")
     print(f"plans {plans}, memory {plain_mb:.0f} MB before attaching, {rss_mb():.0f} MB after")
-    print(f"process of the policy {own_mb:.0f} MB")
     spark.stop()
 
 

@@ -91,7 +91,7 @@ def _evaluate() -> None:
 
 
 def _decide() -> None:
-    from decima.spark.policy_server import warm_up
+    from decima.spark.loading import warm_up
 
     for name in ("es_rule", SHIPPED_MODEL):
         warm_up(partial(policy_named, name))

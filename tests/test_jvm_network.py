@@ -19,7 +19,7 @@ from decima.agent.scales import Scales
 from decima.agent.weights import Network, NetworkConfig
 from decima.learned import load
 from decima.policy_names import model_path
-from decima.spark.policy_server import learned
+from decima.spark.loading import learned
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes
 from tests.test_jvm_policies import QUESTION, Told, planned, tables_of

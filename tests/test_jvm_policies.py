@@ -14,7 +14,8 @@ from decima.registry import Heuristic
 from decima.spark import jar
 from decima.spark.due import Due
 from decima.spark.jobs import LiveJobs
-from decima.spark.planning import Guard, Planner, PolicyFor
+from decima.spark.loading import PolicyFor
+from decima.spark.planning import Guard, Planner
 from decima.spark.reports import parse_report
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes

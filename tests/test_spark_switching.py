@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,8 +16,8 @@ from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError
 from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.spark.jobs import LiveJobs
+from decima.spark.loading import LoadingPolicy
 from decima.spark.planning import Guard, Plan, Planner
-from decima.spark.policy_process import PolicyProcess
 from decima.spark.reports import SessionReport, TaskSet
 from decima.spark.switching import Switch
 from spark_sim import Action, Observation
@@ -78,7 +75,7 @@ class Control:
 
 def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
     own, control, taken = FakeAuto(), Control(), list[Any]()
-    planner = SimpleNamespace(process=None, switch=taken.append, warm_up=lambda _: None)
+    planner = SimpleNamespace(loading=None, switch=taken.append, warm_up=lambda _: None)
     switch = Switch(own, cast(Planner, planner), control, lambda name: cast(Any, name))
     live = LiveJobs()
     assert not switch.look(live, 0)
@@ -92,16 +89,16 @@ def test_a_policy_begins_ends_and_goes_into_shadow() -> None:
     assert control.is_left == [True, False, True]
 
 
-def test_while_a_process_starts_sparks_order_runs_and_is_what_ran(
+def test_while_a_policy_is_loaded_sparks_order_runs_and_is_what_ran(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is predicted is held against that, not against the policy that was chosen."""
     is_ready = False
-    monkeypatch.setattr(PolicyProcess, "start", lambda _: None)
-    monkeypatch.setattr(PolicyProcess, "is_ready", lambda _: is_ready)
+    monkeypatch.setattr(LoadingPolicy, "start", lambda _: None)
+    monkeypatch.setattr(LoadingPolicy, "is_ready", lambda _: is_ready)
     auto, control = FakeAuto(), Control()
     planner = Planner(Heuristic("strict_fair").on, Guard())
-    switch = Switch(auto, planner, control, PolicyProcess)
+    switch = Switch(auto, planner, control, LoadingPolicy)
     auto.next = Choice("decima", False, "")
     for is_ready, ran in ((False, "fifo"), (True, "decima"), (False, "fifo")):
         assert switch.look(LiveJobs(), 0) == is_ready
@@ -109,72 +106,31 @@ def test_while_a_process_starts_sparks_order_runs_and_is_what_ran(
     assert control.is_left == [True, False, True]
 
 
-@pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of learned policies end at once."""
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
-
-
-def until_spark_order(switch: Switch, auto: Auto) -> None:
-    ends = time.monotonic() + 60
-    while not auto.is_spark_order:
-        assert time.monotonic() < ends
-        assert not switch.look(LiveJobs(), 0)
-
-
-def test_a_process_that_ends_again_and_again_is_given_up(
-    dying: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    """After as many failures as the guard allows Spark's order stays, which is said once; the next
-    verdict may try again, and fails as often."""
-    auto, control, guard = FakeAuto(), Control(), Guard(failures=3)
-    made: list[PolicyProcess] = []
-
-    def policy_for(name: str) -> PolicyProcess:
-        made.append(PolicyProcess(name))
-        return made[-1]
-
-    planner = Planner(Heuristic("strict_fair").on, guard)
-    switch = Switch(auto, planner, control, policy_for)
-    for verdict in (1, 2):
-        auto.next = Choice("decima", False, "")
-        switch.look(LiveJobs(), 0)
-        until_spark_order(switch, auto)
-        assert switch.choice.why == "decima: the policy failed 3 times in a row"
-        for _ in range(3):
-            assert not switch.look(LiveJobs(), 0)
-        assert [one.pid for one in made] == [None] * verdict
-        assert sum(one.starts for one in made) <= 4 * verdict
-        assert planner.failures == 3 * verdict
-        assert caplog.text.count("fifo instead of decima") == verdict
-    assert control.is_left == [True]
-    planner.close()
-    switch.close()
-
-
 def test_a_policy_that_was_refused_leaves_the_order_to_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its process says that it will never be ready: it is not asked again before a verdict."""
+    """It cannot be loaded: it is not asked again before a verdict."""
+    starts = list[str]()
 
-    class Refused(PolicyProcess):
-        def start(self) -> None:
-            self.starts += 1
+    def start(policy: LoadingPolicy) -> None:
+        starts.append(policy.name)
 
-        def is_ready(self, wait_s: float = 0.0) -> bool:
-            assert self.refused is None
-            self.refused = "its weights"
-            raise PolicyFaultError(self.refused)
+    def is_ready(policy: LoadingPolicy, wait_s: float = 0.0) -> bool:
+        assert policy.refused is None
+        policy.refused = "its weights"
+        raise PolicyFaultError(policy.refused)
 
-    auto, control, process = FakeAuto(), Control(), Refused("decima")
+    monkeypatch.setattr(LoadingPolicy, "start", start)
+    monkeypatch.setattr(LoadingPolicy, "is_ready", is_ready)
+    auto, control = FakeAuto(), Control()
     planner = Planner(Heuristic("strict_fair").on, Guard())
-    switch = Switch(auto, planner, control, lambda _: process)
+    switch = Switch(auto, planner, control, LoadingPolicy)
     auto.next = Choice("decima", False, "")
     assert not switch.look(LiveJobs(), 0)
     assert not switch.look(LiveJobs(), 1)
     assert control.is_left == [True]
     assert switch.choice == ("fifo", False, "decima: its weights")
-    assert process.starts == 1
+    assert starts == ["decima"]
 
 
 def test_a_policy_whose_file_has_gone_leaves_the_order_to_spark(tmp_path: Path) -> None:
@@ -269,20 +225,6 @@ class Session:
 
 
 # --- closing -------------------------------------------------------------------------------------
-
-
-def test_what_is_closed_starts_no_process() -> None:
-    """A thread that was late when the scheduler detached may still ask for one: nobody would end
-    it."""
-    own, next_one = PolicyProcess("decima"), PolicyProcess("decima")
-    planner = Planner(own, Guard())
-    own.start()
-    planner.close()
-    own.start()
-    assert (own.pid, own.starts) == (None, 1)
-    planner.switch(next_one)
-    next_one.start()
-    assert (next_one.pid, next_one.starts) == (None, 0)
 
 
 def test_an_evaluator_that_is_closed_while_its_process_starts_ends_it(

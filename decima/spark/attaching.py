@@ -17,10 +17,10 @@ from decima.spark.evaluator_process import EvaluatorProcess
 from decima.spark.inputs import Ports, Waits, given, load_priors, read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
 from decima.spark.jvm import Jvm, check_session
+from decima.spark.loading import LoadingPolicy, PolicyFor
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
-from decima.spark.planning import Guard, Planner, PolicyFor
-from decima.spark.policy_process import PolicyProcess
+from decima.spark.planning import Guard, Planner
 from decima.spark.scheduler import Control, Scheduler
 from decima.spark.soft import SoftControl
 from decima.spark.switching import SparkOrder, Switch
@@ -191,7 +191,7 @@ def auto_switch(
         return None
     chosen = given(settings, AutoSettings, "auto")
 
-    def candidate(name: str) -> PolicyFor | PolicyProcess:
+    def candidate(name: str) -> PolicyFor:
         return policy_for(name, chosen.parameters.get(name))[0]
 
     for name in chosen.candidates:
@@ -200,9 +200,7 @@ def auto_switch(
     return Switch(own, planner, control, candidate)
 
 
-def policy_for(
-    policy: str | Policy, parameters: Parameters | None = None
-) -> tuple[PolicyFor | PolicyProcess, str]:
+def policy_for(policy: str | Policy, parameters: Parameters | None = None) -> tuple[PolicyFor, str]:
     """Return the factory of the policy for the current jobs, and its name.
 
     Raises:
@@ -224,7 +222,7 @@ def policy_for(
         )
     if is_learned(policy):
         read_card(model_path(policy))
-        return PolicyProcess(policy), policy
+        return LoadingPolicy(policy), policy
     heuristic = Heuristic(policy, parameters)
     return heuristic.on, policy
 
@@ -254,19 +252,19 @@ def prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> No
     Raises:
         AttachError: it is not ready by then.
     """
-    process = planner.process
-    if process is not None:
-        process.start()
-    is_heuristic = isinstance(policy, str) and process is None and policy != AUTO
+    loading = planner.loading
+    if loading is not None:
+        loading.start()
+    is_heuristic = isinstance(policy, str) and loading is None and policy != AUTO
     planner.warm_up(Heuristic(str(policy)).on if is_heuristic else None)
-    if process is not None and ready_s is not None:
-        _wait_for(process, ready_s)
+    if loading is not None and ready_s is not None:
+        _wait_for(loading, ready_s)
 
 
-def _wait_for(process: PolicyProcess, ready_s: float) -> None:
+def _wait_for(loading: LoadingPolicy, ready_s: float) -> None:
     try:
-        is_ready = process.is_ready(ready_s)
+        is_ready = loading.is_ready(ready_s)
     except PolicyFaultError as error:
         raise AttachError(str(error)) from error
     if not is_ready:
-        raise AttachError(f"{process.name}: not ready after {ready_s:g} s")
+        raise AttachError(f"{loading.name}: not ready after {ready_s:g} s")

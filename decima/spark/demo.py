@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.spark.attaching import attach
-from decima.spark.policy_process import START_S
+from decima.spark.loading import LOADING_S
 from decima.spark.replay import Replayer, at_scale, graph_text, submit_all
 from decima.spark.trial import PLAIN, local_session
 from traces import Job, load_trace
@@ -90,7 +90,7 @@ def _run(
         if policy in PLAIN:
             jct_s = submit_all(spark.sparkContext, names, arrival_s, run)
         else:
-            with attach(spark, policy, ready_s=START_S):
+            with attach(spark, policy, ready_s=LOADING_S):
                 jct_s = submit_all(spark.sparkContext, names, arrival_s, run)
     finally:
         spark.stop()

@@ -16,7 +16,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from decima.spark.policy_process import import_path
 from decima.spark.worker import Worker
 from traces.estimates import Estimates
 from traces.files.reading import parse_json
@@ -61,7 +60,7 @@ class EvaluatorProcess:
         self._is_closed = False
 
     def ask(self, asked: Question) -> Future[dict[str, Any]]:
-        """Start answering; the future gives `Verdict.told` or raises `EvaluatorError`."""
+        """Start answering; the future gives `Verdict.as_json` or raises `EvaluatorError`."""
         return self._worker.submit(lambda: self._answer(asked))
 
     def close(self) -> None:
@@ -110,6 +109,11 @@ def main() -> None:
     from decima.spark.candidates import compare
 
     json.dump(compare(Question(**json.load(sys.stdin))).as_json(), sys.stdout)
+
+
+def import_path() -> str:
+    """Return the module path of this process, for the other process."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
 
 
 def _end_with(driver: int) -> None:

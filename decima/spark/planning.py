@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -16,19 +15,14 @@ from decima.spark.checks import check_above_zero
 from decima.spark.errors import PolicyFaultError
 from decima.spark.idleness import IdleWatch, tasks_left, unused_slots
 from decima.spark.jobs import LiveJobs
-from decima.spark.policy_process import PolicyProcess
-from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.loading import LoadingPolicy, PolicyFor, warm_up
 from decima.spark.tables import LiveTables
 from decima.spark.worker import Worker
 from spark_sim import Action, IllegalActionError, Observation
 from spark_sim.rounds import Round
 from traces.arrays import TraceArrays
-from traces.spark_log.events import JobStart, StageInfo
 
 LOG = logging.getLogger("decima.spark")
-
-PolicyFor = Callable[[TraceArrays], Policy]
-"""factory of the policy, from the graphs of the jobs in observations"""
 
 
 class Plan(NamedTuple):
@@ -84,14 +78,13 @@ class Guard:
 class Planner:
     """Maker of plans; it counts failures."""
 
-    def __init__(self, policy_for: PolicyFor | PolicyProcess, guard: Guard) -> None:
+    def __init__(self, policy_for: PolicyFor, guard: Guard) -> None:
         """Args:
-        policy_for: makes the policy, which then decides in a thread; or the process of a learned
-            one. Until that is ready, strict fair decides, which is no failure.
+        policy_for: makes the policy, which then decides in a thread. While a `LoadingPolicy` is
+            not ready, strict fair decides, which is no failure.
         guard: how far the policy is trusted.
         """
         self._take(policy_for)
-        self._is_closed = False
         self._guard = guard
         self._tables = LiveTables()
         self._stand_in = Heuristic("strict_fair")
@@ -107,14 +100,14 @@ class Planner:
 
     @property
     def is_ready(self) -> bool:
-        """False while the process of a learned policy is starting."""
-        return self.process is None or self.process.is_started
+        """False while a learned policy is loaded."""
+        return self.loading is None or self.loading.is_loaded
 
     @property
     def given_up(self) -> str | None:
         """Reason why the policy is not called again, or None."""
-        if self.process is not None and self.process.refused is not None:
-            return self.process.refused
+        if self.loading is not None and self.loading.refused is not None:
+            return self.loading.refused
         if self.failures_in_a_row < self._guard.failures:
             return None
         return f"the policy failed {self.failures_in_a_row} times in a row"
@@ -150,9 +143,9 @@ class Planner:
         considered = tuple(self._tables.waiting_stages())
         if not considered:
             return None
-        given = self._serve_starved(round_, live)
+        self._serve_starved(round_, live)
         if fault is None:
-            fault = self._decide_all(round_, given, may_forgive=idle_ms == 0)
+            fault = self._decide_all(round_, may_forgive=idle_ms == 0)
         else:
             self._replace(round_)
         return Plan(
@@ -163,43 +156,28 @@ class Planner:
             fault,
         )
 
-    def switch(self, policy_for: PolicyFor | PolicyProcess) -> None:
-        """Let another policy decide; the process of the one before ends."""
-        if self.process is not None:
-            self.process.close()
+    def switch(self, policy_for: PolicyFor) -> None:
+        """Let another policy decide."""
         self._take(policy_for)
         self.failures_in_a_row = 0
-        if self._is_closed:  # by another thread: a process is not to start any more
-            self.close()
 
-    def _take(self, policy_for: PolicyFor | PolicyProcess) -> None:
-        self.process = policy_for if isinstance(policy_for, PolicyProcess) else None
-        self._made = None if isinstance(policy_for, PolicyProcess) else _Made(policy_for)
+    def _take(self, policy_for: PolicyFor) -> None:
+        self.loading = policy_for if isinstance(policy_for, LoadingPolicy) else None
+        self._made = _Made(policy_for)
 
     def warm_up(self, policy_for: PolicyFor | None) -> None:
-        """Plan for two jobs that do not exist, so that the first real plan need not wait for
-        compilers and look-ups.
-
-        Args:
-            policy_for: makes a policy that is thrown away: it must not remember these jobs. None
-                where there is nothing to warm up but the stand-in.
-        """
-        for _ in range(2):
-            tables, round_ = rehearsal()
-            if policy_for is not None:
-                policy_for(tables.state.trace).decide(round_.observation())
-            self._replace(round_)
+        """Compile and load what the first plan needs: `policy_for`, if any, and the stand-in."""
+        if policy_for is not None:
+            warm_up(policy_for)
+        warm_up(lambda _: self._stand_in)
 
     def close(self) -> None:
-        """Wait for nothing: a policy that hangs is left behind, its process killed."""
-        self._is_closed = True
+        """Wait for nothing: a policy that hangs is left behind."""
         self._worker.close()
-        if self.process is not None:
-            self.process.close()
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def _decide_all(self, round_: Round, given: list[Action], *, may_forgive: bool) -> str | None:
+    def _decide_all(self, round_: Round, *, may_forgive: bool) -> str | None:
         """Decide until nothing is left to give; how the policy failed, if it did.
 
         A row of failures ends with a round that leaves nothing idle: one that only passes is no
@@ -209,10 +187,11 @@ class Planner:
         if not round_.is_open:
             return None
         try:
-            if self.process is not None and not self.process.is_ready():
+            if self.loading is not None and not self.loading.is_ready():
                 self._replace(round_)
                 return None
-            for action in self._actions(round_, given, ends):
+            while round_.is_open:
+                action, self._decided_by = self._ask(round_.observation(), ends)
                 try:
                     round_.assign(action)
                 except (IllegalActionError, TypeError, AttributeError) as error:
@@ -226,22 +205,9 @@ class Planner:
             self.failures_in_a_row = 0
         return None
 
-    def _actions(self, round_: Round, given: list[Action], ends: float) -> Iterator[Action]:
-        """Yield the policy's actions until no executor is free; each is applied before the next."""
-        if self.process is None:
-            while round_.is_open:
-                action, self._decided_by = self._ask(round_.observation(), ends)
-                yield action
-            return
-        yield from self.process.decide(self._tables.state, given, ends)
-        if round_.is_open:
-            raise PolicyFaultError("its process left the round open")
-        self._decided_by = self.process.name
-
     def _ask(self, seen: Observation, ends: float) -> tuple[Action, str]:
         """The policy's answer, from its own thread: one that hangs must not hang the scheduler."""
         made, trace = self._made, self._tables.trace
-        assert made is not None  # noqa: S101 - no process, so a thread
         assert trace is not None  # noqa: S101 - the tables are filled
         if self._busy is not None and not self._busy.done():
             raise PolicyFaultError("it is still busy with an earlier decision")
@@ -271,10 +237,8 @@ class Planner:
 
     # --- no job starves --------------------------------------------------------------------------
 
-    def _serve_starved(self, round_: Round, live: LiveJobs) -> list[Action]:
-        """Give a slot to jobs that have waited beyond the bound, before the policy decides; what
-        was given.
-        """
+    def _serve_starved(self, round_: Round, live: LiveJobs) -> None:
+        """Give a slot to jobs that have waited beyond the bound, before the policy decides."""
         now_ms = live.time_ms
         seen = round_.observation()
         # From the plan at which it was first seen to wait: there may have been none while it ran.
@@ -289,7 +253,6 @@ class Planner:
             for row, job in enumerate(self._tables.jobs)
             if now_ms - waits_since_ms.get(job.key, now_ms) > self._bound_ms
         ]
-        given: list[Action] = []
         for row in starved:
             if not round_.is_open:
                 break
@@ -297,11 +260,9 @@ class Planner:
                 (int(one) for one in seen.open_stages() if seen.stages[one]["job"] == row), None
             )
             if stage is not None:
-                given.append(Action(stage, int(seen.jobs[row]["held"]) + 1))
-                round_.assign(given[-1])
+                round_.assign(Action(stage, int(seen.jobs[row]["held"]) + 1))
                 self.starved += 1
                 LOG.warning("%s starved: it is given a slot", self._tables.jobs[row].key)
-        return given
 
     @property
     def _bound_ms(self) -> float:
@@ -325,16 +286,3 @@ class _Made:
         if self._policy is None or trace is not self._trace:
             self._policy, self._trace = self._policy_for(trace), trace
         return self._policy.decide(seen), self._policy.name
-
-
-def rehearsal() -> tuple[LiveTables, Round]:
-    """Tables of two jobs that do not exist, and the round that is due for them."""
-    stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
-    sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
-    begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
-    live = LiveJobs()
-    live.update(SessionReport(2, 4, 0, False, True, 0, sets, begun))
-    tables = LiveTables()
-    round_ = tables.fill(live)
-    assert round_ is not None  # noqa: S101 - it has slots and stages
-    return tables, round_

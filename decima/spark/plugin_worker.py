@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from decima.policy_names import is_learned
-from decima.spark import wire
+from decima.spark import frames
 from decima.spark.attaching import (
     auto_switch,
     policy_for,
@@ -97,8 +97,8 @@ class RemoteControl:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             with self._lock:
-                wire.send(self._end, json.dumps(request).encode())
-                reply = wire.receive(self._end)
+                frames.send(self._end, json.dumps(request).encode())
+                reply = frames.receive(self._end)
         except OSError:
             reply = None
         if reply is None:

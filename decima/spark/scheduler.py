@@ -117,11 +117,6 @@ class Scheduler:
     def is_attached(self) -> bool:
         return self._is_attached
 
-    @property
-    def process_id(self) -> int | None:
-        """Id of a learned policy's process; None where there is none."""
-        return None if self._planner.process is None else self._planner.process.pid
-
     def start(self) -> None:
         """Attach and begin to decide.
 

@@ -66,7 +66,7 @@ class SchedulerStatus:
     choice: Choice | None = None
     """under the policy "auto", what is in force and why"""
     is_ready: bool = True
-    """False while strict fair decides because the process of a learned policy is starting"""
+    """False while strict fair decides while a learned policy is loaded"""
     jvm: dict[str, Any] = field(default_factory=dict)
     """counters of the classes in the JVM"""
     slots: int = 0

@@ -9,8 +9,8 @@ from decima.registry import Heuristic
 from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
-from decima.spark.planning import Planner, PolicyFor
-from decima.spark.policy_process import PolicyProcess
+from decima.spark.loading import LoadingPolicy, PolicyFor
+from decima.spark.planning import Planner
 
 
 class SparkOrder(Protocol):
@@ -29,7 +29,7 @@ class Switch:
         auto: Auto,
         planner: Planner,
         control: SparkOrder | None,
-        policy_for: Callable[[str], PolicyFor | PolicyProcess],
+        policy_for: Callable[[str], PolicyFor],
     ) -> None:
         """Args:
         auto: what chooses.
@@ -69,7 +69,7 @@ class Switch:
         choice = self._auto.look(live, now_s)
         if choice is not None and not choice.is_shadow and not self._auto.is_spark_order:
             self._try(choice.policy, live)
-        # A policy neither in force nor in shadow is not called: its process may rest.
+        # A policy neither in force nor in shadow is not called.
         is_wanted = self.choice.is_shadow or not self._auto.is_spark_order
         plans = self._policy is not None and is_wanted and self._is_ready(live)
         self._leave(self._auto.is_spark_order or not plans, live)
@@ -83,20 +83,20 @@ class Switch:
             live: after its `update`.
         """
         self._auto.give_up(why, live)
-        self._planner.switch(Heuristic("strict_fair").on)  # which ends a process
+        self._planner.switch(Heuristic("strict_fair").on)
         self._policy = None
 
     def _try(self, policy: str, live: LiveJobs) -> None:
         try:
             self._take(policy)
-        except (ValueError, OSError) as error:  # its file has gone since, or no process starts
+        except (ValueError, OSError) as error:  # its file has gone since
             self.give_up(str(error), live)
 
     def _take(self, policy: str) -> None:
         if policy != self._policy:
             made = self._policy_for(policy)
             self._planner.switch(made)
-            if isinstance(made, PolicyProcess):
+            if isinstance(made, LoadingPolicy):
                 made.start()
             else:
                 # Its machine code is loaded while Spark's order is in force.
@@ -104,9 +104,9 @@ class Switch:
             self._policy = policy
 
     def _is_ready(self, live: LiveJobs) -> bool:
-        process = self._planner.process
+        loading = self._planner.loading
         try:
-            return process is None or process.is_ready()
+            return loading is None or loading.is_ready()
         except PolicyFaultError as fault:
             self._planner.note(fault)
         # No plan is made while none is ready, so it is here that a row of failures ends.

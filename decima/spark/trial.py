@@ -15,7 +15,7 @@ from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.spark.attaching import attach
 from decima.spark.compile import first_line
 from decima.spark.errors import AttachError, missing
-from decima.spark.policy_process import START_S
+from decima.spark.loading import LOADING_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.status import SchedulerStatus
 from traces import Job, Trace
@@ -169,7 +169,7 @@ def _on_spark(
         else:
             parameters = config.parameters.get(policy)
             with attach(
-                spark, policy, parameters=parameters, priors=priors, ready_s=START_S
+                spark, policy, parameters=parameters, priors=priors, ready_s=LOADING_S
             ) as scheduler:
                 jct_s = replayer.run(jobs, arrival_s)
                 status = scheduler.status()

@@ -1,0 +1,134 @@
+"""Policies before their first plan: what has to be loaded and compiled, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from dataclasses import asdict
+
+from decima.policy import Policy
+from decima.spark.errors import PolicyFaultError
+from decima.spark.jobs import LiveJobs
+from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.tables import LiveTables
+from decima.spark.worker import Worker
+from spark_sim.rounds import Round
+from traces.arrays import TraceArrays
+from traces.spark_log.events import JobStart, StageInfo
+
+PolicyFor = Callable[[TraceArrays], Policy]
+"""factory of the policy, from the graphs of the jobs in observations"""
+LOADING_S = 300.0
+"""time in which every policy is ready: its kernels may have to be compiled"""
+_WEIGHT_OF_NEW = 0.1
+
+
+class LoadingPolicy:
+    """Factory of a learned policy that a thread loads; once it is ready, a `PolicyFor`."""
+
+    def __init__(self, name: str) -> None:
+        """Args:
+        name: of a learned policy (`decima.policy_names.is_learned`).
+        """
+        self.name = name
+        self.refused: str | None = None
+        """why the policy cannot be used"""
+        self._made: Future[PolicyFor] | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """True once the policy can decide."""
+        return self._made is not None and self._made.done() and self._made.exception() is None
+
+    def start(self) -> None:
+        """Begin to load, and return at once."""
+        worker = Worker("decima-loading")
+        self._made = worker.submit(lambda: _loaded(self.name))
+        worker.close()  # the thread ends with the call
+
+    def is_ready(self, wait_s: float = 0.0) -> bool:
+        """Return whether the policy can decide.
+
+        Args:
+            wait_s: wait for it at most so long.
+
+        Raises:
+            PolicyFaultError: it cannot be loaded.
+        """
+        if self._made is None:
+            return False
+        wait_for([self._made], wait_s)
+        if not self._made.done():
+            return False
+        error = self._made.exception()
+        if error is None:
+            return True
+        is_told = isinstance(error, ValueError)  # as all errors of this package are
+        self.refused = str(error) if is_told else f"{type(error).__name__}: {error}"
+        raise PolicyFaultError(self.refused)
+
+    def __call__(self, trace: TraceArrays) -> Policy:
+        """Make the policy for these jobs, once it is ready."""
+        if self._made is None:
+            raise RuntimeError(f"{self.name}: nobody has started to load it")
+        return self._made.result()(trace)
+
+
+def _loaded(name: str) -> PolicyFor:
+    """Return the factory of a learned policy, when all of it is compiled."""
+    warm_up(learned(name))  # another one than that which decides: it must not know these jobs
+    return learned(name)
+
+
+def learned(name: str) -> PolicyFor:
+    """Return a factory of the learned policy `name` for the current jobs.
+
+    Raises:
+        ModelError: the file is no model that this version can use.
+    """
+    # Not before: numba takes a second to load.
+    from decima.agent.policy import LearnedPolicy
+    from decima.agent.scales import Scales
+    from decima.learned import load
+
+    weights = load(name)
+    known: list[Scales] = []
+
+    def policy_for(graphs: TraceArrays) -> Policy:
+        now = Scales.of(graphs)
+        if known:
+            # What is typical is learned slowly: a single large job must not make itself usual.
+            pairs = zip(asdict(known[0]).values(), asdict(now).values(), strict=True)
+            now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
+        known[:] = [now]
+        return LearnedPolicy(weights, graphs, scales=now, name=name)
+
+    return policy_for
+
+
+def warm_up(policy_for: PolicyFor) -> None:
+    """Decide twice for two jobs that do not exist, so that the first real plan need not wait for
+    compilers and look-ups.
+
+    Args:
+        policy_for: makes a policy that is thrown away: it must not remember these jobs.
+    """
+    for _ in range(2):
+        tables, round_ = two_jobs()
+        policy = policy_for(tables.state.trace)
+        while round_.is_open:
+            round_.assign(policy.decide(round_.observation()))
+
+
+def two_jobs() -> tuple[LiveTables, Round]:
+    """Return tables of two jobs that do not exist, and the round that is due for them."""
+    stages = (StageInfo(0, 2, (), b"a"), StageInfo(1, 2, (0,), b"b"))
+    sets = (TaskSet(0, 0, "spark 0", 2, 0, 1), TaskSet(2, 0, "spark 1", 2, 0, 0))
+    begun = (JobStart(0, 1, stages, {}), JobStart(1, 1, (StageInfo(2, 2, (), b"c"),), {}))
+    live = LiveJobs()
+    live.update(SessionReport(2, 4, 0, False, True, 0, sets, begun))
+    tables = LiveTables()
+    round_ = tables.fill(live)
+    assert round_ is not None  # noqa: S101 - it has slots and stages
+    return tables, round_
