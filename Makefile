@@ -1,6 +1,7 @@
 # make run: install into .venv, train a network from nothing, draw its learning curve, compare it
 # make figures: the picture of the README, from the training of make run
-# make test: install into .venv and run the tests; those of a real Spark are skipped without Java 17
+# make test: install into .venv and run the tests in two processes; those of a real Spark are
+# skipped without Java 17
 # make docs: the documentation site, site/index.html
 # make wheel: dist/*.whl, with the jar of the Spark plugin in it (needs a JDK)
 # All may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
@@ -29,7 +30,7 @@ figures: .venv/installed
 	$(BIN)/python -m benchmarks.readme_figures $(SMALL) docs/assets
 
 test: .venv/installed .venv/spark-3.5/installed
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -71,7 +71,7 @@ class LoadingPolicy:
     def __call__(self, trace: TraceArrays) -> Policy:
         """Make the policy for these jobs, once it is ready."""
         if self._made is None:
-            raise RuntimeError(f"{self.name}: nobody has started to load it")
+            raise RuntimeError(f"{self.name}: call start() first")
         return self._made.result()(trace)
 
 

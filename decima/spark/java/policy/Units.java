@@ -2,7 +2,7 @@ package decima.policy;
 
 /**
  * What is typical of a session's jobs, the units of the network's columns (decima/agent/scales.py). It
- * is learned slowly, as decima/spark/policy_server.py does: one large job must not make itself usual.
+ * is learned slowly, as decima/spark/loading.py does: one large job must not make itself usual.
  */
 final class Units {
   private static final double LEARNED = 0.1;
