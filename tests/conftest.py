@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import settings
 from decima.cli.main import main
 from spark_sim.compiled.progress import Announcer
 from tests.commands import SMALL, Command
+from tests.jvm import Classes
 from tests.real_spark import missing_for_spark, skip_without
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 from traces.synthetic import chain, fork_join
@@ -68,6 +70,16 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jobs = (chain("chain", (4, 1, 3)), fork_join("fork", (2, 5)), chain("one", (1,)), varied)
     write_trace(Trace("small", jobs), path)
     return path
+
+
+@pytest.fixture(scope="session")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
+    """The plugin's jar, compiled once for all processes of a test run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (shared / "classes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Classes(shared / "classes")
 
 
 @pytest.fixture

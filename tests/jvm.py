@@ -21,12 +21,15 @@ class Classes:
 
     def __init__(self, folder: Path) -> None:
         """Args:
-        folder: where both are put.
+        folder: where both are put; made where there is none.
         """
         skip_without(_missing(), os.environ)
         self.jar = folder / "decima.jar"
-        build_jar(self.jar)
         self._own = folder / "tests"
+        if self._own.exists():
+            return
+        folder.mkdir(exist_ok=True)
+        build_jar(self.jar)
         sources = [str(path) for path in JAVA.glob("*.java")]
         command = [str(find_javac(os.environ)), "-cp", self.path, "-d", str(self._own), *sources]
         subprocess.run(command, check=True)  # noqa: S603 - the JDK's compiler

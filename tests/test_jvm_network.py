@@ -33,11 +33,6 @@ GAP = 1e-5
 """between logits"""
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
-    return Classes(tmp_path_factory.mktemp("classes"))
-
-
 class Recorded(NamedTuple):
     """A round of a session, and what the compiled network makes of it."""
 

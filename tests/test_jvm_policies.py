@@ -28,11 +28,6 @@ QUESTION = {"parameters": None, "starve_ms": 15_000, "idle_ms": 4_000}
 """about a session, as `planned` answers it"""
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
-    return Classes(tmp_path_factory.mktemp("classes"))
-
-
 # --- rounds --------------------------------------------------------------------------------------
 
 

@@ -45,11 +45,6 @@ spark.stop()
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
-    return Classes(tmp_path_factory.mktemp("classes"))
-
-
-@pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
     """`SleepJobs`, compiled."""
     return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)

@@ -44,11 +44,6 @@ NAPS = "SELECT count(nap) FROM (SELECT {} FROM range(0, 16, 1, 16))"
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
-    return Classes(tmp_path_factory.mktemp("classes"))
-
-
-@pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
     return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)
 

@@ -11,11 +11,6 @@ from tests.jvm import Classes
 pytestmark = pytest.mark.real_spark
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
-    return Classes(tmp_path_factory.mktemp("classes"))
-
-
 # --- settings ------------------------------------------------------------------------------------
 
 

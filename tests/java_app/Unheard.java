@@ -17,6 +17,10 @@ public final class Unheard {
     return number;
   }
 
+  private static String left(Control control) {
+    return String.valueOf(control.counters.now(control).get("task_sets"));
+  }
+
   public static void main(String[] arguments) throws Exception {
     try (JavaSparkContext spark = new JavaSparkContext(new SparkConf().setAppName("unheard"))) {
       Control control =
@@ -28,7 +32,13 @@ public final class Unheard {
       System.out.println("abandoned " + control.counters.abandoned.get());
       spark.parallelize(Collections.nCopies(24, 1), 24).map(Unheard::nap).count();
       System.out.println("most " + MOST.get());
-      System.out.println("left " + control.counters.now(control).get("task_sets"));
+      // A set goes a moment after the end of its job: wait for that, not for a fixed time.
+      String left = left(control);
+      for (int looks = 0; looks < 300 && !left.equals("0"); looks++) {
+        Thread.sleep(100);
+        left = left(control);
+      }
+      System.out.println("left " + left);
       control.detach();
     }
   }
