@@ -89,7 +89,7 @@ def main() -> None:
                 print(words, flush=True)
                 write_json(given.json, found)
     spark.stop()
-    for name in ("heap_mb", "jvm_threads", "python_mb", "python_threads", "policy_mb"):
+    for name in ("heap_mb", "jvm_threads", "python_mb", "python_threads"):
         values = np.array([one[name] for one in found])
         print(f"{name}: {values[0]:.1f} at first, {values.max() - values[0]:+.1f} at most, "
               f"{values[-1] - values[0]:+.1f} at the end")  # fmt: skip

@@ -84,7 +84,7 @@ def one_process_of_this_host() -> Iterator[None]:
 
 def played() -> Iterator[NDArray[np.float64]]:
     """Yield completion times under a fitted rule and under the network, and its first logits."""
-    # torch takes a second to load, and `versions` does not need it.
+    # The agent takes a second to load, and `versions` does not need it.
     from decima.agent import plans
     from decima.agent.rollout import Lanes, Lockstep
     from decima.agent.scales import Scales

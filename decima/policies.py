@@ -36,7 +36,7 @@ def policy_named(
         ModelError: the file is no model that this version can use.
     """
     if is_learned(name):
-        # torch takes a second to load, and heuristics do not need it.
+        # The agent takes a second to load, and heuristics do not need it.
         from decima.learned import learned_policy, search_policy
 
         if looks_ahead(name):

@@ -100,7 +100,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             self._teacher if imitates else None,
         )
         played, completion = self._play(iteration, manner)
-        examples = self._demonstration(played, imitates)
+        examples = self._examples(played, imitates)
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
         fall = config.learning_rate - config.final_learning_rate
         rate = config.learning_rate - (1.0 - left) * fall
@@ -178,7 +178,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             completion.append(clusters.mean_completion().mean())
         return joined(parts), float(np.mean(completion))
 
-    def _demonstration(self, played: Played, imitates: bool) -> _Examples:
+    def _examples(self, played: Played, imitates: bool) -> _Examples:
         config = self._config
         returns = returns_of(played, config.discount)
         if config.critic:

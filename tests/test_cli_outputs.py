@@ -38,7 +38,7 @@ def test_a_page_is_named_as_one(run: Command, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_processes_of_a_crew_leave_ctrl_c_to_the_command() -> None:
+def test_processes_of_a_pool_leave_ctrl_c_to_the_command() -> None:
     """From their first moment: one that is interrupted while it imports would print where."""
     with LocalPool(2) as pool:
         asked = {number: number for number in range(20)}

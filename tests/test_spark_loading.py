@@ -8,10 +8,12 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from decima.agent.model import load_model, save_model
 from decima.policy_names import model_path
+from decima.registry import Heuristic
 from decima.spark import frames, loading
 from decima.spark.attaching import policy_for, prepare
 from decima.spark.errors import AttachError, PolicyFaultError
@@ -20,6 +22,7 @@ from decima.spark.loading import LoadingPolicy, PolicyFor, learned
 from decima.spark.model_card import read_card, trained_slots
 from decima.spark.planning import Guard, Planner
 from decima.spark.reports import ReportError, SessionReport, TaskSet, read_report
+from spark_sim import PASS, Action, Observation
 from traces.spark_log.events import JobStart, StageInfo
 
 READY_S = 300.0
@@ -55,12 +58,12 @@ def test_strict_fair_decides_until_the_policy_is_loaded(monkeypatch: pytest.Monk
     """Which is no failure; then it plans as the same model does without a thread."""
     may_load = threading.Event()
 
-    def late(name: str) -> PolicyFor:
+    def late(policy: LoadingPolicy) -> PolicyFor:
         may_load.wait(60)
-        return loaded(name)
+        return load(policy)
 
-    loaded = loading._loaded
-    monkeypatch.setattr(loading, "_loaded", late)
+    load = LoadingPolicy._load
+    monkeypatch.setattr(LoadingPolicy, "_load", late)
     own = LoadingPolicy("decima")
     assert not own.is_ready()
     own.start()
@@ -119,10 +122,10 @@ def test_a_model_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_error_while_loading_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> PolicyFor:
-        raise MemoryError(name)
+    def broken(policy: LoadingPolicy) -> PolicyFor:
+        raise MemoryError(policy.name)
 
-    monkeypatch.setattr(loading, "_loaded", broken)
+    monkeypatch.setattr(LoadingPolicy, "_load", broken)
     own = LoadingPolicy("decima")
     own.start()
     with pytest.raises(PolicyFaultError, match="MemoryError: decima"):
@@ -134,11 +137,73 @@ def test_a_policy_that_is_not_ready_in_time_is_not_attached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     may_load = threading.Event()
-    monkeypatch.setattr(loading, "_loaded", lambda _name: may_load.wait(60))
+    monkeypatch.setattr(LoadingPolicy, "_load", lambda _policy: may_load.wait(60))
     planner = Planner(LoadingPolicy("decima"), PATIENT)
     with pytest.raises(AttachError, match=r"decima: not ready after 0.01 s"):
         prepare(planner, "decima", 0.01)
     may_load.set()
+    planner.close()
+
+
+def test_a_load_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_load = threading.Event()
+    monkeypatch.setattr(LoadingPolicy, "_load", lambda _policy: may_load.wait(60))
+    own = LoadingPolicy("decima")
+    own.start()
+    assert not own.is_ready()
+    monkeypatch.setattr(loading, "LOADING_S", 0.0)
+    with pytest.raises(PolicyFaultError, match="not loaded after 0 s"):
+        own.is_ready()
+    assert own.refused is not None
+    may_load.set()
+
+
+def test_a_model_that_was_trained_again_is_read_again(tmp_path: Path) -> None:
+    """Its file has the same name, and the driver lives on."""
+    model, path = load_model(model_path("decima")), tmp_path / "model.safetensors"
+    live, limits = session(9, 30, 3), list[dict[str, int]]()
+    for factor in (1.0, 0.0):
+        state = {name: value * factor for name, value in model.network.state_dict().items()}
+        save_model(path, model.network.config, state, model.card)
+        planner = Planner(learned(str(path)), PATIENT)
+        plan = planner.plan(live)
+        planner.close()
+        assert plan is not None
+        assert plan.fault is None
+        limits.append(plan.limits)
+    assert limits[0] != limits[1]
+
+
+class Late:
+    """A policy that answers when it may; what it reads meanwhile must stay as it is."""
+
+    name = "late"
+
+    def __init__(self) -> None:
+        self.may_go = threading.Event()
+        self.seen: Observation | None = None
+
+    def decide(self, seen: Observation) -> Action:
+        self.seen = seen
+        self.may_go.wait(60)
+        return PASS
+
+
+def test_a_late_policy_keeps_its_tables_and_holds_up_no_other() -> None:
+    """Machine code may still walk through them; the next policy has a thread of its own."""
+    late, live = Late(), session(9, 30, 3)
+    planner = Planner(lambda _: late, Guard(decision_s=0.2))
+    assert planned_by(planner) == ("strict_fair", "no answer within 0.2 s")
+    assert late.seen is not None
+    kept = late.seen.stages
+    plan = planner.plan(live)
+    assert plan is not None
+    assert "still busy" in str(plan.fault)
+    assert not np.shares_memory(kept, planner._tables.state.stages)
+    planner.switch(lambda _: Heuristic("fifo"))
+    planner._guard = PATIENT
+    assert planned_by(planner) == ("fifo", None)
+    late.may_go.set()
     planner.close()
 
 

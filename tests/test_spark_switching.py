@@ -184,10 +184,11 @@ def test_a_policy_that_is_made_late_does_not_take_the_next_ones_place() -> None:
     plan = planner.plan(live)
     assert plan is not None
     assert "no answer within" in str(plan.fault)
+    busy = planner._busy
+    assert busy is not None
     planner.switch(lambda _trace: Heuristic("strict_fair"))
     may_go.set()
-    assert planner._busy is not None
-    planner._busy.result(timeout=60)
+    busy.result(timeout=60)
     planner._guard = Guard(decision_s=60.0)
     plan = planner.plan(live)
     planner.close()

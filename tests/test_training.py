@@ -277,7 +277,7 @@ def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
     """
     learner = DecimaLearner(small(trace_file, "imitate.iterations=0", "reinforce.iterations=4"))
     pool = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
-    learner._crews = Pools(pool, pool)
+    learner._pools = Pools(pool, pool)
     for iteration in range(4):
         learner.iterate(iteration)
 

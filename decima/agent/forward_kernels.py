@@ -38,7 +38,7 @@ class Weights(NamedTuple):
     part: Int64  # (24, 2) first layer and number of layers of each part; 0 layers: the identity
 
 
-class SentOnce(NamedTuple):
+class Embedded(NamedTuple):
     """Features and embeddings of every job in sight, by rows of the memory."""
 
     x: Float32  # (stages, F) node features
@@ -182,7 +182,7 @@ def _add(source: Float32, target: Float32) -> None:
 
 @kernel
 def embed(
-    weights: Weights, graphs: Graphs, scene: Scene, changed: Int64, kept: SentOnce, at: Scratch
+    weights: Weights, graphs: Graphs, scene: Scene, changed: Int64, kept: Embedded, at: Scratch
 ) -> None:
     """Embed the jobs `changed`, by index in the scene, and store the results."""
     size = kept.e.shape[1]
@@ -207,7 +207,7 @@ def _climb(
     graphs: Graphs,
     first: int,
     count: int,
-    kept: SentOnce,
+    kept: Embedded,
     memory: int,
     at: Scratch,
 ) -> None:
@@ -244,7 +244,7 @@ def _join(
 
 @kernel
 def score(
-    weights: Weights, scene: Scene, columns: Columns, kept: SentOnce, at: Scratch, out: Found
+    weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
 ) -> None:
     """Fill `out` from the columns of B decisions and the stored embeddings."""
     _score_clusters(weights, scene, columns, kept, at, out)
@@ -267,7 +267,7 @@ def score(
 
 @inlined_kernel
 def _score_clusters(
-    weights: Weights, scene: Scene, columns: Columns, kept: SentOnce, at: Scratch, out: Found
+    weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
 ) -> None:
     """Fill `end` and `value`, and the clusters' part of the other heads."""
     size = kept.y.shape[1]
@@ -295,7 +295,7 @@ def _score_clusters(
 
 @inlined_kernel
 def _score_stages(
-    weights: Weights, scene: Scene, columns: Columns, kept: SentOnce, at: Scratch, out: Found
+    weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
 ) -> None:
     """Fill `stage`, and the stages' part of the class head."""
     hidden = at.hidden[: at.clusters.shape[2]]

@@ -63,7 +63,7 @@ class Model:
 
         found = PolicyNetwork(self.weights.config)
         arrays = self.weights.arrays.items()
-        found.load_state_dict({name: torch.tensor(one) for name, one in arrays})
+        found.load_state_dict({name: torch.from_numpy(one) for name, one in arrays})
         return found.eval()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent import columns, feature_kernels, forward_kernels
-from decima.agent.forward_kernels import Found, Scratch, SentOnce
+from decima.agent.forward_kernels import Embedded, Found, Scratch
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from decima.agent.tables import Tables, describe, graphs_of, units_of
@@ -78,7 +78,7 @@ class Scorer:
             scene, self._units, self._known, self.node_x, changed
         )
         changed = changed[:count]
-        kept = SentOnce(self.node_x, self._e, self._y, self._added, self._sent)
+        kept = Embedded(self.node_x, self._e, self._y, self._added, self._sent)
         at = self._scratch(scene, tables)
         if count:
             forward_kernels.embed(self._weights, self._graphs, scene, changed, kept, at)

@@ -319,7 +319,7 @@ def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
 
 
 def _in_lockstep(shared: _Shared, part: _Part) -> list[PolicyRun]:
-    # torch takes a second to load, and heuristics do not need it.
+    # The agent takes a second to load, and heuristics do not need it.
     from decima.learned import play_in_lockstep
 
     config, workload = shared.config, shared.workload.value

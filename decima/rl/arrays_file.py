@@ -41,7 +41,9 @@ def load_arrays(
     data = read_bytes(path, RunError, max_bytes)
     try:
         arrays = safetensors.numpy.load(data)
-    except (SafetensorError, KeyError, TypeError) as error:  # a type of number numpy has not
+    except KeyError as error:  # a type that numpy lacks
+        raise CheckpointError(f"{path}: numbers of type {error} are not supported") from error
+    except (SafetensorError, TypeError) as error:
         raise CheckpointError(f"{path}: not a safetensors file, or damaged: {error}") from error
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     header = parse_json(data[_LENGTH_BYTES : _LENGTH_BYTES + length], str(path), CheckpointError)

@@ -40,7 +40,7 @@ def load_tensors(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors, on the CPU, and facts of a file that `save_tensors` wrote; as `load_arrays`."""
     arrays, facts = load_arrays(path, max_bytes)
-    return {name: torch.tensor(one) for name, one in arrays.items()}, facts
+    return {name: torch.from_numpy(one) for name, one in arrays.items()}, facts
 
 
 def object_among(facts: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:

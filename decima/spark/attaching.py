@@ -253,12 +253,13 @@ def prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> No
         AttachError: it is not ready by then.
     """
     loading = planner.loading
+    is_heuristic = isinstance(policy, str) and loading is None and policy != AUTO
+    # Before the policy is loaded: numba compiles in one thread at a time.
+    planner.warm_up(Heuristic(str(policy)).on if is_heuristic else None)
     if loading is not None:
         loading.start()
-    is_heuristic = isinstance(policy, str) and loading is None and policy != AUTO
-    planner.warm_up(Heuristic(str(policy)).on if is_heuristic else None)
-    if loading is not None and ready_s is not None:
-        _wait_for(loading, ready_s)
+        if ready_s is not None:
+            _wait_for(loading, ready_s)
 
 
 def _wait_for(loading: LoadingPolicy, ready_s: float) -> None:

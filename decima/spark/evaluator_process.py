@@ -1,6 +1,6 @@
 """`EvaluatorProcess`: a process that simulates and ends, at the lowest priority; and that process.
 
-The driver loads neither torch nor the simulator's machine code for it, and keeps nothing of it.
+The driver keeps nothing of it.
 """
 
 from __future__ import annotations

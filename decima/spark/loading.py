@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import asdict
 
 from decima.policy import Policy
+from decima.policy_names import model_path
 from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
 from decima.spark.reports import SessionReport, TaskSet
@@ -35,6 +37,8 @@ class LoadingPolicy:
         self.refused: str | None = None
         """why the policy cannot be used"""
         self._made: Future[PolicyFor] | None = None
+        self._began_s = 0.0
+        self._is_closed = False
 
     @property
     def is_loaded(self) -> bool:
@@ -44,8 +48,20 @@ class LoadingPolicy:
     def start(self) -> None:
         """Begin to load, and return at once."""
         worker = Worker("decima-loading")
-        self._made = worker.submit(lambda: _loaded(self.name))
+        self._began_s = time.monotonic()
+        self._made = worker.submit(self._load)
         worker.close()  # the thread ends with the call
+
+    def close(self) -> None:
+        """Load no more than what is being loaded."""
+        self._is_closed = True
+
+    def _load(self) -> PolicyFor:
+        """Return the factory, when all that it needs is compiled."""
+        other = learned(self.name)  # not the one that decides: that must not know these jobs
+        if not self._is_closed:
+            warm_up(other)
+        return learned(self.name)
 
     def is_ready(self, wait_s: float = 0.0) -> bool:
         """Return whether the policy can decide.
@@ -54,18 +70,21 @@ class LoadingPolicy:
             wait_s: wait for it at most so long.
 
         Raises:
-            PolicyFaultError: it cannot be loaded.
+            PolicyFaultError: it cannot be loaded, or not within `LOADING_S`.
         """
         if self._made is None:
             return False
         wait_for([self._made], wait_s)
         if not self._made.done():
-            return False
+            if time.monotonic() - self._began_s <= LOADING_S:
+                return False
+            self.refused = f"not loaded after {LOADING_S:g} s"
+            raise PolicyFaultError(self.refused)
         error = self._made.exception()
         if error is None:
             return True
-        is_told = isinstance(error, ValueError)  # as all errors of this package are
-        self.refused = str(error) if is_told else f"{type(error).__name__}: {error}"
+        is_ours = isinstance(error, ValueError)  # as all errors of this package are
+        self.refused = str(error) if is_ours else f"{type(error).__name__}: {error}"
         raise PolicyFaultError(self.refused)
 
     def __call__(self, trace: TraceArrays) -> Policy:
@@ -75,24 +94,18 @@ class LoadingPolicy:
         return self._made.result()(trace)
 
 
-def _loaded(name: str) -> PolicyFor:
-    """Return the factory of a learned policy, when all of it is compiled."""
-    warm_up(learned(name))  # another one than that which decides: it must not know these jobs
-    return learned(name)
-
-
 def learned(name: str) -> PolicyFor:
-    """Return a factory of the learned policy `name` for the current jobs.
+    """Return a factory of the learned policy `name` for the current jobs, from its file of now.
 
     Raises:
         ModelError: the file is no model that this version can use.
     """
     # Not before: numba takes a second to load.
+    from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
     from decima.agent.scales import Scales
-    from decima.learned import load
 
-    weights = load(name)
+    weights = load_model(model_path(name)).weights
     known: list[Scales] = []
 
     def policy_for(graphs: TraceArrays) -> Policy:

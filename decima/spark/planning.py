@@ -157,7 +157,12 @@ class Planner:
         )
 
     def switch(self, policy_for: PolicyFor) -> None:
-        """Let another policy decide."""
+        """Let another policy decide, in a thread of its own where the last one hangs."""
+        if self.loading is not None:
+            self.loading.close()
+        if self._busy is not None and not self._busy.done():
+            self._worker.close()
+            self._worker, self._busy = Worker(), None
         self._take(policy_for)
         self.failures_in_a_row = 0
 
@@ -173,6 +178,8 @@ class Planner:
 
     def close(self) -> None:
         """Wait for nothing: a policy that hangs is left behind."""
+        if self.loading is not None:
+            self.loading.close()
         self._worker.close()
 
     # --- deciding --------------------------------------------------------------------------------
@@ -215,6 +222,7 @@ class Planner:
         try:
             return self._busy.result(timeout=max(0.0, ends - time.monotonic()))
         except TimeoutError as error:
+            self._tables.leave()  # to the policy, which goes on to read them
             raise PolicyFaultError(f"no answer within {self._guard.decision_s} s") from error
         except BaseException as error:
             # Raised by the policy in the other thread, SystemExit among what it may be.

@@ -123,6 +123,10 @@ class LiveTables:
         self._refill(self._state, live, mean_ms)
         return Round(self._state)
 
+    def leave(self) -> None:
+        """Make the next `fill` use new memory: a late policy may still read the old one."""
+        self._key = None
+
     def _refill(self, state: State, live: LiveJobs, mean_ms: list[list[float]]) -> None:
         every = [stage for shown in self._shown for stage in shown.stages]
         stages, jobs = state.stages, state.jobs

@@ -113,7 +113,7 @@ class DecimaLearner:
         self._optimiser = Optimiser(self.network, config.imitate.learning_rate, None)
         self._rate = AverageRate()
         self._references: dict[str | None, AverageJct] = {}
-        self._crews = pools
+        self._pools = pools
         self._context = SentOnce(TrainingContext(config))
         self._averaged = flat_parameters(self.network)
         """the weights that are validated and saved: a moving mean over iterations"""
@@ -127,7 +127,7 @@ class DecimaLearner:
         compile.
         """
         warm_up(self._config)
-        for pool in dict.fromkeys(self._crews):
+        for pool in dict.fromkeys(self._pools):
             if pool is not HERE:
                 tasks = {number: number for number in range(pool.slots)}
                 dict(pool.map(warm_up_task, self._config, tasks, label="preparing"))
@@ -226,7 +226,7 @@ class DecimaLearner:
         shared = Playing(self._context, flat_parameters(self.network), iteration, self._rate.rate)
         found: list[list[Rollouts]] = [[] for _ in range(self._config.episodes.shards)]
         label = f"iteration {iteration}: rollouts"
-        played = dict(self._crews.players.map(play, shared, groups, label=label))
+        played = dict(self._pools.players.map(play, shared, groups, label=label))
         for shard, number in sorted(played):
             rollouts = played[shard, number]
             if rollouts is not None:
@@ -276,7 +276,7 @@ class DecimaLearner:
         shared = Differentiating(self._context, played, iteration, weights, request)
         tasks = {shard: shard for shard in range(self._config.episodes.shards)}
         label = f"iteration {iteration}: gradient {request.step + 1}"
-        found = self._crews.differentiators.map(gradient, shared, tasks, label=label)
+        found = self._pools.differentiators.map(gradient, shared, tasks, label=label)
         return [part for _, part in found]
 
     # --- validation ------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ class DecimaLearner:
         }
         shared = Validating(self._context, weights)
         label = "validation" if weights is not None else "validation of heuristics"
-        found = list(self._crews.players.map(validate, shared, tasks, label=label))
+        found = list(self._pools.players.map(validate, shared, tasks, label=label))
         return {
             name: by_setting(values for (of, _, _), values in found if of == name) for name in names
         }

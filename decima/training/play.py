@@ -23,7 +23,7 @@ from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64, Int64
 
-_LESSON_STREAM, _SEARCH_STREAM = 12, 13
+_IMITATION_STREAM, _SEARCH_STREAM = 12, 13
 SCORED_AT_ONCE = 2_048
 """decisions whose log-probabilities are computed in one pass"""
 
@@ -89,7 +89,7 @@ class Player:
         too. Advantages are 1, so the policy gradient is that of the labels' likelihood.
         """
         imitate = self._config.imitate
-        key = (iteration, episodes[0].number, _LESSON_STREAM)
+        key = (iteration, episodes[0].number, _IMITATION_STREAM)
         rng = np.random.default_rng(np.random.SeedSequence(self._config.seed, spawn_key=key))
         is_student = rng.random(len(episodes)) < (imitate.student if iteration > 0 else 0.0)
         lockstep = Lockstep(network, self._scales, self._likeliest(episodes))

@@ -44,7 +44,7 @@ def warm_up(config: TrainConfig) -> None:
 
 
 def warm_up_task(config: TrainConfig, _number: int) -> None:
-    """Rehearse as a task of each process."""
+    """Warm up as a task of each process."""
     warm_up(config)
 
 

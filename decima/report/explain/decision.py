@@ -16,6 +16,7 @@ from decima.agent.tables import Legal, units_of
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
 from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
+from decima.rl.threads import one_thread
 from spark_sim import PASS, Action, Observation
 from spark_sim.cluster import MB_PER_GB
 from spark_sim.tables import ANY
@@ -132,6 +133,7 @@ class Explanation:
         }
 
 
+@one_thread()
 def explain_decision(
     network: PolicyNetwork,
     workload: Workload,

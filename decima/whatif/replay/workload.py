@@ -180,7 +180,7 @@ class ReplayWorkload:
             runs: what arrives and the key of the durations.
             networks: as for `policy_named`.
         """
-        # torch takes a second to load, which heuristics need not wait for.
+        # The agent takes a second to load, which heuristics need not wait for.
         from decima.learned import play_in_lockstep
 
         seen = [self._run(*run) for run in runs]
