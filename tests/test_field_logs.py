@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from decima.cli.main import main
+from decima.whatif import WhatIfSettings
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay import (
     Recording,
@@ -197,11 +200,11 @@ def test_a_job_waits_until_there_are_executors(tmp_path: Path) -> None:
     assert report.slots == (2,)
 
 
-def test_slots_that_go_are_missed(tmp_path: Path) -> None:
+def with_a_slot_that_goes(folder: Path) -> Recording:
     """Two slots for the first job, one for the second, with four tasks of 1 s each."""
     gone = {"Timestamp": EPOCH + 2500, "Executor ID": "2"}
-    recording = read(
-        tmp_path,
+    return read(
+        folder,
         executor("1", 1),
         executor("2", 1),
         start(0, 0, [stage(0, 4)]),
@@ -214,10 +217,27 @@ def test_slots_that_go_are_missed(tmp_path: Path) -> None:
         event("ExecutorRemoved", **gone),
         *simple_job(1, 3000, [(3000 + 1000 * k, 4000 + 1000 * k) for k in range(4)], 7000),
     )
+
+
+def test_slots_that_go_are_missed(tmp_path: Path) -> None:
+    recording = with_a_slot_that_goes(tmp_path)
     assert recording.curve(0).varies
     assert met(replay(recording, ONCE))
     fixed = replay(recording, ReplaySettings(draws=1, slots=2))
     assert fixed.simulated_s.tolist() == [2.0, 2.0]
+
+
+def test_executors_that_move_do_not_come_and_go(tmp_path: Path) -> None:
+    """Slots that vary are a session's: the other protocol takes their largest number, and tells."""
+    with_a_slot_that_goes(tmp_path)
+    words = "The recorded slots came and went"
+    for protocol, is_fixed in (("executors", True), ("session", False)):
+        command = ["whatif", str(tmp_path), "--protocol", protocol, "--policies", "fifo,spark_fair"]
+        done = CliRunner().invoke(main, [*command, "--draws", "1", "--sequences", "1"])
+        assert done.exit_code == 0, done.output
+        assert (words in done.stdout) == is_fixed
+    with pytest.raises(ValueError, match="slots that vary need the protocol session"):
+        WhatIfSettings(2, protocol="executors", slots_vary=True)
 
 
 def test_a_client_that_waits_is_replayed_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every pool promises: in this process, in two others, and on a Spark of two executors.
+"""Contract of every pool: in this process, in two others, and on a Spark of two executors.
 
 The cases on Spark are slow: `pytest -m slow tests/test_parallel_contract.py`.
 """
@@ -87,7 +87,7 @@ def test_what_is_kept_goes_to_each_process_once(pool: WorkerPool, tmp_path: Path
 
 
 def test_a_task_that_raises_is_one_error_with_its_key(pool: WorkerPool) -> None:
-    """What was answered before it counts; the pool goes on to other work."""
+    """Answers from before it count; the pool goes on to other work."""
     tasks = {f"number {number}": number for number in range(6)}
     found = pool.map(pool_work.fails, "odd thing", tasks, label="testing")
     assert [next(found), next(found)] == [("number 0", 0), ("number 1", 1)]

@@ -48,7 +48,7 @@ def session(*waiting: int, running: int = 1, slots: int = 8) -> LiveJobs:
 
 
 def planned_by(planner: Planner) -> tuple[str, str | None]:
-    """Who made the next plan, and why not the policy."""
+    """Return who made the next plan, and why not the policy."""
     plan = planner.plan(session(9, 30, 3))
     assert plan is not None
     return plan.by, plan.fault

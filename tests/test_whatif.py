@@ -231,7 +231,7 @@ def test_the_page_names_the_jobs_and_explains_the_policies(contended: WhatIf) ->
 
 
 def test_the_page_shows_every_task_under_both_policies(contended: WhatIf) -> None:
-    """Of the first draw, so the last of a job's tasks ends when the job does."""
+    """Tasks of the first draw: the last of a job ends when the job does."""
     policy = compared_policy(contended)
     section = waiting_section(contended, exact(contended))
     assert section is not None

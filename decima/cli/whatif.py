@@ -120,7 +120,9 @@ def whatif(
         draws,
         sequences,
         seed=seed,
-        slots_vary=executors is None and varying_slots(recording) is not None,
+        slots_vary=executors is None
+        and protocol == Protocol.SESSION.label
+        and varying_slots(recording) is not None,
     )
     announce_compilation()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)

@@ -1,4 +1,4 @@
-"""The process that the plugin starts for a learned policy: `python -m decima.spark.plugin_worker`.
+"""Process that the plugin starts where `python` is set: `python -m decima.spark.plugin_worker`.
 
 The plugin inside the driver's JVM (`decima/spark/java/plugin/Worker.java`) listens on loopback and
 passes the port and a secret in the environment. This process connects, sends the secret, gets the
@@ -31,6 +31,7 @@ from decima.spark.decision_log import log_opener
 from decima.spark.errors import AttachError
 from decima.spark.inputs import read_parameters, read_priors
 from decima.spark.jobs import LiveJobs
+from decima.spark.loading import LOADING_S
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import SessionReport, parse_report
 from decima.spark.scheduler import Scheduler
@@ -42,7 +43,6 @@ PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"
 _SETTINGS = {"policy", "mode", "parameters", "priors", "starve_s", "idle_s", "fair"}
 _SETTINGS |= {"decision_log", "auto_every_s", "run"}
 """from the plugin"""
-_READY_S = 300.0
 _LOOK_S = 0.2
 
 
@@ -145,7 +145,7 @@ def serve(control: RemoteControl) -> None:
     try:
         scheduler, planner = make_scheduler(control)
         policy = str(control.settings["policy"])
-        prepare(planner, policy, _READY_S if is_learned(policy) else None)
+        prepare(planner, policy, LOADING_S if is_learned(policy) else None)
         scheduler.start()
     except ValueError as error:  # all errors of this package are: one line with the reason
         if scheduler is not None:

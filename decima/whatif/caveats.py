@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.closed_loop import MOSTLY
-from decima.whatif.load import are_pooled, known_share, recorded_slots, unfinished, waiting_share
+from decima.whatif.load import (
+    are_pooled,
+    known_share,
+    recorded_slots,
+    unfinished,
+    varying_slots,
+    waiting_share,
+)
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import ORDERS
 from decima.whatif.replay.report import TRUSTED_PERCENT
@@ -72,6 +79,11 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
         yield (
             "Slots come and go as recorded, whatever the policy and the load: an allocation that "
             "follows the load would act otherwise. --executors N takes a fixed number."
+        )
+    elif varying_slots(recording) is not None:
+        yield (
+            "The recorded slots came and went; here all of them are there from the first job to "
+            "the last."
         )
     waiting = waiting_share(recording)
     if waiting > MOSTLY and (recording.followed == NONE).mean() > 1 - MOSTLY:

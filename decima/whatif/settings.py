@@ -67,6 +67,8 @@ class WhatIfSettings:
             raise ValueError(f"policy {twice[0]!r} is named twice")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
+        if self.slots_vary and self.protocol != Protocol.SESSION.label:
+            raise ValueError(f"slots that vary need the protocol {Protocol.SESSION.label}")
         if self.estimates not in KINDS:
             raise ValueError(f"estimates {self.estimates!r} must be one of {', '.join(KINDS)}")
         for label in ("draws", "sequences", "training", "held_back"):
