@@ -120,9 +120,7 @@ def whatif(
         draws,
         sequences,
         seed=seed,
-        slots_vary=executors is None
-        and protocol == Protocol.SESSION.label
-        and varying_slots(recording) is not None,
+        slots_vary=executors is None and _sessions_slots_vary(recording, protocol),
     )
     announce_compilation()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
@@ -150,6 +148,11 @@ def whatif(
         from decima.report.whatif import whatif_sections
 
         write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
+
+
+def _sessions_slots_vary(recording: Recording, protocol: str) -> bool:
+    """Whether the replay can follow slots that come and go: only a session's can."""
+    return protocol == Protocol.SESSION.label and varying_slots(recording) is not None
 
 
 def _policies(recording: Recording, names: str | None, protocol: str) -> tuple[str, ...]:
