@@ -3,8 +3,9 @@
     python -m benchmarks.training_worlds docs/examples/decima-training.toml > runs/worlds.toml
 
 The worlds are drawn like those of `benchmarks.worlds`, from traces that these never use: numbers
-300 to 459, two in three heavy-tailed. Prints the recipe with all settings in a drawn order, so that
-each iteration plays some of every kind.
+300 to 459 with executors that move, 460 to 559 with the slots of a session, two in three
+heavy-tailed. Prints the recipe with all settings in a drawn order, so that each iteration plays some
+of every kind.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-SEED, WORLDS, FIRST_TRACE = 88, 160, 300
+SEED, WORLDS, SESSIONS, FIRST_TRACE = 88, 160, 100, 300
 _BLOCK = "[[workload.settings]]\n"
 _USUAL_DELAY_S = 2.0
 
@@ -31,12 +32,26 @@ def world(number: int, rng: np.random.Generator) -> str:
     return text if delay_s == _USUAL_DELAY_S else f"{text}moving_delay_s = {delay_s}\n"
 
 
+def session_world(number: int, rng: np.random.Generator) -> str:
+    """TOML of one random setting of a session."""
+    family = "any-heavy" if number % 3 else "any-dag"
+    slots = round(float(np.exp(rng.uniform(np.log(8), np.log(150)))))
+    load = float(rng.choice([0.4, 0.6, 0.8, 0.95, 1.1, 0.0]))
+    batch = int(rng.choice([8, 20, 40]))
+    text = f'{_BLOCK}trace = "{family}-{FIRST_TRACE + number}"\nprotocol = "session"\n'
+    text += f"executors = {slots}\n"
+    return text + (
+        f"load = {load}\njobs = 60\n" if load else f'arrivals = "batch"\njobs = {batch}\n'
+    )
+
+
 def with_worlds(recipe: str) -> str:
     """The recipe, with random worlds among its settings."""
     rng = np.random.default_rng(SEED)
     head, *blocks = recipe.split(_BLOCK)
     settings = [f"{_BLOCK}{block.rstrip()}\n" for block in blocks]
     settings += [world(number, rng) for number in range(WORLDS)]
+    settings += [session_world(number, rng) for number in range(WORLDS, WORLDS + SESSIONS)]
     return head + "\n".join(settings[index] for index in rng.permutation(len(settings)))
 
 

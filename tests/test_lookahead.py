@@ -27,8 +27,6 @@ from decima.cli.main import main
 from decima.errors import ConfigError, PolicyError
 from decima.heuristics.run import run
 from decima.registry import Heuristic
-from decima.spark.attaching import policy_for
-from decima.spark.errors import AttachError
 from decima.training.config import TrainConfig, read_config
 from decima.training.episodes import EpisodeSource
 from decima.training.play import Player
@@ -319,13 +317,11 @@ def test_decima_search_is_evaluated_by_name() -> None:
 
 
 def test_a_search_is_refused_where_the_future_cannot_be_played() -> None:
-    """Hidden durations, a live cluster, an explanation and a policy that is asked one by one."""
+    """Hidden durations, an explanation, and a policy of simulations that is asked one by one."""
     with pytest.raises(
         ConfigError, match=r"'decima:search' plays copies .* estimates = none hides"
     ):
         EvaluationConfig(policies=("decima:search",), estimates="none")
-    with pytest.raises(AttachError, match="a cluster cannot be copied: attach 'decima'"):
-        policy_for("decima:search", None)
     result = CliRunner().invoke(main, ["explain", "--model", "decima:search"])
     assert result.exit_code == 2
     assert "model 'decima:search': not decima, nor a file" in result.output

@@ -40,6 +40,7 @@ def test_what_is_refused_leaves_no_thread(no_session: None) -> None:
     cases: list[tuple[str, AutoSettings, str]] = [
         ("strict_fair", AutoSettings(), "auto is for policy="),
         ("auto", AutoSettings(candidates=("nobody",)), "nobody"),
+        ("auto", AutoSettings(candidates=("decima:search",)), "looks ahead otherwise"),
     ]
     for policy, auto, said in cases:
         with pytest.raises((AttachError, ValueError), match=said):

@@ -58,6 +58,7 @@ def attach(
         spark: a SparkSession, or its SparkContext.
         policy: a heuristic by name, "decima", a model file, an object that has `decide`, or
             "auto": what the simulator finds best for the session's own jobs, else Spark's order.
+            With ":search" after it, a learned policy looks ahead whenever a job arrives.
         parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
@@ -195,6 +196,11 @@ def auto_switch(
         return policy_for(name, chosen.parameters.get(name))[0]
 
     for name in chosen.candidates:
+        if looks_ahead(name):
+            raise AttachError(
+                f"auto: {name!r} looks ahead otherwise than in the simulation that would compare "
+                f"it: take {name.removesuffix(SEARCH_SUFFIX)!r}"
+            )
         candidate(name)
     own = Auto(chosen, order, priors, EvaluatorProcess(), acts=control is not None)
     return Switch(own, planner, control, candidate)
@@ -215,11 +221,6 @@ def policy_for(policy: str | Policy, parameters: Parameters | None = None) -> tu
             raise AttachError(f"policy {policy!r} has no method decide(observation)")
         own = Guest(policy)
         return (lambda _trace: own), own.name
-    if looks_ahead(policy):
-        raise AttachError(
-            f"policy {policy!r} plays copies of a simulation, and a cluster cannot be copied: "
-            f"attach {policy.removesuffix(SEARCH_SUFFIX)!r}"
-        )
     if is_learned(policy):
         read_card(model_path(policy))
         return LoadingPolicy(policy), policy

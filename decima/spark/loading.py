@@ -9,7 +9,7 @@ from concurrent.futures import wait as wait_for
 from dataclasses import asdict
 
 from decima.policy import Policy
-from decima.policy_names import model_path
+from decima.policy_names import looks_ahead, model_path
 from decima.spark.errors import PolicyFaultError
 from decima.spark.jobs import LiveJobs
 from decima.spark.reports import SessionReport, TaskSet
@@ -101,10 +101,12 @@ def learned(name: str) -> PolicyFor:
         ModelError: the file is no model that this version can use.
     """
     # Not before: numba takes a second to load.
+    from decima.agent.lookahead.live import LiveSearchPolicy
     from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
     from decima.agent.scales import Scales
 
+    kind = LiveSearchPolicy if looks_ahead(name) else LearnedPolicy
     weights = load_model(model_path(name)).weights
     known: list[Scales] = []
 
@@ -115,7 +117,7 @@ def learned(name: str) -> PolicyFor:
             pairs = zip(asdict(known[0]).values(), asdict(now).values(), strict=True)
             now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
         known[:] = [now]
-        return LearnedPolicy(weights, graphs, scales=now, name=name)
+        return kind(weights, graphs, scales=now, name=name)
 
     return policy_for
 
