@@ -4,8 +4,8 @@
 
 The worlds are drawn like those of `benchmarks.worlds`, from traces that these never use: numbers
 300 to 459 with executors that move, 460 to 559 with the slots of a session, two in three
-heavy-tailed. Prints the recipe with all settings in a drawn order, so that each iteration plays some
-of every kind.
+heavy-tailed. Prints the recipe with all settings in a drawn order, so that each iteration plays
+some of every kind.
 """
 
 from __future__ import annotations

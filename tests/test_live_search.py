@@ -30,7 +30,7 @@ NETWORK = random_network(1)
 
 
 def first_of_rounds(simulator: Simulator, most: int) -> int:
-    """Play strict fair and compare each round's begin with what is rebuilt; the number of rounds."""
+    """Play strict fair and compare each round's begin with what is rebuilt; how many rounds."""
     fair = Heuristic("strict_fair").on(ARRAYS)
     rounds: set[int] = set()
     while simulator.status is Status.DECIDE and len(rounds) < most:
@@ -52,7 +52,9 @@ def assert_rebuilt(simulator: Simulator, seen: Observation) -> None:
         assert own.jobs[column][seen.active].tolist() == found.jobs[column][seen.active].tolist()
     for column in ("num_active", "on_offer", "open_stages", "unattached", "time_ms", "present"):
         assert own.clock[0][column] == found.clock[0][column], column
-    busy = [np.sort(one.executors["stage"][one.executors["state"] == RUNNING]) for one in (own, found)]
+    busy = [
+        np.sort(one.executors["stage"][one.executors["state"] == RUNNING]) for one in (own, found)
+    ]
     assert busy[0].tolist() == busy[1].tolist()
 
 
@@ -70,8 +72,8 @@ def test_a_rebuilt_session_has_the_future_of_the_simulation() -> None:
     wanted = preferences(policy.planned.plan, legal)
     fair = Heuristic("strict_fair").compiled(ARRAYS, simulator.state.classes)
     costs = []
-    for state in (copied(simulator.state), state_of(simulator.observation(), ARRAYS)):
-        state = state._replace(timeline=state.timeline[:0])
+    for whole in (copied(simulator.state), state_of(simulator.observation(), ARRAYS)):
+        state = whole._replace(timeline=whole.timeline[:0])
         forget(state, np.uint64(9))
         costs.append(cost_ms(state, wanted, 0, *fair))
     assert costs[0] == costs[1] > 0.0
@@ -106,9 +108,9 @@ def test_plans_are_compared_when_a_job_has_arrived() -> None:
 
 def test_a_better_plan_is_found_and_played() -> None:
     """One slot: whatever the network thinks, the short job comes before the long one."""
-    jobs = (("long", 10, 4_000.0), ("short", 1, 1_000.0))
-    trace = Trace("two", tuple(Job(name, (Stage.fixed("s", *size, []),)) for name, *size in jobs))
-    arrays = to_arrays(trace)
+    long = Job("long", (Stage.fixed("s", 10, 4_000.0, []),))
+    short = Job("short", (Stage.fixed("s", 1, 1_000.0, []),))
+    arrays = to_arrays(Trace("two", (long, short)))
     cluster = Cluster(num_executors=1, protocol=Protocol.SESSION)
     changed = 0
     for seed in range(8):
