@@ -40,11 +40,11 @@ def session() -> Iterator[Any]:
 # --- what it does --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["strict_fair", "tuned_srw", "es_rule"])
+@pytest.mark.parametrize("policy", ["strict_fair", "tuned_srw", "es_rule", "decima:search"])
 def test_policies_run_jobs_to_their_end(session: Any, policy: str) -> None:
     """All jobs finish, no limit is passed, and Spark gets its own objects back."""
     before = spark_objects(session)
-    with decima.spark.attach(session, policy=policy) as scheduler:
+    with decima.spark.attach(session, policy=policy, ready_s=120) as scheduler:
         assert spark_objects(session) != before
         several(session)
         status = scheduler.status()
