@@ -23,7 +23,8 @@ from benchmarks.golden_policies import POLICIES
 from spark_sim import Cluster, Protocol, Simulator, Status
 from spark_sim.tables import NONE
 from traces.arrays import TraceArrays, to_arrays
-from traces.model import Job, LevelDurations, Stage, Trace
+from traces.model import Job, LevelDurations, Stage
+from traces.trace import Trace
 
 Json = dict[str, Any]
 

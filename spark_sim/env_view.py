@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
 from spark_sim.tables import NONE, State, Table
-from traces.model import MAX_TASKS_PER_STAGE, Job, Trace
+from traces.model import MAX_TASKS_PER_STAGE, Job
 from traces.numbers import MS_PER_S, Bool, Int32, Int64
+from traces.trace import Trace
 
 Padded = dict[str, Any]
 """arrays by name, with the same shapes in every step; typed like Gymnasium's `Dict` space"""

@@ -28,8 +28,9 @@ from traces.errors import TraceError
 from traces.files.lines import LineBounds, lines_of
 from traces.files.names import clean
 from traces.foreign import naming_foreign
-from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage, Trace
+from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage
 from traces.numbers import MS_PER_S
+from traces.trace import Trace
 
 SKIPPED = {
     "malformed": "a row without nine columns, or with a count or time that is no number",

@@ -8,15 +8,18 @@ levels and samples are stored in compressed rows (CSR): the children of stage ``
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.model import LevelDurations, Trace
+from traces.column_rules import children_of, critical_paths_ms
+from traces.columns import Columns, starts
 from traces.numbers import Int64
+from traces.trace import Trace
 
 Int32 = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.generic)
 
 FRESH, FIRST, REST = range(3)
 """columns of `wave_start`, `wave_count` and `wave_mean_ms`: the order of `traces.model.WAVES`"""
@@ -54,62 +57,66 @@ class TraceArrays(NamedTuple):
 
 def to_arrays(trace: Trace) -> TraceArrays:
     """Flatten `trace`; the rows keep the order of `trace.jobs` and of each job's stages."""
-    stages = [stage for job in trace.jobs for stage in job.stages]
-    children = [row for job in trace.jobs for row in job.children]
-    levels = [level for stage in stages for level in stage.durations]
-    starts, counts, means, samples = _flatten_waves(levels)
+    columns = trace.columns
+    children = children_of(columns)
+    mean_ms = columns.mean_ms()
+    first_of = columns.first_stage[columns.job_of_stage]
+    counts = np.stack([wave.counts.astype(np.int32) for wave in columns.waves], 1)
+    start = _sample_starts(counts)
     return TraceArrays(
-        first_stage=_offsets([len(job.stages) for job in trace.jobs]),
-        num_tasks=np.array([stage.num_tasks for stage in stages], np.int32),
-        mean_ms=np.array([stage.mean_ms for stage in stages], np.float64),
-        critical_path_ms=np.array([c for job in trace.jobs for c in job.critical_path_ms]),
-        num_parents=np.array([len(stage.parents) for stage in stages], np.int32),
-        cpu=np.array([np.nan if stage.cpu is None else stage.cpu for stage in stages]),
-        memory_mb=np.array(
-            [np.nan if stage.memory_mb is None else stage.memory_mb for stage in stages]
-        ),
-        first_child=_offsets([len(row) for row in children]),
-        children=np.array([child for row in children for child in row], np.int32),
-        first_level=_offsets([len(stage.durations) for stage in stages]),
-        level_executors=np.array([level.executors for level in levels], np.int32),
-        wave_start=starts,
-        wave_count=counts,
-        wave_mean_ms=means,
-        fresh_is_measured=np.array([len(level.fresh_ms) > 0 for level in levels], np.bool_),
-        samples_ms=samples,
+        first_stage=columns.first_stage.astype(np.int32),
+        num_tasks=columns.num_tasks.astype(np.int32),
+        mean_ms=mean_ms,
+        critical_path_ms=critical_paths_ms(columns, children, mean_ms),
+        num_parents=columns.parents.counts.astype(np.int32),
+        cpu=columns.cpu,
+        memory_mb=columns.memory_mb,
+        first_child=children.start.astype(np.int32),
+        children=(children.values - first_of[children.owner()]).astype(np.int32),
+        first_level=columns.first_level.astype(np.int32),
+        level_executors=columns.executors.astype(np.int32),
+        wave_start=_resolved(start, counts),
+        wave_count=_resolved(counts, counts),
+        wave_mean_ms=_resolved(columns.wave_sums_ms() / np.maximum(counts, 1), counts),
+        fresh_is_measured=counts[:, FRESH] > 0,
+        samples_ms=_samples_ms(columns, start),
     )
 
 
-def _offsets(lengths: list[int]) -> Int32:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+_FALLBACK = ((FRESH, FIRST, REST), (FIRST, FRESH, REST), (REST, FIRST, FRESH))
+"""for each wave, the waves whose samples it takes, the first that has any"""
 
 
-def _sources(level: LevelDurations) -> tuple[int, int, int]:
-    """Return, for each wave, the wave whose samples replace it if it is empty."""
-    measured = [len(values) > 0 for values in level.waves]
-    fallback = ((FRESH, FIRST, REST), (FIRST, FRESH, REST), (REST, FIRST, FRESH))
-    fresh, first, rest = (next(w for w in order if measured[w]) for order in fallback)
-    return fresh, first, rest
+def _resolved(table: NDArray[Number], counts: Int32) -> NDArray[Number]:
+    """(L, 3) the table's value for the wave that replaces each one, if it is empty."""
+    found = np.empty_like(table)
+    for wave, (first, second, third) in enumerate(_FALLBACK):
+        found[:, wave] = table[:, third]
+        for other in (second, first):
+            np.copyto(found[:, wave], table[:, other], where=counts[:, other] > 0)
+    return found
 
 
-def _flatten_waves(
-    levels: list[LevelDurations],
-) -> tuple[Int64, Int32, NDArray[np.float64], NDArray[np.float32]]:
-    starts = np.zeros((len(levels), 3), np.int64)
-    counts = np.zeros((len(levels), 3), np.int32)
-    means = np.zeros((len(levels), 3), np.float64)
-    pieces: list[NDArray[np.float32]] = []
-    end = 0
-    for row, level in enumerate(levels):
-        begin = [0, 0, 0]
-        for wave, values in enumerate(level.waves):
-            begin[wave] = end
-            end += len(values)
-            # Ascending, so that one random number is the same quantile in every wave and level:
-            # two policies that run a task at different levels still draw "the same" task.
-            pieces.append(np.sort(values))
-        for wave, source in enumerate(_sources(level)):
-            starts[row, wave] = begin[source]
-            counts[row, wave] = len(level.waves[source])
-            means[row, wave] = level.waves[source].mean(dtype=np.float64)
-    return starts, counts, means, np.concatenate(pieces)
+def _sample_starts(counts: Int32) -> Int64:
+    """(L, 3) first sample of each wave: the waves of a level lie side by side."""
+    return starts(counts.reshape(-1))[:-1].reshape(counts.shape)
+
+
+def _samples_ms(columns: Columns, start: Int64) -> NDArray[np.float32]:
+    """(M,) all samples, of each wave from its `start` (L, 3).
+
+    Each wave ascends, so that one random number is the same quantile in every wave and level: two
+    policies that run a task at different levels still draw "the same" task.
+    """
+    samples = np.empty(sum(len(rows.values) for rows in columns.waves), np.float32)
+    for wave, rows in enumerate(columns.waves):
+        shift = start[:, wave] - rows.start[:-1]
+        samples[np.arange(len(rows.values)) + np.repeat(shift, rows.counts)] = rows.values
+    flat = start.reshape(-1)
+    falls = np.flatnonzero(np.diff(samples) < 0)
+    # Of empty waves, which begin where another does, the last is the one with samples.
+    wave_of, next_wave = (np.searchsorted(flat, falls + k, side="right") - 1 for k in (0, 1))
+    for index in np.unique(wave_of[wave_of == next_wave]):
+        end = flat[index + 1] if index + 1 < len(flat) else len(samples)
+        samples[flat[index] : end].sort()
+    return samples

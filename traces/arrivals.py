@@ -20,8 +20,9 @@ from traces.errors import TraceError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS
 from traces.files.writing import written_whole
-from traces.model import MAX_NAME, RESOLVED, Trace
+from traces.model import MAX_NAME, RESOLVED
 from traces.text import parse_number, read_table
+from traces.trace import Trace
 
 DECIMA_SIM_SIZES = ("2g", "5g", "10g", "20g", "50g", "80g", "100g")
 DECIMA_SIM_QUERIES = 22
@@ -169,13 +170,13 @@ def recorded(trace: Trace) -> Arrivals:
     Raises:
         TraceError: a job has no recorded arrival.
     """
-    times: list[float] = []
-    for job in trace.jobs:
-        if job.arrival_ms is None:
-            raise TraceError(f"trace {trace.name!r}: job {job.name!r} has no recorded arrival")
-        times.append(job.arrival_ms)
-    order = np.argsort(times, kind="stable")
-    return Arrivals(np.array(times)[order], order.astype(np.int32))
+    arrival_ms = trace.columns.arrival_ms
+    is_missing = np.isnan(arrival_ms)
+    if is_missing.any():
+        name = trace.job_names[int(np.argmax(is_missing))]
+        raise TraceError(f"trace {trace.name!r}: job {name!r} has no recorded arrival")
+    order = np.argsort(arrival_ms, kind="stable")
+    return Arrivals(arrival_ms[order], order.astype(np.int32))
 
 
 def decima_sim(trace: Trace, streaming_jobs: int, mean_gap_ms: float, seed: int) -> Arrivals:
@@ -254,7 +255,7 @@ def write_arrivals(arrivals: Arrivals, trace: Trace, path: Path) -> None:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["arrival_ms", "job"])
         for time_ms, job in zip(arrivals.arrival_ms.tolist(), arrivals.job, strict=True):
-            writer.writerow([repr(time_ms), trace.jobs[job].name])
+            writer.writerow([repr(time_ms), trace.job_names[job]])
 
 
 def _drawn(trace: Trace, arrival_ms: NDArray[np.float64], rng: np.random.Generator) -> Arrivals:

@@ -22,9 +22,9 @@ class Bounds:
     """size of a file read at once, and of the rows that an importer holds"""
     text_bytes: int = MAX_JSON_BYTES
     """size of JSON and CSV"""
-    values: int = 20_000_000
+    values: int = 100_000_000
     """durations, and in a Parquet file the values of all columns together"""
-    stages: int = 1_000_000
+    stages: int = 10_000_000
     """stages; in a Parquet file their executor levels, of which each has at least one"""
     stages_per_job: int = 10_000
 

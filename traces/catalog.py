@@ -19,7 +19,6 @@ from traces.files.names import suggestion
 from traces.files.writing import make_folder, write_whole
 from traces.foreign import naming_foreign
 from traces.inflation import with_model
-from traces.model import Trace
 from traces.parquet import read_trace
 from traces.plain import read_csv, read_json
 from traces.synthetic import (
@@ -31,6 +30,7 @@ from traces.synthetic import (
     short_trace,
 )
 from traces.tpch_model import tpch_like
+from traces.trace import Trace
 
 DATA_FOLDER = Path(__file__).parent / "data"
 

@@ -6,23 +6,27 @@ For traces too large for one file, such as the jobs of thousands of event logs.
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
+from traces.columns import Columns, joined
 from traces.errors import TraceError
 from traces.files.errors import reason
 from traces.files.names import clean, is_clean
 from traces.files.reading import read_json
 from traces.files.writing import PARTIAL_SUFFIX, write_json
-from traces.model import MAX_NAME, Job, Trace
+from traces.model import MAX_NAME
+from traces.numbers import Int64
 from traces.parquet import read_trace, write_trace
+from traces.trace import Trace
 
 MANIFEST = "trace.json"
 FORMAT = "decima-trace-parts"
@@ -63,7 +67,7 @@ def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) ->
         TraceError: the folder is there already or cannot be written, or no command could read it.
     """
     check_dataset_output(folder)
-    total = sum(map(_num_values, trace.jobs))
+    total = num_values(trace.columns)
     if total > DEFAULT.values:
         raise TraceError(
             f"{folder}: {total:,} durations, of which no command reads more than "
@@ -73,8 +77,9 @@ def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) ->
     try:
         partial.mkdir()
         parts = []
-        for number, jobs in enumerate(_parts(trace.jobs, part_values)):
-            part = {"file": f"part-{number:05}.parquet", "jobs": len(jobs)}
+        for number, rows in enumerate(_parts(trace.columns, part_values)):
+            part = {"file": f"part-{number:05}.parquet", "jobs": len(rows)}
+            jobs = trace.jobs[rows.start : rows.stop]
             write_trace(Trace(trace.name, jobs), partial / str(part["file"]))
             parts.append(part)
         header = {"format": FORMAT, "version": VERSION, "name": trace.name}
@@ -99,11 +104,11 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
             those of the manifest.
     """
     manifest = _manifest(folder)
-    jobs: list[Job] = []
+    parts: list[Columns] = []
     left = limits.values
     for file, count in _listed(folder, manifest):
         part = read_trace(folder / file, replace(limits, values=left))
-        left -= sum(_num_values(job) for job in part.jobs)
+        left -= num_values(part.columns)
         if left < 0:
             raise TraceError(
                 f"{folder}: holds more than {limits.values:,} durations ({TO_READ_MORE})"
@@ -112,9 +117,10 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
             raise TraceError(
                 f"{folder / file}: holds {len(part.jobs):,} jobs, {MANIFEST} has {count:,}"
             )
-        jobs.extend(part.jobs)
+        parts.append(part.columns)
     try:
-        return Trace(clean(manifest["name"], MAX_NAME), tuple(jobs), manifest["metadata"])
+        name = clean(manifest["name"], MAX_NAME)
+        return Trace.of_columns(name, joined(parts), manifest["metadata"])
     except TraceError as error:
         raise TraceError(f"{folder}: {error}") from error
 
@@ -148,20 +154,24 @@ def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]
                 raise TraceError(f"{folder / MANIFEST}: {part!r:.80} is no part of it")
 
 
-def _parts(jobs: Iterable[Job], part_values: int) -> Iterator[tuple[Job, ...]]:
+def _parts(columns: Columns, part_values: int) -> Iterator[range]:
     """The jobs in their order, cut where a part would grow beyond `part_values`."""
-    part: list[Job] = []
-    size = 0
-    for job in jobs:
-        values = _num_values(job)
-        if part and size + values > part_values:
-            yield tuple(part)
-            part, size = [], 0
-        part.append(job)
+    sizes = _values_of_jobs(columns).tolist()
+    first, size = 0, 0
+    for row, values in enumerate(sizes):
+        if row > first and size + values > part_values:
+            yield range(first, row)
+            first, size = row, 0
         size += values
-    yield tuple(part)
+    yield range(first, len(sizes))
 
 
-def _num_values(job: Job) -> int:
-    levels = itertools.chain.from_iterable(stage.durations for stage in job.stages)
-    return sum(len(wave) for level in levels for wave in level.waves)
+def _values_of_jobs(columns: Columns) -> Int64:
+    """(J,) durations of each job."""
+    counts = np.concatenate([[0], np.cumsum(sum(wave.counts for wave in columns.waves))])
+    return np.diff(counts[columns.first_level[columns.first_stage]])
+
+
+def num_values(columns: Columns) -> int:
+    """Number of durations."""
+    return sum(len(wave.values) for wave in columns.waves)

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from traces.errors import TraceError
 from traces.files.names import clean
-from traces.model import Job, LevelDurations, Stage, Trace
+from traces.model import Job, LevelDurations, Stage
+from traces.trace import Trace
 
 MAX_FILE_BYTES = 64 * 2**20
 """the largest file of the public set has 0.1 MB"""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from traces.model import Trace
+from traces.trace import Trace
 
 DEMANDS = ("trace", "drawn")
 """sources of demands: the trace itself, or `drawn_demands`"""

@@ -11,9 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from traces.arrays import TraceArrays
+from traces.column_rules import children_of, critical_paths_ms
 from traces.errors import TraceError
-from traces.model import Trace
-from traces.paths import longest_paths
+from traces.trace import Trace
 
 Estimates = Literal["exact", "noisy", "none"]
 KINDS: tuple[Estimates, ...] = get_args(Estimates)
@@ -46,9 +46,6 @@ def with_estimates(
         mean_ms = np.full(len(arrays.mean_ms), overall_ms)
     else:
         mean_ms = arrays.mean_ms * rng.uniform(1 - SPREAD, 1 + SPREAD, len(arrays.mean_ms))
-    first = arrays.first_stage
-    paths = [
-        longest_paths(job.children, mean_ms[first[row] : first[row + 1]].tolist())
-        for row, job in enumerate(trace.jobs)
-    ]
-    return arrays._replace(mean_ms=mean_ms, critical_path_ms=np.concatenate(paths))
+    columns = trace.columns
+    paths_ms = critical_paths_ms(columns, children_of(columns), mean_ms)
+    return arrays._replace(mean_ms=mean_ms, critical_path_ms=paths_ms)

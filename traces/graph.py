@@ -6,8 +6,13 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from traces.model import Job, Trace
+import numpy as np
+
+from traces.column_rules import children_of, critical_paths_ms
+from traces.columns import Columns
+from traces.model import Job
 from traces.numbers import MS_PER_S
+from traces.trace import Trace
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,26 +65,31 @@ def critical_path(job: Job) -> tuple[int, ...]:
     return tuple(path)
 
 
+def depth_of(columns: Columns) -> int:
+    """Number of stages on the longest chain of all jobs."""
+    ones = np.ones(len(columns.num_tasks))
+    return int(critical_paths_ms(columns, children_of(columns), ones).max())
+
+
 def summary(trace: Trace) -> dict[str, Any]:
     """Key figures of `trace`, ready for JSON.
 
     ``work_executor_s`` is the work of all jobs in executor-seconds, each stage at its smallest
     executor level; ``stages_per_job`` and ``tasks_per_job`` hold min, median, mean and max.
     """
-    stages = [len(job.stages) for job in trace.jobs]
-    tasks = [job.num_tasks for job in trace.jobs]
+    columns = trace.columns
+    stages = np.diff(columns.first_stage).tolist()
+    tasks = columns.tasks_of_jobs().tolist()
     return {
         "name": trace.name,
         "jobs": len(trace.jobs),
         "stages": sum(stages),
         "tasks": sum(tasks),
-        "edges": sum(job.num_edges for job in trace.jobs),
-        "work_executor_s": sum(job.work_ms for job in trace.jobs) / MS_PER_S,
-        "depth_max": max(depth(job) for job in trace.jobs),
-        "executor_levels": sorted(
-            {level.executors for job in trace.jobs for s in job.stages for level in s.durations}
-        ),
-        "jobs_with_arrival": sum(job.arrival_ms is not None for job in trace.jobs),
+        "edges": len(columns.parents.values),
+        "work_executor_s": sum(columns.work_ms().tolist()) / MS_PER_S,
+        "depth_max": depth_of(columns),
+        "executor_levels": np.unique(columns.executors).tolist(),
+        "jobs_with_arrival": int((~np.isnan(columns.arrival_ms)).sum()),
         "stages_per_job": _spread(stages),
         "tasks_per_job": _spread(tasks),
         "metadata": dict(trace.metadata),

@@ -26,17 +26,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traces.columns import Columns, starts, wave_of
 from traces.errors import TraceError
-from traces.model import MAX_EXECUTORS, FloatArray, Job, LevelDurations, Stage, Trace
+from traces.model import MAX_EXECUTORS, FloatArray, LevelDurations
 from traces.thinning import quantile_means
+from traces.trace import Trace
 
 MODEL = "model"
 """key of `Trace.metadata` under which the parameters stand"""
@@ -145,42 +147,57 @@ class ExecutorModel:
         Raises:
             TraceError: a stage was measured at more than one level.
         """
-        jobs = tuple(self._job(job) for job in trace.jobs)
+        columns = self._applied(trace.columns)
         # Recorded times are on the measured clock, which no longer applies.
         kept = {key: value for key, value in trace.metadata.items() if key != "recorded"}
         applied = {**self.as_metadata(), "applied": True}
-        return Trace(trace.name, jobs, {**kept, MODEL: applied})
+        return Trace.of_columns(trace.name, columns, {**kept, MODEL: applied})
 
-    def _job(self, job: Job) -> Job:
-        arrival_ms = None if job.arrival_ms is None else job.arrival_ms * self.time_scale
-        stages = tuple(self._stage(job.name, stage) for stage in job.stages)
-        return replace(job, stages=stages, arrival_ms=arrival_ms)
-
-    def _stage(self, job: str, stage: Stage) -> Stage:
-        if len(stage.durations) > 1:
+    def _applied(self, columns: Columns) -> Columns:
+        levels = np.diff(columns.first_level)
+        if (levels > 1).any():
+            row = int(np.argmax(levels > 1))
+            job = columns.job_name[int(columns.job_of_stage[row])]
             raise TraceError(
-                f"job {job!r}: stage {stage.name!r} was measured at {len(stage.durations)} levels, "
-                "the executor model extends traces of one"
+                f"job {job!r}: stage {columns.stage_name[row]!r} was measured at {levels[row]} "
+                "levels, the executor model extends traces of one"
             )
-        measured = stage.durations[0]
-        base = self.factor(measured.executors)
-        higher = [level for level in sorted(self.inflation) if level > measured.executors]
-        factors = {measured.executors: 1.0} | {n: self.factor(n) / base for n in higher}
-        levels = tuple(self._level(measured, n, factor) for n, factor in factors.items())
-        return replace(stage, durations=levels)
+        factors = [self._factors_above(executors) for executors in columns.executors.tolist()]
+        samples: tuple[list[FloatArray], ...] = ([], [], [])
+        for stage, own in enumerate(factors):
+            measured = [
+                wave.values[slice(*wave.start[stage : stage + 2])] for wave in columns.waves
+            ]
+            for found, waves in zip(samples, self._at_levels(measured, own.values()), strict=True):
+                found.extend(waves)
+        fresh, first, rest = (wave_of(found) for found in samples)
+        return columns._replace(
+            arrival_ms=columns.arrival_ms * self.time_scale,
+            first_level=starts([len(own) for own in factors]),
+            executors=np.array([level for own in factors for level in own], np.int64),
+            waves=(fresh, first, rest),
+        )
 
-    def _level(self, measured: LevelDurations, executors: int, factor: float) -> LevelDurations:
-        scale = np.float64(factor * self.time_scale)
-        fresh_ms = scale * measured.fresh_ms
-        if len(measured.fresh_ms) == 0:
-            warm_ms = _warm(measured)
-            few_ms = quantile_means(warm_ms, max(1, len(warm_ms) // WARM_PER_FRESH))
-            fresh_ms = scale * few_ms + self.start_ms
-        return LevelDurations.of(
-            executors,
-            fresh_ms=fresh_ms,
-            first_ms=scale * measured.first_ms,
-            rest_ms=scale * measured.rest_ms,
+    def _factors_above(self, measured: int) -> dict[int, float]:
+        """Return, by level, the factor on what was measured there: its own and the higher ones."""
+        base = self.factor(measured)
+        higher = [level for level in sorted(self.inflation) if level > measured]
+        return {measured: 1.0} | {level: self.factor(level) / base for level in higher}
+
+    def _at_levels(
+        self, measured: list[FloatArray], factors: Iterable[float]
+    ) -> tuple[list[FloatArray], list[FloatArray], list[FloatArray]]:
+        """The waves of a stage at all its levels."""
+        fresh, first, rest = measured
+        few, start_ms = fresh, 0.0
+        if len(fresh) == 0:
+            warm = rest if len(rest) > 0 else first
+            few, start_ms = quantile_means(warm, max(1, len(warm) // WARM_PER_FRESH)), self.start_ms
+        scales = [np.float64(factor * self.time_scale) for factor in factors]
+        return (
+            [(scale * few + start_ms).astype(np.float32) for scale in scales],
+            [(scale * first).astype(np.float32) for scale in scales],
+            [(scale * rest).astype(np.float32) for scale in scales],
         )
 
 

@@ -18,16 +18,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from traces.errors import TraceError
-from traces.files.names import is_clean, suggestion
+from traces.files.names import is_clean
 from traces.files.numbers import MAX_TIME_MS
 from traces.paths import longest_paths
 
@@ -119,7 +118,7 @@ class Stage:
     """memory that each task needs; None where the trace lacks it"""
 
     def __post_init__(self) -> None:
-        _check_name("stage", self.name)
+        check_name("stage", self.name)
         if not 1 <= self.num_tasks <= MAX_TASKS_PER_STAGE:
             raise TraceError(
                 f"stage {self.name!r}: {self.num_tasks} tasks, "
@@ -165,7 +164,7 @@ class Job:
     """submission time in the recording; None where the trace lacks it"""
 
     def __post_init__(self) -> None:
-        _check_name("job", self.name)
+        check_name("job", self.name)
         if not self.stages:
             raise TraceError(f"job {self.name!r} has no stage")
         if self.arrival_ms is not None and not 0 <= self.arrival_ms <= MAX_TIME_MS:
@@ -255,45 +254,12 @@ class Job:
         return sum(stage.work_ms for stage in self.stages)
 
 
-@dataclass(frozen=True)
-class Trace:
-    """Jobs with distinct names, and where they came from."""
+def check_name(what: str, name: str) -> None:
+    """Check a name, which appears in terminals, messages and files.
 
-    name: str
-    jobs: tuple[Job, ...]
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-like facts about the origin (source, settings, counts of what was skipped)"""
-
-    def __post_init__(self) -> None:
-        _check_name("trace", self.name)
-        if not self.jobs:
-            raise TraceError(f"trace {self.name!r} holds no job")
-        seen = set[str]()
-        for job in self.jobs:
-            if job.name in seen:
-                raise TraceError(f"trace {self.name!r}: job name {job.name!r} is used twice")
-            seen.add(job.name)
-
-    @cached_property
-    def index_of(self) -> Mapping[str, int]:
-        """Position of each job by name."""
-        return {job.name: index for index, job in enumerate(self.jobs)}
-
-    def job(self, name: str) -> Job:
-        """The job called `name`.
-
-        Raises:
-            TraceError: no job has that name.
-        """
-        if name not in self.index_of:
-            some = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
-            near = suggestion(name, self.index_of)
-            raise TraceError(f"trace {self.name!r} has no job {name!r:.200}{near} (it has {some})")
-        return self.jobs[self.index_of[name]]
-
-
-def _check_name(what: str, name: str) -> None:
-    """Check a name, which appears in terminals, messages and files."""
+    Raises:
+        TraceError: it is not printable, or too long.
+    """
     if not is_clean(name, MAX_NAME):
         raise TraceError(
             f"{what} {name!r:.60}: a name is printable, on one line, and has at most {MAX_NAME:,} "

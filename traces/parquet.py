@@ -15,9 +15,10 @@ from traces.errors import TraceError
 from traces.files.names import clean
 from traces.files.reading import parse_json, read_bytes
 from traces.files.writing import written_whole
-from traces.model import MAX_NAME, Job, Trace
-from traces.parquet_columns import read_jobs
+from traces.model import MAX_NAME
+from traces.parquet_columns import read_columns, table_of
 from traces.parquet_pages import excess_of
+from traces.trace import Trace
 
 FORMAT = "decima-trace"
 VERSION = 1
@@ -92,7 +93,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         "metadata": dict(trace.metadata),
     }
     schema = SCHEMA.with_metadata({FORMAT: json.dumps(header)})
-    table = pa.Table.from_pylist([_job_row(job) for job in trace.jobs], schema=schema)
+    table = table_of(trace.columns).cast(schema)
     with written_whole(path, TraceError) as file:
         pq.write_table(table, file, compression="zstd")
 
@@ -124,8 +125,10 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise TraceError(f"{path}: damaged trace file: {_one_line(error)}") from error
     try:
-        jobs = tuple(read_jobs(columns, limits))
-        return Trace(clean(header["name"], MAX_NAME), jobs, header["metadata"])
+        read = read_columns(columns, limits)
+        del data, file, columns  # as large as what was read
+        pa.default_memory_pool().release_unused()
+        return Trace.of_columns(clean(header["name"], MAX_NAME), read, header["metadata"])
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
     except (pa.ArrowException, IndexError, ValueError) as error:  # a dictionary without an entry
@@ -151,29 +154,3 @@ def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
 
 def _one_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _job_row(job: Job) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "arrival_ms": job.arrival_ms,
-        "stages": [
-            {
-                "name": stage.name,
-                "num_tasks": stage.num_tasks,
-                "parents": list(stage.parents),
-                "cpu": stage.cpu,
-                "memory_mb": stage.memory_mb,
-                "durations": [
-                    {
-                        "executors": level.executors,
-                        "fresh_ms": level.fresh_ms,
-                        "first_ms": level.first_ms,
-                        "rest_ms": level.rest_ms,
-                    }
-                    for level in stage.durations
-                ],
-            }
-            for stage in job.stages
-        ],
-    }

@@ -1,102 +1,169 @@
-"""Decoding of a trace file's columns to jobs, without a Python object for each duration."""
+"""Trace files' tables as `Columns`, and back, without a Python object for each duration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from traces.bounds import TO_READ_MORE, Bounds
+from traces.columns import Columns, Names, Rows, names_of
 from traces.errors import TraceError
 from traces.files.names import clean
-from traces.model import MAX_NAME, Job, LevelDurations, Stage
+from traces.model import MAX_NAME
+from traces.numbers import Float64, Int64
 
 _WAVES = ("fresh_ms", "first_ms", "rest_ms")
 
 
-class _Lists:
-    """A column of lists: row i is `values[start[i] : start[i + 1]]`; a null list is empty."""
-
-    def __init__(self, column: pa.ListArray) -> None:
-        self.start: list[int] = column.offsets.to_pylist()
-        self.values: pa.Array = column.values
-
-    def rows(self, index: int) -> range:
-        """Return the positions of the values of row `index`."""
-        return range(self.start[index], self.start[index + 1])
-
-
-def read_jobs(table: pa.Table, limits: Bounds) -> Iterator[Job]:
-    """The jobs of a table of the trace file's schema, whose names are dictionaries.
+def read_columns(table: pa.Table, limits: Bounds) -> Columns:
+    """Return the columns of a table of the trace file's schema, whose names are dictionaries.
 
     Raises:
-        TraceError: there are more stages or levels than `limits` allow, something is null that may
-            not be, or a rule of `traces.model` is broken.
+        TraceError: there are more stages or levels than `limits` allow, or something is null, or
+            not a number, that may not be. No other rule of `traces.model` is checked.
     """
     names = _names(table["name"].combine_chunks())
-    arrivals = table["arrival_ms"].to_pylist()
-    stages = _Lists(table["stages"].combine_chunks())
-    read = _Stages(stages.values, limits)
-    for index, name in enumerate(names):
-        rows = stages.rows(index)
-        if len(rows) > limits.stages_per_job:
-            raise TraceError(
-                f"job {name!r}: {len(rows):,} stages, at most {limits.stages_per_job:,} are read "
-                f"({TO_READ_MORE})"
-            )
-        yield Job(name, tuple(read.stage(row) for row in rows), arrivals[index])
-
-
-class _Stages:
-    """The columns of all stages of a file."""
-
-    def __init__(self, stages: pa.StructArray, limits: Bounds) -> None:
-        levels = _Lists(stages.field("durations"))
-        count = max(len(stages), len(levels.values))
-        if count > limits.stages:
-            raise TraceError(
-                f"{count:,} stages and executor levels, at most {limits.stages:,} are read "
-                f"({TO_READ_MORE})"
-            )
-        self._names = _names(_present(stages).field("name"))
-        self._num_tasks = _present(stages.field("num_tasks")).to_pylist()
-        self._cpu = stages.field("cpu").to_pylist()
-        self._memory_mb = stages.field("memory_mb").to_pylist()
-        self._parents = _Lists(stages.field("parents"))
-        self._parent: list[int] = _present(self._parents.values).to_pylist()
-        self._levels = levels
-        level = _present(levels.values)
-        self._executors = _present(level.field("executors")).to_pylist()
-        self._samples = [_Lists(level.field(wave)) for wave in _WAVES]
-        # A null inside a list becomes NaN, which LevelDurations refuses by name.
-        self._values = [one.values.to_numpy(zero_copy_only=False) for one in self._samples]
-
-    def stage(self, row: int) -> Stage:
-        """The stage in one row."""
-        return Stage(
-            self._names[row],
-            self._num_tasks[row],
-            tuple(self._parent[place] for place in self._parents.rows(row)),
-            tuple(self._level(place) for place in self._levels.rows(row)),
-            self._cpu[row],
-            self._memory_mb[row],
+    of_jobs = table["stages"].combine_chunks()
+    first_stage = _starts(of_jobs)
+    stages = of_jobs.values
+    most = np.diff(first_stage)
+    if (most > limits.stages_per_job).any():
+        row = int(np.argmax(most > limits.stages_per_job))
+        raise TraceError(
+            f"job {names[row]!r}: {most[row]:,} stages, at most {limits.stages_per_job:,} are read "
+            f"({TO_READ_MORE})"
         )
-
-    def _level(self, row: int) -> LevelDurations:
-        fresh, first, rest = (
-            values[lists.start[row] : lists.start[row + 1]]
-            for lists, values in zip(self._samples, self._values, strict=True)
+    durations = stages.field("durations")
+    levels = durations.values
+    count = max(len(stages), len(levels))
+    if count > limits.stages:
+        raise TraceError(
+            f"{count:,} stages and executor levels, at most {limits.stages:,} are read "
+            f"({TO_READ_MORE})"
         )
-        return LevelDurations.of(self._executors[row], fresh_ms=fresh, first_ms=first, rest_ms=rest)
+    stage_names = _names(_present(stages).field("name"))
+    parents = stages.field("parents")
+    level = _present(levels)
+    fresh, first, rest = (_samples(level.field(wave)) for wave in _WAVES)
+    return Columns(
+        names,
+        _floats(table["arrival_ms"].combine_chunks(), names, "arrival_ms"),
+        first_stage,
+        stage_names,
+        _integers(stages.field("num_tasks")),
+        Rows(_starts(parents), _plain(_present(parents.values))),
+        _floats(stages.field("cpu"), stage_names, "cpu"),
+        _floats(stages.field("memory_mb"), stage_names, "memory_mb"),
+        _starts(durations),
+        _integers(level.field("executors")),
+        (fresh, first, rest),
+    )
 
 
-def _names(column: pa.DictionaryArray) -> list[str]:
-    known = [clean(name, MAX_NAME) for name in _present(column.dictionary).to_pylist()]
-    return [known[index] for index in _present(column.indices).to_pylist()]
+def _starts(column: pa.ListArray) -> Int64:
+    """(K + 1,) where the list of each row begins; a null list is empty."""
+    return _plain(column.offsets).astype(np.int64)
+
+
+def _integers(column: pa.Array) -> Int64:
+    return _plain(_present(column)).astype(np.int64)
+
+
+def _plain(column: pa.Array) -> NDArray[Any]:
+    """(K,) view of numbers without null; `to_numpy` would load pandas, which takes 0.2 s."""
+    return np.from_dlpack(column)
+
+
+def _filled(column: pa.Array) -> NDArray[Any]:
+    """(K,) numbers, NaN for null."""
+    if column.null_count == 0:
+        return _plain(column)
+    if column.null_count == len(column):
+        return np.full(len(column), np.nan)
+    return _plain(pc.fill_null(column, np.nan))
+
+
+def _floats(column: pa.Array, names: Names, label: str) -> Float64:
+    """(K,) numbers, NaN for null.
+
+    Raises:
+        TraceError: the file itself holds a NaN.
+    """
+    is_nan = pc.is_nan(column).fill_null(False)
+    if pc.any(is_nan).as_py():
+        row = is_nan.to_pylist().index(True)
+        raise TraceError(f"{names[row]!r}: {label} nan must be finite")
+    return _filled(column).astype(np.float64)
+
+
+def _samples(column: pa.ListArray) -> Rows:
+    # A null inside a list becomes NaN, which the rules refuse.
+    return Rows(_starts(column), _filled(column.values).astype(np.float32))
+
+
+def _names(column: pa.DictionaryArray) -> Names:
+    known = _present(column.dictionary).to_pylist()
+    index = _integers(column.indices)
+    if len(index) and not 0 <= int(index.max()) < len(known):
+        raise IndexError(f"name {int(index.max())} of {len(known)}")
+    longest = max(map(len, known), default=0)
+    if longest <= MAX_NAME and "".join(known).isprintable() and len(set(known)) == len(known):
+        return Names(index, known)
+    cleaned = names_of([clean(name, MAX_NAME) for name in known])  # some may be equal now
+    return Names(cleaned.index[index], cleaned.words)
 
 
 def _present(column: Any) -> Any:
     if column.null_count > 0:
         raise TraceError("a name, count, parent, stage or level is null")
     return column
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def table_of(columns: Columns) -> pa.Table:
+    """Return the table of a trace file."""
+    level = _struct(
+        executors=pa.array(columns.executors, pa.int32()),
+        **{
+            wave: _lists(rows.start, pa.array(rows.values, pa.float32()))
+            for wave, rows in zip(_WAVES, columns.waves, strict=True)
+        },
+    )
+    parents = pa.array(columns.parents.values, pa.int32())
+    stage = _struct(
+        name=_strings(columns.stage_name),
+        num_tasks=pa.array(columns.num_tasks, pa.int32()),
+        parents=_lists(columns.parents.start, parents),
+        cpu=_numbers(columns.cpu),
+        memory_mb=_numbers(columns.memory_mb),
+        durations=_lists(columns.first_level, level),
+    )
+    return pa.table(
+        {
+            "name": _strings(columns.job_name),
+            "arrival_ms": _numbers(columns.arrival_ms),
+            "stages": _lists(columns.first_stage, stage),
+        }
+    )
+
+
+def _struct(**fields: pa.Array) -> pa.StructArray:
+    return pa.StructArray.from_arrays(list(fields.values()), list(fields))
+
+
+def _lists(start: Int64, values: pa.Array) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(start, pa.int32()), values)
+
+
+def _strings(names: Names) -> pa.Array:
+    return pa.array(names.words, pa.string()).take(pa.array(names.index))
+
+
+def _numbers(values: Float64) -> pa.Array:
+    return pa.array(values, pa.float64(), from_pandas=True)

@@ -16,8 +16,9 @@ from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError
 from traces.files import reading
 from traces.files.names import clean, suggestion
-from traces.model import Job, LevelDurations, Stage, Trace
+from traces.model import Job, LevelDurations, Stage
 from traces.text import json_number, parse_count, parse_number, read_table
+from traces.trace import Trace
 
 REQUIRED_COLUMNS = ("job", "stage", "num_tasks", "task_ms")
 OPTIONAL_COLUMNS = (

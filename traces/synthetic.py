@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traces.errors import TraceError
-from traces.model import Job, Stage, Trace
+from traces.model import Job, Stage
+from traces.trace import Trace
 
 _HEAVY_SIGMA = 2.5
 """standard deviation of the logarithm of a job's scale"""

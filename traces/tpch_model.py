@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.errors import TraceError
-from traces.model import Job, LevelDurations, Stage, Trace
+from traces.model import Job, LevelDurations, Stage
+from traces.trace import Trace
 
 SIZES_GB = (2, 5, 10, 20, 50, 80, 100)
 QUERIES = 22

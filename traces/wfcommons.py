@@ -17,9 +17,10 @@ from typing import Any
 from traces.errors import TraceError
 from traces.files.names import clean
 from traces.files.reading import read_json
-from traces.model import Job, LevelDurations, Stage, Trace
+from traces.model import Job, LevelDurations, Stage
 from traces.numbers import MS_PER_S
 from traces.text import json_number
+from traces.trace import Trace
 
 SCHEMA_VERSIONS = ("1.5", "1.6")
 SHORTEST_MS = 1.0

@@ -178,8 +178,7 @@ def notes_of(config: EvaluationConfig, trace: Trace) -> list[str]:
 
 def _of_moving(config: EvaluationConfig, trace: Trace) -> str | None:
     """Warn if executors take long to move compared with a task."""
-    tasks = sum(stage.num_tasks for job in trace.jobs for stage in job.stages)
-    task_s = mean_work_s(trace) * len(trace.jobs) / tasks
+    task_s = mean_work_s(trace) * len(trace.jobs) / int(trace.columns.num_tasks.sum())
     if config.protocol != "executors" or config.moving_delay_s < _LONG_MOVE * task_s:
         return None
     return (

@@ -151,7 +151,7 @@ def whatif(
 
 
 def _sessions_slots_vary(recording: Recording, protocol: str) -> bool:
-    """Whether the replay can follow slots that come and go: only a session's can."""
+    """Return whether the slots vary in the replay: only those of a session can."""
     return protocol == Protocol.SESSION.label and varying_slots(recording) is not None
 
 

@@ -45,7 +45,7 @@ MAX_VALUES = 100_000_000
 def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:
     """Return the first sequences, one or more, with at most `most_tasks` tasks in all."""
     trace = load_trace(config.trace)
-    tasks = np.array([job.num_tasks for job in trace.jobs])
+    tasks = trace.columns.tasks_of_jobs()
     total = 0
     for number in range(config.sequences):
         job = draw_sequence(config, trace, number).job
@@ -197,9 +197,9 @@ def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Tab
         job: (K,) the job of each arrival, a row of the trace.
         record: a row a task (`Simulator.timeline`).
     """
-    sizes = np.array([len(trace.jobs[row].stages) for row in job])
+    sizes = np.diff(trace.columns.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    names = pa.array([one.name for one in trace.jobs])
+    names = pa.array(trace.job_names)
     return pa.table(
         {
             "policy": pa.repeat(policy, len(record)),

@@ -56,9 +56,8 @@ def attach(
 
     Args:
         spark: a SparkSession, or its SparkContext.
-        policy: a heuristic by name, "decima", a model file, an object that has `decide`, or
-            "auto": what the simulator finds best for the session's own jobs, else Spark's order.
-            With ":search" after it, a learned policy looks ahead whenever a job arrives.
+        policy: a heuristic by name, "decima" or a model file (followed by ":search": looks ahead),
+            an object that has `decide`, or "auto": what the simulator finds best for these jobs.
         parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.

@@ -22,10 +22,10 @@ from decima.rl.parallel.greeting import check_executors
 from decima.spark.compile import first_line, java_class
 from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
 from traces.errors import TraceError
-from traces.model import Trace
 from traces.spark_log import ImportSummary
 from traces.spark_log.files import in_order, is_hidden, is_rolled_folder
 from traces.spark_log.reader import HowToRead, trace_of_logs
+from traces.trace import Trace
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _POLL_S = 0.5

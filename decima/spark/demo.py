@@ -60,8 +60,9 @@ def run_demo(
     rng = np.random.default_rng(config.seed)
     trace = at_scale(load_trace("tpch"), config.time_scale)
     arrival_s = np.cumsum(rng.exponential(config.interarrival_s, config.jobs))
+    jobs = list(trace.jobs)
     work: list[int | Job] = [
-        int(rng.choice(QUERIES)) if number % 2 == 0 else trace.jobs[rng.integers(len(trace.jobs))]
+        int(rng.choice(QUERIES)) if number % 2 == 0 else jobs[rng.integers(len(jobs))]
         for number in range(config.jobs)
     ]
     found = []

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from traces.errors import TraceError
-from traces.model import Trace
 from traces.parquet import check_output, write_trace
 from traces.record_tpch.plan import QUERIES, RecordingPlan, Variant
 from traces.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
+from traces.trace import Trace
 
 _PLAN = RecordingPlan()
 _FOLDER = click.Path(file_okay=False, path_type=Path)

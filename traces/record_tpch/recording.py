@@ -12,11 +12,12 @@ from typing import Any
 from traces.errors import TraceError
 from traces.files.reading import read_json
 from traces.inflation import MODEL, ExecutorModel
-from traces.model import Job, Trace
+from traces.model import Job
 from traces.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan
 from traces.record_tpch.session import EVENTS, FACTS, RecordingProgress, record_logs
 from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
+from traces.trace import Trace
 
 DEFAULT_SAMPLES = 1024
 """samples that the file keeps of each stage: all, up to TPC-H scale factor 3"""

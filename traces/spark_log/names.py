@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from traces.files.names import clean
-from traces.model import Job, Trace
+from traces.model import Job
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, JOB_GROUP, OWN_JOB
+from traces.trace import Trace
 
 FORMAT = "spark-event-log"
 """`Trace.metadata["format"]` of a trace from event logs"""

@@ -11,7 +11,6 @@ from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
 from traces.files.names import clean, counted
 from traces.foreign import naming_foreign
-from traces.model import Trace
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.dag import GroupBy
@@ -21,6 +20,7 @@ from traces.spark_log.names import FORMAT
 from traces.spark_log.slots import task_cpus
 from traces.spark_log.summary import ImportSummary
 from traces.thinning import thinned
+from traces.trace import Trace
 
 
 class HowToRead(NamedTuple):

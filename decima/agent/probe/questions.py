@@ -17,8 +17,9 @@ from torch import Tensor
 
 from gnn.levels import Levels, levels_of
 from traces.graph import to_networkx
-from traces.model import Job, Trace
+from traces.model import Job
 from traces.synthetic import LayeredShape, layered_job
+from traces.trace import Trace
 
 if TYPE_CHECKING:
     import networkx as nx

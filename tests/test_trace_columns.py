@@ -1,0 +1,178 @@
+"""Columns of a trace: the same jobs, the same rules and the same figures as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace, to_arrays
+from traces.column_rules import children_of, critical_paths_ms
+from traces.columns import Columns, Rows, StoredJobs, columns_of, joined
+from traces.paths import longest_paths
+
+TPCH = load_trace("tpch")
+HEAVY = load_trace("any-heavy-3")
+
+
+def small() -> Columns:
+    """Two jobs: a fork of three stages, one of them at two levels, and a single stage."""
+    low = LevelDurations.of(1, fresh_ms=[30.0, 20.0], rest_ms=[10.0])
+    high = LevelDurations.of(4, first_ms=[40.0])
+    fork = Job(
+        "fork",
+        (
+            Stage("a", 2, (), (low, high), cpu=1.0),
+            Stage.fixed("b", 3, 5.0, [0]),
+            Stage.fixed("c", 1, 7.0, [0]),
+        ),
+        arrival_ms=3.0,
+    )
+    return columns_of([fork, Job("one", (Stage.fixed("a", 4, 9.0),))])
+
+
+def changed(name: str, row: int, value: float) -> Callable[[Columns], Columns]:
+    """One number of a column."""
+
+    def change(columns: Columns) -> Columns:
+        column = getattr(columns, name).copy()
+        column[row] = value
+        return columns._replace(**{name: column})
+
+    return change
+
+
+def parents(values: list[int]) -> Callable[[Columns], Columns]:
+    """Other parents of the second and third stage."""
+    rows = Rows(np.array([0, 0, 1, 2, 2]), np.array(values, np.int32))
+    return lambda columns: columns._replace(parents=rows)
+
+
+def durations(row: int, value: float) -> Callable[[Columns], Columns]:
+    """One duration of the rest wave."""
+
+    def change(columns: Columns) -> Columns:
+        fresh, first, rest = columns.waves
+        values = rest.values.copy()
+        values[row] = value
+        return columns._replace(waves=(fresh, first, rest._replace(values=values)))
+
+    return change
+
+
+def renamed(columns: Columns) -> Columns:
+    """The third stage called like the first."""
+    names = columns.stage_name
+    index = names.index.copy()
+    index[2] = index[0]
+    return columns._replace(stage_name=replace(names, index=index))
+
+
+BROKEN = {
+    "no task": changed("num_tasks", 1, 0),
+    "too many tasks": changed("num_tasks", 3, 10**8),
+    "late": changed("arrival_ms", 0, -1.0),
+    "cores": changed("cpu", 2, np.inf),
+    "memory": changed("memory_mb", 3, -4.0),
+    "level": changed("executors", 0, 0),
+    "levels fall": changed("executors", 1, 1),
+    "no level": changed("first_level", 1, 0),
+    "beyond": parents([0, 3]),
+    "before": parents([-1, 0]),
+    "own parent": parents([1, 0]),
+    "cycle": parents([2, 1]),
+    "name twice": renamed,
+    "duration": durations(0, 0.0),
+    "nan": durations(2, np.nan),
+    "work": durations(3, 9e15),
+    "no stage": changed("first_stage", 1, 0),
+}
+
+
+def test_columns_and_objects_are_the_same_jobs() -> None:
+    """There and back, for a trace of many levels and waves."""
+    for jobs in ([small().job(0), small().job(1)], TPCH.jobs[:7], HEAVY.jobs[:5]):
+        columns = columns_of(jobs)
+        again = columns_of([columns.job(row) for row in range(len(jobs))])
+        assert [one.name for one in StoredJobs(columns)] == [one.name for one in jobs]
+        for own, other in zip(flat(columns), flat(again), strict=True):
+            np.testing.assert_array_equal(own, other)
+
+
+def flat(columns: Columns) -> list[np.ndarray]:
+    """All numbers of the columns, and the names."""
+    found = [columns.arrival_ms, columns.first_stage, columns.num_tasks, columns.cpu]
+    found += [columns.memory_mb, columns.first_level, columns.executors]
+    for rows in (columns.parents, *columns.waves):
+        found += [rows.start, rows.values]
+    return [*found, np.array(columns.stage_name.listed()), np.array(columns.job_name.listed())]
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_columns_keep_the_rules_of_jobs(change: Callable[[Columns], Columns]) -> None:
+    """What an object refuses, columns refuse in the same words."""
+    columns = change(small())
+    Trace.of_columns("fine", small(), {})
+    with pytest.raises(TraceError) as whole:
+        Trace.of_columns("broken", columns, {})
+    jobs = StoredJobs(columns)
+    with pytest.raises(TraceError) as alone:
+        list(jobs)
+    assert str(whole.value) == str(alone.value)
+
+
+def test_a_parent_named_twice_is_refused() -> None:
+    """It would be counted twice, and its child would never start."""
+    rows = Rows(np.array([0, 0, 1, 3, 3]), np.array([0, 0, 0], np.int32))
+    with pytest.raises(TraceError, match="names a parent twice"):
+        Trace.of_columns("broken", small()._replace(parents=rows), {})
+
+
+def test_job_names_are_distinct() -> None:
+    """In columns and in objects."""
+    twice = joined([small(), small()])
+    with pytest.raises(TraceError, match="job name 'fork' is used twice"):
+        Trace.of_columns("twice", twice, {})
+    with pytest.raises(TraceError, match="job name 'fork' is used twice"):
+        Trace("twice", tuple(StoredJobs(twice)))
+
+
+def test_sums_are_those_of_the_objects() -> None:
+    """To the last bit: gaps between arrivals are made of them."""
+    for trace in (TPCH, HEAVY):
+        columns = columns_of(tuple(trace.jobs))
+        assert columns.work_ms().tolist() == [job.work_ms for job in trace.jobs]
+        means = [stage.mean_ms for job in trace.jobs for stage in job.stages]
+        assert columns.mean_ms().tolist() == means
+        assert columns.tasks_of_jobs().tolist() == [job.num_tasks for job in trace.jobs]
+        found = critical_paths_ms(columns, children_of(columns), np.array(means))
+        paths = [longest_paths(job.children, [s.mean_ms for s in job.stages]) for job in trace.jobs]
+        assert found.tolist() == [one for path in paths for one in path]
+
+
+def test_missing_waves_take_the_nearest_ones() -> None:
+    """As `TraceArrays` says: fresh, first and rest of a level without them."""
+    arrays = to_arrays(Trace.of_columns("small", small(), {}))
+    starts, counts = arrays.wave_start[:2], arrays.wave_count[:2]
+    waves = [
+        [
+            arrays.samples_ms[begin : begin + count].tolist()
+            for begin, count in zip(*row, strict=True)
+        ]
+        for row in zip(starts, counts, strict=True)
+    ]
+    assert waves == [[[20.0, 30.0], [20.0, 30.0], [10.0]], [[40.0], [40.0], [40.0]]]
+    assert arrays.wave_mean_ms[:2].tolist() == [[25.0, 25.0, 10.0], [40.0, 40.0, 40.0]]
+    assert arrays.fresh_is_measured[:2].tolist() == [True, False]
+
+
+def test_a_job_is_made_when_it_is_asked_for() -> None:
+    """Once, and none of the others."""
+    jobs = StoredJobs(TPCH.columns)
+    assert jobs[-1] is jobs[len(jobs) - 1]
+    assert len(jobs._made) == 1
+    assert [one.name for one in jobs[2:4]] == TPCH.job_names[2:4]
+    with pytest.raises(IndexError):
+        jobs[len(jobs)]

@@ -1,0 +1,270 @@
+"""`Columns`: the jobs of a trace as flat columns, and `Job` objects made from them on demand.
+
+A trace of a million jobs has no million objects: files are read to columns, checked as columns
+(`traces.column_rules`) and simulated from columns (`traces.arrays`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traces.model import FloatArray, Job, LevelDurations, Stage
+from traces.numbers import Float64, Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """A column of names, each distinct one stored once."""
+
+    index: Int64
+    """(K,) rows of `words`"""
+    words: Sequence[str]
+    """distinct"""
+
+    def __getitem__(self, row: int) -> str:
+        return self.words[int(self.index[row])]
+
+    def listed(self) -> list[str]:
+        """Return all K names."""
+        return [self.words[index] for index in self.index.tolist()]
+
+
+class Rows(NamedTuple):
+    """A column of lists: row k is ``values[start[k] : start[k + 1]]``."""
+
+    start: Int64  # (K + 1,)
+    values: NDArray[Any]
+
+    @property
+    def counts(self) -> Int64:
+        """(K,) lengths of the lists."""
+        return np.diff(self.start)
+
+    def owner(self) -> Int64:
+        """Row of each value."""
+        return np.repeat(np.arange(len(self.start) - 1), self.counts)
+
+
+class Columns(NamedTuple):
+    """J jobs with S stages; L (stage, level) pairs. NaN stands for what the trace lacks."""
+
+    job_name: Names  # (J,)
+    arrival_ms: Float64  # (J,)
+    first_stage: Int64  # (J + 1,)
+    stage_name: Names  # (S,)
+    num_tasks: Int64  # (S,)
+    parents: Rows  # (S,) int32, indices of stages of the same job
+    cpu: Float64  # (S,)
+    memory_mb: Float64  # (S,)
+    first_level: Int64  # (S + 1,)
+    executors: Int64  # (L,)
+    waves: tuple[Rows, Rows, Rows]  # (L,) float32 each: durations in ms, in the order of `WAVES`
+
+    @property
+    def num_jobs(self) -> int:
+        return len(self.arrival_ms)
+
+    @property
+    def job_of_stage(self) -> Int64:
+        """(S,) job of each stage."""
+        return np.repeat(np.arange(self.num_jobs), np.diff(self.first_stage))
+
+    def job(self, row: int) -> Job:
+        """Make the job of a row.
+
+        Raises:
+            TraceError: it breaks a rule of `traces.model`.
+        """
+        stages = range(self.first_stage[row], self.first_stage[row + 1])
+        arrival_ms = float(self.arrival_ms[row])
+        return Job(
+            self.job_name[row],
+            tuple(self._stage(stage) for stage in stages),
+            None if np.isnan(arrival_ms) else arrival_ms,
+        )
+
+    def _stage(self, row: int) -> Stage:
+        start = self.parents.start
+        levels = range(self.first_level[row], self.first_level[row + 1])
+        return Stage(
+            self.stage_name[row],
+            int(self.num_tasks[row]),
+            tuple(self.parents.values[start[row] : start[row + 1]].tolist()),
+            tuple(self._level(level) for level in levels),
+            _or_none(self.cpu[row]),
+            _or_none(self.memory_mb[row]),
+        )
+
+    def _level(self, row: int) -> LevelDurations:
+        fresh, first, rest = (
+            wave.values[wave.start[row] : wave.start[row + 1]] for wave in self.waves
+        )
+        return LevelDurations.of(
+            int(self.executors[row]), fresh_ms=fresh, first_ms=first, rest_ms=rest
+        )
+
+    # --- sums ------------------------------------------------------------------------------------
+
+    def tasks_of_jobs(self) -> Int64:
+        """(J,) tasks of each job."""
+        return np.add.reduceat(self.num_tasks, self.first_stage[:-1])
+
+    def wave_sums_ms(self) -> Float64:
+        """(L, 3) sum of the durations of each wave."""
+        return np.stack([_sums(wave) for wave in self.waves], 1)
+
+    def mean_ms(self) -> Float64:
+        """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`)."""
+        counts = np.stack([wave.counts for wave in self.waves], 1)
+        total = in_turn(self.wave_sums_ms(), self.first_level)
+        return total / np.add.reduceat(counts.sum(1), self.first_level[:-1])
+
+    def work_ms(self) -> Float64:
+        """(J,) executor-milliseconds of each job (`Job.work_ms`)."""
+        lowest = self.first_level[:-1]
+        sums_ms, counts = self.wave_sums_ms()[lowest], sum(wave.counts for wave in self.waves)
+        level_ms = (sums_ms[:, 0] + sums_ms[:, 1] + sums_ms[:, 2]) / np.asarray(counts)[lowest]
+        return in_turn((self.num_tasks * level_ms)[:, None], self.first_stage)
+
+
+def _or_none(value: np.float64) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _sums(wave: Rows) -> Float64:
+    """(L,) sums in double precision; 0 for an empty wave."""
+    values = np.append(wave.values.astype(np.float64), 0.0)  # reduceat reads at every start
+    return np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
+
+
+def in_turn(values: Float64, first: Int64) -> Float64:
+    """(K,) sums of runs of rows, added one after the other: the same to the last bit as in a loop.
+
+    Args:
+        values: (N, C) rows; the C columns of a row are added in their order.
+        first: (K + 1,) where each run begins.
+    """
+    counts = np.diff(first)
+    found = np.zeros(len(counts))
+    left = np.flatnonzero(counts > 0)
+    place = 0
+    while len(left):
+        for column in range(values.shape[1]):
+            found[left] += values[first[left] + place, column]
+        place += 1
+        left = left[counts[left] > place]
+    return found
+
+
+class StoredJobs(Sequence[Job]):
+    """The jobs of columns that keep every rule; each is made when it is first asked for."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self._made: dict[int, Job] = {}
+
+    def __len__(self) -> int:
+        return self.columns.num_jobs
+
+    @overload
+    def __getitem__(self, index: int) -> Job: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Job, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Job | tuple[Job, ...]:
+        if isinstance(index, slice):
+            return tuple(self[row] for row in range(*index.indices(len(self))))
+        row = range(len(self))[index]
+        if row not in self._made:
+            self._made[row] = self.columns.job(row)
+        return self._made[row]
+
+    def __iter__(self) -> Iterator[Job]:
+        return (self[row] for row in range(len(self)))
+
+
+def columns_of(jobs: Sequence[Job]) -> Columns:
+    """Return the columns of these jobs."""
+    if isinstance(jobs, StoredJobs):
+        return jobs.columns
+    stages = [stage for job in jobs for stage in job.stages]
+    levels = [level for stage in stages for level in stage.durations]
+    return Columns(
+        names_of([job.name for job in jobs]),
+        _floats([job.arrival_ms for job in jobs]),
+        starts([len(job.stages) for job in jobs]),
+        names_of([stage.name for stage in stages]),
+        np.array([stage.num_tasks for stage in stages], np.int64),
+        Rows(
+            starts([len(stage.parents) for stage in stages]),
+            np.array([parent for stage in stages for parent in stage.parents], np.int32),
+        ),
+        _floats([stage.cpu for stage in stages]),
+        _floats([stage.memory_mb for stage in stages]),
+        starts([len(stage.durations) for stage in stages]),
+        np.array([level.executors for level in levels], np.int64),
+        (
+            wave_of([level.fresh_ms for level in levels]),
+            wave_of([level.first_ms for level in levels]),
+            wave_of([level.rest_ms for level in levels]),
+        ),
+    )
+
+
+def names_of(names: Sequence[str]) -> Names:
+    """Return the column of these names."""
+    row: dict[str, int] = {}
+    index = np.array([row.setdefault(name, len(row)) for name in names], np.int64)
+    return Names(index, tuple(row))
+
+
+def _floats(values: Sequence[float | None]) -> Float64:
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def starts(lengths: Sequence[int] | NDArray[np.integer[Any]]) -> Int64:
+    """(K + 1,) where each of K runs begins, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def wave_of(samples: Sequence[FloatArray]) -> Rows:
+    """Return the column of one wave's durations, level by level."""
+    return Rows(starts([len(one) for one in samples]), np.concatenate(samples))
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return the columns of several traces, one after the other."""
+
+    def flat(name: str) -> NDArray[np.float64]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def first(name: str) -> Int64:
+        return starts(np.concatenate([np.diff(getattr(part, name)) for part in parts]))
+
+    def names(name: str) -> Names:
+        return names_of([one for part in parts for one in getattr(part, name).listed()])
+
+    def rows(lists: Sequence[Rows]) -> Rows:
+        counts = np.concatenate([one.counts for one in lists])
+        return Rows(starts(counts), np.concatenate([one.values for one in lists]))
+
+    fresh, first_wave, rest = (rows([part.waves[wave] for part in parts]) for wave in range(3))
+    return Columns(
+        names("job_name"),
+        flat("arrival_ms"),
+        first("first_stage"),
+        names("stage_name"),
+        np.concatenate([part.num_tasks for part in parts]),
+        rows([part.parents for part in parts]),
+        flat("cpu"),
+        flat("memory_mb"),
+        first("first_level"),
+        np.concatenate([part.executors for part in parts]),
+        (fresh, first_wave, rest),
+    )

@@ -1,0 +1,82 @@
+"""`Trace`: jobs with distinct names, as objects or as columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from traces.column_rules import check
+from traces.columns import Columns, StoredJobs, columns_of
+from traces.errors import TraceError
+from traces.files.names import suggestion
+from traces.model import Job, check_name
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Jobs with distinct names, and where they came from."""
+
+    name: str
+    jobs: Sequence[Job]
+    """a tuple, or `StoredJobs`"""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-like facts about the origin (source, settings, counts of what was skipped)"""
+
+    def __post_init__(self) -> None:
+        check_name("trace", self.name)
+        if not self.jobs:
+            raise TraceError(f"trace {self.name!r} holds no job")
+        twice = self._name_used_twice()
+        if twice is not None:
+            raise TraceError(f"trace {self.name!r}: job name {twice!r} is used twice")
+
+    def _name_used_twice(self) -> str | None:
+        if isinstance(self.jobs, StoredJobs):
+            names = self.jobs.columns.job_name
+            counts = np.bincount(names.index)
+            return names.words[int(np.argmax(counts))] if counts.max() > 1 else None
+        return next((name for name, count in Counter(self.job_names).items() if count > 1), None)
+
+    @classmethod
+    def of_columns(cls, name: str, columns: Columns, metadata: Mapping[str, Any]) -> Trace:
+        """Return the trace of these columns.
+
+        Raises:
+            TraceError: they break a rule of `traces.model`.
+        """
+        check(columns)
+        return cls(name, StoredJobs(columns), metadata)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The jobs as columns."""
+        return columns_of(self.jobs)
+
+    @cached_property
+    def job_names(self) -> list[str]:
+        """Names of the jobs, in their order."""
+        if isinstance(self.jobs, StoredJobs):
+            return self.columns.job_name.listed()
+        return [job.name for job in self.jobs]
+
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        """Position of each job by name."""
+        return {name: index for index, name in enumerate(self.job_names)}
+
+    def job(self, name: str) -> Job:
+        """The job called `name`.
+
+        Raises:
+            TraceError: no job has that name.
+        """
+        if name not in self.index_of:
+            some = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
+            near = suggestion(name, self.index_of)
+            raise TraceError(f"trace {self.name!r} has no job {name!r:.200}{near} (it has {some})")
+        return self.jobs[self.index_of[name]]
