@@ -171,28 +171,30 @@ class Episodes(NamedTuple):
 def play(policy: nn.Module, jobs: Jobs, set_of: Ints, generator: torch.Generator) -> Episodes:
     """Draw the policy's actions until every episode is done."""
     cluster = Cluster(jobs, set_of)
-    told, taken, alive, reward = [], [], [], []
+    played, taken, alive, reward = [], [], [], []
     while (going := ~cluster.done()).any():
         seen = cluster.image()
         chance = policy(seen).softmax(1)
         action = torch.multinomial(chance, 1, generator=generator)[:, 0]
         alive.append(going)
-        told.append(seen)
+        played.append(seen)
         taken.append(action)
         reward.append(cluster.step(action.numpy()))
     slowdown = -cluster.earned / cluster.jobs.number
-    return Episodes(told, taken, np.stack(alive), np.stack(reward), slowdown)
+    return Episodes(played, taken, np.stack(alive), np.stack(reward), slowdown)
 
 
-def update(policy: nn.Module, optimiser: torch.optim.Optimizer, told: Episodes, group: int) -> None:
+def update(
+    policy: nn.Module, optimiser: torch.optim.Optimizer, played: Episodes, group: int
+) -> None:
     """One step of REINFORCE; the baseline is the mean return of a job set at the same action."""
-    returns = told.reward[::-1].cumsum(0)[::-1]
+    returns = played.reward[::-1].cumsum(0)[::-1]
     mean = returns.reshape(len(returns), -1, group).mean(2).repeat(group, axis=1)
-    advantage = torch.from_numpy((returns - mean) * told.alive).float()
+    advantage = torch.from_numpy((returns - mean) * played.alive).float()
     optimiser.zero_grad()
-    for seen, action, gain in zip(told.seen, told.action, advantage, strict=True):
+    for seen, action, gain in zip(played.seen, played.action, advantage, strict=True):
         log_prob = policy(seen).log_softmax(1).gather(1, action[:, None])[:, 0]
-        torch.autograd.backward(-(gain * log_prob).sum() / int(told.alive.sum()))
+        torch.autograd.backward(-(gain * log_prob).sum() / int(played.alive.sum()))
     optimiser.step()
 
 

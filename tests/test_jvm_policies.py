@@ -272,7 +272,7 @@ def test_caps_are_kept_in_rounds_and_what_they_leave_goes_to_others(classes: Cla
         "num_tasks": [40] * 4, "launched": [0] * 4, "finished": [0] * 4, "runnable": [1] * 4,
         "mean_ms": [1e4] * 4, "critical_path_ms": [1e4] * 4,
     }  # fmt: skip
-    question = {"parameters": None, "tables": tables, "purses": [[0], [0], [1], []],
+    question = {"parameters": None, "tables": tables, "caps": [[0], [0], [1], []],
                 "capacity": [6, 4]}  # fmt: skip
     (fair,) = classes.ask("decima.policy.Decide", [question | {"policy": "strict_fair"}])
     assert fair == [[0, 5], [1, 5], [2, 5], [3, 5]]

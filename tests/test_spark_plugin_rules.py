@@ -54,7 +54,7 @@ def report(
     return {
         "time_ms": time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
         "slots": slots, "sets": sets, "events": [], "measured": [],
-        "idle_ms": 4_000 if idle else 0, "idle_slots": idle, "purses": {"a": {"user bob": cap}},
+        "idle_ms": 4_000 if idle else 0, "idle_slots": idle, "caps": {"a": {"user bob": cap}},
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ public final class DecisionSpeed {
     Policy own = Policies.named(policy, null);
     System.out.printf("load_us %d%n", (now() - began) / 1_000);
     began = now();
-    Rehearsal.run(Policies.named(policy, null), Integer.parseInt(arguments[1]));
+    WarmUp.run(Policies.named(policy, null), Integer.parseInt(arguments[1]));
     System.out.printf("rehearsal_us %d%n", (now() - began) / 1_000);
     first(own);
     for (int index = 2; index < arguments.length; index++) {
@@ -35,7 +35,7 @@ public final class DecisionSpeed {
   private static void first(Policy policy) {
     Planner planner = new Planner(policy, 60_000, 5_000);
     LiveJobs live = new LiveJobs();
-    Report report = new Rehearsal(4, 16).next();
+    Report report = new WarmUp(4, 16).next();
     long began = now();
     live.update(report);
     Plan plan = planner.plan(live, 0, 0);
@@ -48,7 +48,7 @@ public final class DecisionSpeed {
   /** A session in which a task ends and another starts before each plan. */
   private static void warm(String name, int jobs, int slots) {
     Policy policy = Policies.named(name, null);
-    Rehearsal session = new Rehearsal(jobs, slots);
+    WarmUp session = new WarmUp(jobs, slots);
     LiveJobs live = new LiveJobs();
     LiveGraphs graphs = new LiveGraphs();
     int warm = Math.max(100, WARM * 10 / jobs);
@@ -59,7 +59,7 @@ public final class DecisionSpeed {
       live.update(report);
       long updated = now();
       LiveTables found = LiveTables.of(live, graphs);
-      Round round = new Round(found.tables, found.purses);
+      Round round = new Round(found.tables, found.caps);
       long filled = now();
       Planner.decide(policy, round);
       long decided = now();

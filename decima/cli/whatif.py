@@ -185,7 +185,7 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     )
     console.print(sizes_table(found))
     console.print()
-    told = settings.estimates != "exact"
+    is_estimated = settings.estimates != "exact"
     for line in tuned_lines(found):
         _say(
             console,
@@ -198,7 +198,7 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
         f"({'none, they are identical' if found.has_repeats else method(settings.draws)}), below "
         f"over sequences ({method(settings.sequences)}). "
         f"{settings.protocol} protocol. Negative differences are better."
-        + (f" Estimates of task durations: {settings.estimates}." if told else ""),
+        + (f" Estimates of task durations: {settings.estimates}." if is_estimated else ""),
     )
 
 

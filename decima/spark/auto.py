@@ -252,9 +252,9 @@ class Auto:
         found = {name: _words(*one) for name, one in verdict["differences"].items()}
         best = verdict["best"]
         if best is None:
-            told = ", ".join(f"{name} {one}" for name, one in found.items())
+            differences = ", ".join(f"{name} {one}" for name, one in found.items())
             return Choice(self._order, False, f"no policy is below {self._order} for certain "
-                          f"({told}; {by})")  # fmt: skip
+                          f"({differences}; {by})")  # fmt: skip
         return Choice(best, False, f"average JCT {found[best]} against {self._order} ({by})")
 
     def _drift(self, error: tuple[float, tuple[float, float] | None] | None) -> str | None:

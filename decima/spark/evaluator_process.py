@@ -86,7 +86,9 @@ class EvaluatorProcess:
             try:
                 if self._is_closed:  # while it started, when there was nothing to kill yet
                     raise EvaluatorError("closed")
-                told, faults = process.communicate(json.dumps(asked._asdict()).encode(), PATIENCE_S)
+                answer, faults = process.communicate(
+                    json.dumps(asked._asdict()).encode(), PATIENCE_S
+                )
             except subprocess.TimeoutExpired as error:
                 raise EvaluatorError(f"no verdict after {PATIENCE_S:g} s") from error
             finally:
@@ -94,7 +96,7 @@ class EvaluatorProcess:
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
-        found = parse_json(told, "verdict", EvaluatorError)
+        found = parse_json(answer, "verdict", EvaluatorError)
         if not isinstance(found, dict):
             raise EvaluatorError(f"verdict: {found!r:.60} is no JSON object")
         return found

@@ -79,11 +79,11 @@ def read_priors(trace: Trace | None) -> Priors | None:
         return None
     priors = Priors(trace)
     words = "priors of %s: %d of %d jobs have a name that can come again (%d queries)"
-    told = (words, trace.name, priors.recurring, priors.jobs, priors.queries)
+    arguments = (words, trace.name, priors.recurring, priors.jobs, priors.queries)
     if priors.recurring < priors.jobs:
-        LOG.warning(words + "; the others are known by number of tasks alone", *told[1:])
+        LOG.warning(words + "; the others are known by number of tasks alone", *arguments[1:])
     else:
-        LOG.info(*told)
+        LOG.info(*arguments)
     return priors
 
 

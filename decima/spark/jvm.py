@@ -99,7 +99,7 @@ class Jvm:
             self._claim.release()
 
     def wait(self, timeout_ms: int) -> SessionReport:
-        """News, or the state of things after `timeout_ms`."""
+        """Return what has happened, at the latest after `timeout_ms`."""
         return read_report(getattr(self._control, "await")(timeout_ms))
 
     def apply(self, plan: Plan, number: int) -> None:

@@ -69,7 +69,7 @@ class RemoteControl:
         """The plugin continues without this process and notices its end."""
 
     def wait(self, timeout_ms: int) -> SessionReport:
-        """News, or the state of things after `timeout_ms`."""
+        """Return what has happened, at the latest after `timeout_ms`."""
         report = parse_report(self._ask({"call": "wait", "timeout_ms": timeout_ms}))
         self.is_gone = self.is_gone or not report.attached
         return report
@@ -116,21 +116,21 @@ def make_scheduler(control: RemoteControl) -> tuple[Scheduler, Planner]:
     Raises:
         AttachError, PolicyError, ConfigError, ModelError, TraceError: a setting is not to be used.
     """
-    told = control.settings
-    missing = sorted(_SETTINGS - told.keys())
+    given = control.settings
+    missing = sorted(_SETTINGS - given.keys())
     if missing:
         raise AttachError(f"reply of the plugin: lacks {', '.join(missing)}")
-    policy, mode = str(told["policy"]), str(told["mode"])
-    parameters = None if told["parameters"] is None else Path(told["parameters"])
+    policy, mode = str(given["policy"]), str(given["mode"])
+    parameters = None if given["parameters"] is None else Path(given["parameters"])
     values = read_parameters(policy, parameters)
-    priors = None if told["priors"] is None else load_trace(told["priors"])
+    priors = None if given["priors"] is None else load_trace(given["priors"])
     chosen, name = policy_for(policy, values)
-    guard = Guard(starve_s=told["starve_s"], idle_s=told["idle_s"])
-    order = spark_order(is_fair=told["fair"])
+    guard = Guard(starve_s=given["starve_s"], idle_s=given["idle_s"])
+    order = spark_order(is_fair=given["fair"])
     ran = name if mode != "shadow" else order
-    log = log_opener(told["decision_log"], mode, name, values, ran, told["run"])
+    log = log_opener(given["decision_log"], mode, name, values, ran, given["run"])
     planner = Planner(chosen, guard)
-    settings = AutoSettings(every_s=told["auto_every_s"]) if policy == AUTO else None
+    settings = AutoSettings(every_s=given["auto_every_s"]) if policy == AUTO else None
     stands_back = control if mode != "shadow" else None
     switch = auto_switch(policy, settings, order, priors, planner, stands_back)
     scheduler = Scheduler(control, planner, LiveJobs(read_priors(priors)), mode="exact",

@@ -45,7 +45,7 @@ class Control(Protocol):
         ...
 
     def wait(self, timeout_ms: int) -> SessionReport:
-        """News, or the state of things after `timeout_ms`."""
+        """Return what has happened, at the latest after `timeout_ms`."""
         ...
 
     def apply(self, plan: Plan, number: int) -> None:

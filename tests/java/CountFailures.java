@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * For tests: plans for the reports of a line by a policy that does as it is told, "raise", "pass" or
+ * For tests: plans for the reports of a line by a policy that does as it is asked, "raise", "pass" or
  * "fifo", one word for each round in which it is asked; answers with the failures in a row after each.
  */
 public final class CountFailures {
@@ -48,10 +48,10 @@ public final class CountFailures {
       Planner planner = new Planner(new Scripted((List<?>) asked.get("script")), 1e9, 5_000);
       LiveJobs live = new LiveJobs();
       List<Integer> found = new ArrayList<>();
-      for (Object told : (List<?>) asked.get("reports")) {
-        Report report = new Report((Map<String, ?>) told);
-        live.update(report);
-        planner.plan(live, report.idleMs, report.idleSlots);
+      for (Object report : (List<?>) asked.get("reports")) {
+        Report next = new Report((Map<String, ?>) report);
+        live.update(next);
+        planner.plan(live, next.idleMs, next.idleSlots);
         found.add(planner.failuresInARow);
       }
       System.out.println(MAPPER.writeValueAsString(found));

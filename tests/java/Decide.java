@@ -26,13 +26,13 @@ public final class Decide {
         name = (String) asked.get("policy");
         policy = named(name, file == null ? null : new File(file));
       }
-      Map<?, ?> told = (Map<?, ?>) asked.get("tables");
+      Map<?, ?> given = (Map<?, ?>) asked.get("tables");
       Object answer =
           asked.containsKey("reports")
               ? plans(policy, asked)
               : asked.containsKey("logits")
-                  ? logits((LearnedPolicy) policy, told)
-                  : actions(policy, told, asked);
+                  ? logits((LearnedPolicy) policy, given)
+                  : actions(policy, given, asked);
       System.out.println(MAPPER.writeValueAsString(answer));
     }
   }
@@ -49,8 +49,8 @@ public final class Decide {
   }
 
   /** All actions of one round: (stage, limit). */
-  private static List<List<Integer>> actions(Policy policy, Map<?, ?> told, Map<?, ?> asked) {
-    Round round = new Round(tables(told), purses(asked, whole(told.get("first_stage")).length - 1));
+  private static List<List<Integer>> actions(Policy policy, Map<?, ?> given, Map<?, ?> asked) {
+    Round round = new Round(tables(given), caps(asked, whole(given.get("first_stage")).length - 1));
     List<List<Integer>> found = new ArrayList<>();
     while (round.isOpen()) {
       Action action = policy.decide(round);
@@ -61,8 +61,8 @@ public final class Decide {
   }
 
   /** Of the first plan of a round: of stages, of the end, and of the limits of each job. */
-  private static List<Object> logits(LearnedPolicy policy, Map<?, ?> told) {
-    Round round = new Round(tables(told));
+  private static List<Object> logits(LearnedPolicy policy, Map<?, ?> given) {
+    Round round = new Round(tables(given));
     policy.plan(round);
     List<List<Float>> limits = new ArrayList<>();
     for (int job = 0; job < round.tables.jobs(); job++) {
@@ -76,42 +76,42 @@ public final class Decide {
     return java.util.Arrays.asList(stages, policy.end, limits);
   }
 
-  private static Purses purses(Map<?, ?> asked, int jobs) {
+  private static Allowances caps(Map<?, ?> asked, int jobs) {
     if (!asked.containsKey("capacity")) {
-      return Purses.none(jobs);
+      return Allowances.none(jobs);
     }
-    List<?> rows = (List<?>) asked.get("purses");
+    List<?> rows = (List<?>) asked.get("caps");
     int[][] ofJob = new int[rows.size()][];
     for (int job = 0; job < ofJob.length; job++) {
       ofJob[job] = whole(rows.get(job));
     }
-    return new Purses(ofJob, whole(asked.get("capacity")));
+    return new Allowances(ofJob, whole(asked.get("capacity")));
   }
 
-  private static Tables tables(Map<?, ?> told) {
-    Tables found = new Tables(whole(told.get("first_stage")));
-    found.timeMs = ((Number) told.get("time_ms")).doubleValue();
-    found.lastArrivalMs = ((Number) told.get("last_arrival_ms")).doubleValue();
-    found.meanGapMs = ((Number) told.get("mean_gap_ms")).doubleValue();
-    found.typicalMs = ((Number) told.get("typical_ms")).doubleValue();
-    found.inflation = ((Number) told.get("inflation")).doubleValue();
-    found.slots = ((Number) told.get("slots")).intValue();
-    copy(numbers(told.get("arrival_ms")), found.arrivalMs);
-    copy(numbers(told.get("remaining_ms")), found.remainingMs);
-    copy(numbers(told.get("work_ms")), found.workMs);
-    double[] units = numbers(told.get("units"));
+  private static Tables tables(Map<?, ?> given) {
+    Tables found = new Tables(whole(given.get("first_stage")));
+    found.timeMs = ((Number) given.get("time_ms")).doubleValue();
+    found.lastArrivalMs = ((Number) given.get("last_arrival_ms")).doubleValue();
+    found.meanGapMs = ((Number) given.get("mean_gap_ms")).doubleValue();
+    found.typicalMs = ((Number) given.get("typical_ms")).doubleValue();
+    found.inflation = ((Number) given.get("inflation")).doubleValue();
+    found.slots = ((Number) given.get("slots")).intValue();
+    copy(numbers(given.get("arrival_ms")), found.arrivalMs);
+    copy(numbers(given.get("remaining_ms")), found.remainingMs);
+    copy(numbers(given.get("work_ms")), found.workMs);
+    double[] units = numbers(given.get("units"));
     if (units.length > 0) {
-      int[] firstChild = whole(told.get("first_child"));
-      int[] children = whole(told.get("children"));
+      int[] firstChild = whole(given.get("first_child"));
+      int[] children = whole(given.get("children"));
       found.graphs =
           new Graphs(found.firstStage, firstChild, children, units[0], units[1]);
     }
-    copy(numbers(told.get("mean_ms")), found.meanMs);
-    copy(numbers(told.get("critical_path_ms")), found.criticalPathMs);
-    System.arraycopy(whole(told.get("num_tasks")), 0, found.numTasks, 0, found.stages());
-    System.arraycopy(whole(told.get("launched")), 0, found.launched, 0, found.stages());
-    System.arraycopy(whole(told.get("finished")), 0, found.finished, 0, found.stages());
-    int[] runnable = whole(told.get("runnable"));
+    copy(numbers(given.get("mean_ms")), found.meanMs);
+    copy(numbers(given.get("critical_path_ms")), found.criticalPathMs);
+    System.arraycopy(whole(given.get("num_tasks")), 0, found.numTasks, 0, found.stages());
+    System.arraycopy(whole(given.get("launched")), 0, found.launched, 0, found.stages());
+    System.arraycopy(whole(given.get("finished")), 0, found.finished, 0, found.stages());
+    int[] runnable = whole(given.get("runnable"));
     for (int stage = 0; stage < runnable.length; stage++) {
       found.runnable[stage] = runnable[stage] == 1;
     }
@@ -122,13 +122,13 @@ public final class Decide {
     System.arraycopy(from, 0, to, 0, to.length);
   }
 
-  private static double[] numbers(Object told) {
-    List<?> values = told == null ? Collections.emptyList() : (List<?>) told;
+  private static double[] numbers(Object given) {
+    List<?> values = given == null ? Collections.emptyList() : (List<?>) given;
     return values.stream().mapToDouble(one -> ((Number) one).doubleValue()).toArray();
   }
 
-  private static int[] whole(Object told) {
-    return ((List<?>) told).stream().mapToInt(one -> ((Number) one).intValue()).toArray();
+  private static int[] whole(Object given) {
+    return ((List<?>) given).stream().mapToInt(one -> ((Number) one).intValue()).toArray();
   }
 
   /** The plan after each report, or null where there is none. */
@@ -141,8 +141,8 @@ public final class Decide {
     Due due = new Due();
     Plan last = null;
     List<Object> found = new ArrayList<>();
-    for (Object told : (List<?>) asked.get("reports")) {
-      Report report = new Report((Map<String, ?>) told);
+    for (Object given : (List<?>) asked.get("reports")) {
+      Report report = new Report((Map<String, ?>) given);
       live.update(report);
       boolean isDue = due.isDue(report, last, report.timeMs * 1_000_000L);
       Plan plan = planner.plan(live, report.idleMs, report.idleSlots);

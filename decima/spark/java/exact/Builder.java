@@ -56,7 +56,7 @@ final class Builder implements SchedulableBuilder {
       control.counters.faults.incrementAndGet();
     }
     onPool.addTaskSetManager(ours, properties);
-    control.news.touch();
+    control.events.touch();
   }
 
   private TaskSetManager limited(TaskSetManager original, Properties properties) throws Exception {

@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The most slots that a job, or all jobs of a user, a group or a pool, may hold; whatever decides.
  *
- * <p>Each cap that a task set is under is a purse: "job sql 3", "user ann", "group etl", "pool web".
+ * <p>A task set is under several caps: "job sql 3", "user ann", "group etl", "pool web".
  */
 final class Caps {
   private static final String GROUP = "spark.jobGroup.id";
@@ -26,9 +26,9 @@ final class Caps {
 
   /** "user" -> cap of each, "user ann" -> of this one */
   private final Map most;
-  /** by purse: slots that its task sets hold */
+  /** by cap: slots that its task sets hold */
   private final ConcurrentHashMap held = new ConcurrentHashMap();
-  /** by job: its purses */
+  /** by job: its caps */
   private final ConcurrentHashMap ofJob = new ConcurrentHashMap();
   final Users users = new Users();
   /** whether users have caps */
@@ -98,27 +98,27 @@ final class Caps {
       addPurse(found, "group", properties.getProperty(GROUP));
       addPurse(found, "pool", properties.getProperty(POOL));
     }
-    set.purses = (String[]) found.toArray(new String[0]);
-    if (set.purses.length > 0) {
-      ofJob.put(set.job, set.purses);
+    set.caps = (String[]) found.toArray(new String[0]);
+    if (set.caps.length > 0) {
+      ofJob.put(set.job, set.caps);
     }
   }
 
   private void addPurse(ArrayList found, String kind, String name) {
-    String purse = kind + " " + name;
-    if (name != null && (most.containsKey(kind) || most.containsKey(purse))) {
-      found.add(purse);
+    String cap = kind + " " + name;
+    if (name != null && (most.containsKey(kind) || most.containsKey(cap))) {
+      found.add(cap);
     }
   }
 
-  int capacity(String purse) {
-    Object own = most.get(purse);
-    Object kind = own == null ? most.get(purse.substring(0, purse.indexOf(' '))) : own;
+  int capacity(String cap) {
+    Object own = most.get(cap);
+    Object kind = own == null ? most.get(cap.substring(0, cap.indexOf(' '))) : own;
     return ((Integer) kind).intValue();
   }
 
-  private int heldBy(String purse) {
-    AtomicInteger count = (AtomicInteger) held.get(purse);
+  private int heldBy(String cap) {
+    AtomicInteger count = (AtomicInteger) held.get(cap);
     return count == null ? 0 : count.get();
   }
 
@@ -128,9 +128,9 @@ final class Caps {
       return 0;
     }
     int found = Control.NO_LIMIT;
-    for (int index = 0; index < set.purses.length; index++) {
-      String purse = set.purses[index];
-      found = Math.min(found, capacity(purse) - heldBy(purse));
+    for (int index = 0; index < set.caps.length; index++) {
+      String cap = set.caps[index];
+      found = Math.min(found, capacity(cap) - heldBy(cap));
     }
     return Math.max(0, found);
   }
@@ -138,18 +138,18 @@ final class Caps {
   /** Returns whether a cap is exceeded now. */
   boolean changeHeld(Watched set, int change) {
     boolean isOver = false;
-    for (int index = 0; index < set.purses.length; index++) {
-      String purse = set.purses[index];
-      held.putIfAbsent(purse, new AtomicInteger());
-      int now = ((AtomicInteger) held.get(purse)).addAndGet(change);
-      isOver = isOver || now > capacity(purse);
+    for (int index = 0; index < set.caps.length; index++) {
+      String cap = set.caps[index];
+      held.putIfAbsent(cap, new AtomicInteger());
+      int now = ((AtomicInteger) held.get(cap)).addAndGet(change);
+      isOver = isOver || now > capacity(cap);
     }
     return isOver;
   }
 
   /** Forget all others. */
-  void retain(Set purses, Set jobs) {
-    held.keySet().retainAll(purses);
+  void retain(Set caps, Set jobs) {
+    held.keySet().retainAll(caps);
     ofJob.keySet().retainAll(jobs);
   }
 
@@ -157,15 +157,15 @@ final class Caps {
     return held;
   }
 
-  /** For those who plan: by job, its purses and their capacities. */
-  LinkedHashMap told() {
+  /** For those who plan: by job, its caps and their capacities. */
+  LinkedHashMap reported() {
     LinkedHashMap found = new LinkedHashMap();
     for (Iterator all = ofJob.entrySet().iterator(); all.hasNext(); ) {
       Map.Entry entry = (Map.Entry) all.next();
-      String[] purses = (String[]) entry.getValue();
+      String[] caps = (String[]) entry.getValue();
       LinkedHashMap own = new LinkedHashMap();
-      for (int index = 0; index < purses.length; index++) {
-        own.put(purses[index], Integer.valueOf(capacity(purses[index])));
+      for (int index = 0; index < caps.length; index++) {
+        own.put(caps[index], Integer.valueOf(capacity(caps[index])));
       }
       found.put(entry.getKey(), own);
     }

@@ -14,7 +14,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the outside calls: wait for news, apply a plan, attach and detach.
+ * What the outside calls: wait for events, apply a plan, attach and detach.
  *
  * <p>The classes of this folder decide which task set gets the next free slot. Where a session is
  * attached to from Python they are compiled in the driver by Janino, hence without lambdas and type
@@ -36,7 +36,7 @@ public final class Control {
   final TaskSchedulerImpl scheduler;
   final Pool root;
   final Counters counters = new Counters();
-  final News news = new News(this);
+  final SessionEvents events = new SessionEvents(this);
   final Session session = new Session(this);
   final Caps caps;
   final long lapseNs;
@@ -47,7 +47,7 @@ public final class Control {
   volatile boolean attached = false;
   /** no plan comes any more, and users' caps go on to hold */
   volatile boolean hasGivenUp = false;
-  /** nobody is attached any more, and all that happened before is told */
+  /** nobody is attached any more, and all that happened before has been read */
   volatile boolean isOver = false;
   /** no decision came for too long while slots stood idle: Spark's own order until one comes */
   volatile boolean lapsed = false;
@@ -66,7 +66,7 @@ public final class Control {
   private final RankPool pool;
   private final Builder builder;
   private final Watchdog watchdog;
-  private volatile Crowd crowd = null;
+  private volatile Contention contention = null;
 
   public Control(SparkContext context, long lapseMs, long holdMs, int capacity, boolean observeOnly)
       throws Exception {
@@ -109,7 +109,7 @@ public final class Control {
         Fields.set(scheduler, BUILDER, sparkBuilder);
       }
     }
-    this.reader = news.newReader(capacity);
+    this.reader = events.newReader(capacity);
     this.watchdog = new Watchdog(this);
   }
 
@@ -124,14 +124,14 @@ public final class Control {
     beatNs = System.nanoTime();
     attached = true;
     try {
-      context.listenerBus().addToQueue(news, "decima");
+      context.listenerBus().addToQueue(events, "decima");
       if (!observeOnly) {
         putInPlace();
       }
       watchdog.start();
     } catch (Throwable fault) {
       attached = false;
-      context.listenerBus().removeListener(news);
+      context.listenerBus().removeListener(events);
       putBack();
       throw new IllegalStateException("attaching failed: " + fault, fault);
     }
@@ -165,14 +165,14 @@ public final class Control {
       watchdog.interrupt();
     }
     try {
-      // What happened before now is still told.
+      // What happened before now is still reported.
       context.listenerBus().waitUntilEmpty(DRAIN_MS);
     } catch (Throwable late) {
       // The bus is busy, or stopped.
     }
-    context.listenerBus().removeListener(news);
+    context.listenerBus().removeListener(events);
     isOver = true;
-    news.touch();
+    events.touch();
     revive();
   }
 
@@ -186,7 +186,7 @@ public final class Control {
     } else if (attached && !hasGivenUp) {
       hasGivenUp = true;
       leaveToSpark(true);
-      news.forgetAll();
+      events.forgetAll();
     }
   }
 
@@ -310,11 +310,11 @@ public final class Control {
       return true;
     }
     Plan now = plan;
-    Standing standing = set.in(now);
-    if (standing.isLeftOut) {
+    PlanEntry entry = set.in(now);
+    if (entry.isLeftOut) {
       return false;
     }
-    if (standing.rank == Standing.UNRANKED) {
+    if (entry.rank == PlanEntry.UNRANKED) {
       // No plan knows it yet. It waits for its first decision, but not for long.
       boolean isNew = isNew(set, now);
       if (isNew && !needsNoDecision(set)) {
@@ -325,7 +325,7 @@ public final class Control {
         counters.expired.incrementAndGet();
       }
     }
-    return set.held.get() < standing.limit;
+    return set.held.get() < entry.limit;
   }
 
   /** Whether it still waits for the first plan that knows it. */
@@ -339,18 +339,18 @@ public final class Control {
    * fair share. Jobs that are over before a plan could help do not wait for one.
    */
   private boolean needsNoDecision(Watched set) {
-    Crowd now = crowd;
+    Contention now = contention;
     if (now == null) {
-      now = new Crowd(this);
-      crowd = now;
+      now = new Contention(this);
+      contention = now;
     }
     boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
     return !now.isCrowded || (isLate && set.held.get() < now.share);
   }
 
   /** An offer round begins, or time has passed: what was counted may be wrong now. */
-  void forgetCrowd() {
-    crowd = null;
+  void forgetContention() {
+    contention = null;
   }
 
   /** The count of a job; under the scheduler's lock, and kept while the pools hold a set of its. */

@@ -39,7 +39,7 @@ final class Idleness {
   synchronized void look() {
     int counted = count();
     int now = control.isFree() || control.observeOnly ? 0 : counted;
-    control.news.noteIdle(now, wasted == 0);
+    control.events.noteIdle(now, wasted == 0);
     if (wasted == 0) {
       sinceNs = System.nanoTime();
     }
@@ -70,7 +70,7 @@ final class Idleness {
       }
       if (own == null || own.isUnlimited) {
         usable += waiting;
-      } else if (own.in(plan).rank != Standing.UNRANKED || own.isFreeOf(plan)) {
+      } else if (own.in(plan).rank != PlanEntry.UNRANKED || own.isFreeOf(plan)) {
         Integer before = (Integer) limited.get(own.job);
         limited.put(own.job, (before == null ? 0 : before.intValue()) + waiting);
       } else if (own.in(plan).isLeftOut) {

@@ -32,7 +32,7 @@ final class Jobs {
   }
 
   /** Those of a Spark job's properties that say what it is. */
-  static LinkedHashMap told(Properties properties) {
+  static LinkedHashMap reported(Properties properties) {
     LinkedHashMap found = new LinkedHashMap();
     for (int index = 0; index < TOLD.length; index++) {
       String value = properties == null ? null : properties.getProperty(TOLD[index]);

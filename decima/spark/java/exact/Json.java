@@ -9,8 +9,8 @@ final class Json {
   static final ObjectMapper MAPPER = new ObjectMapper();
 
   /** The same as one who reads the text gets: no arrays, and all maps are by names. */
-  static Map plain(Map told) {
-    return (Map) MAPPER.convertValue(told, Map.class);
+  static Map plain(Map json) {
+    return (Map) MAPPER.convertValue(json, Map.class);
   }
 
   static String text(Object value) throws JsonProcessingException {

@@ -20,18 +20,18 @@ final class Plan {
   }
 
   /**
-   * @param told its "number", the "limits" of jobs, the stages "chosen" in their order, and the
+   * @param message its "number", the "limits" of jobs, the stages "chosen" in their order, and the
    *     "others", seen but not chosen.
    */
-  static Plan of(Map told) {
-    Plan plan = new Plan(((Number) told.get("number")).longValue());
-    plan.limit.putAll((Map) told.get("limits"));
-    List chosen = (List) told.get("chosen");
+  static Plan of(Map message) {
+    Plan plan = new Plan(((Number) message.get("number")).longValue());
+    plan.limit.putAll((Map) message.get("limits"));
+    List chosen = (List) message.get("chosen");
     plan.ranks = chosen.size();
     for (int index = 0; index < plan.ranks; index++) {
       plan.rank.put(chosen.get(index), Integer.valueOf(index));
     }
-    plan.seen.addAll((List) told.get("others"));
+    plan.seen.addAll((List) message.get("others"));
     return plan;
   }
 
@@ -47,6 +47,6 @@ final class Plan {
 
   int rankOf(Integer stage) {
     Integer found = (Integer) rank.get(stage);
-    return found == null ? Standing.UNRANKED : found.intValue();
+    return found == null ? PlanEntry.UNRANKED : found.intValue();
   }
 }

@@ -71,7 +71,7 @@ final class RankPool extends Pool {
   /** Keep what may start: new ones, then those of the plan in its order, then the others. */
   private void sort(ArrayBuffer sets) {
     Plan plan = control.plan;
-    control.forgetCrowd();
+    control.forgetContention();
     int ranks = plan.ranks();
     TaskSetManager[] found = new TaskSetManager[sets.size()];
     int[] place = new int[sets.size()];
@@ -101,7 +101,7 @@ final class RankPool extends Pool {
         own == null
             ? plan.rankOf(Integer.valueOf(manager.taskSet().stageId()))
             : own.in(plan).rank;
-    if (rank != Standing.UNRANKED) {
+    if (rank != PlanEntry.UNRANKED) {
       return rank + 1;
     }
     // A new one within its share comes first, as it would under FAIR, until a plan knows it.

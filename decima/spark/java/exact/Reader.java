@@ -10,15 +10,15 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.scheduler.TaskInfo;
 
-/** What one who waits for news has not read yet; others have readers of their own. */
+/** What one who waits for events has not read yet; others have readers of their own. */
 final class Reader {
-  /** lists, as they are told */
+  /** lists, as they are sent */
   private final LinkedBlockingQueue events;
   private final AtomicLong dropped = new AtomicLong();
   /** by stage: number, total, first launch and last finish of the tasks that succeeded */
   private final HashMap measured = new HashMap();
   private boolean isDirty = true;
-  /** the least number of slots that stood idle since it was last told */
+  /** the least number of slots that stood idle since it was last read */
   private int leastIdle = 0;
 
   Reader(int capacity) {
@@ -95,8 +95,8 @@ final class Reader {
 
   /** How many have done so all the time since this was last asked. */
   synchronized int takeIdle(int now) {
-    int told = leastIdle;
+    int least = leastIdle;
     leastIdle = now;
-    return told;
+    return least;
   }
 }

@@ -29,7 +29,7 @@ final class Session {
     out.put("lapsed", control.lapsed);
     out.put("attached", control.isServed());
     out.put("dropped", reader.dropped());
-    ArrayList told = new ArrayList();
+    ArrayList reported = new ArrayList();
     synchronized (control.scheduler) {
       countSlots();
       List sets = taskSets();
@@ -37,15 +37,15 @@ final class Session {
       for (int index = 0; index < sets.size(); index++) {
         TaskSetManager manager = (TaskSetManager) sets.get(index);
         if (Watched.isOfDefaultProfile(manager)) {
-          told.add(told(manager));
+          reported.add(reported(manager));
         }
       }
     }
-    out.put("sets", told);
+    out.put("sets", reported);
     out.put("slots", slots);
     out.put("idle_ms", control.idleness.ms());
     out.put("idle_slots", reader.takeIdle(control.idleness.wasted()));
-    out.put("purses", control.caps.told());
+    out.put("caps", control.caps.reported());
     out.put("events", reader.takeEvents());
     out.put("measured", reader.takeMeasured());
     return out;
@@ -88,13 +88,13 @@ final class Session {
   private void forgetOthers(List sets) {
     HashSet keys = new HashSet();
     HashSet jobs = new HashSet();
-    HashSet purses = new HashSet();
+    HashSet caps = new HashSet();
     for (int index = 0; index < sets.size(); index++) {
       if (sets.get(index) instanceof Limited) {
         Limited own = (Limited) sets.get(index);
         keys.add(own.watched.key());
         jobs.add(own.watched.job);
-        purses.addAll(Arrays.asList(own.watched.purses));
+        caps.addAll(Arrays.asList(own.watched.caps));
         if (slots > knownSlots) {
           own.executorAdded(); // an offer round tells only those that `RankPool` lets through
         }
@@ -103,10 +103,10 @@ final class Session {
     knownSlots = slots;
     control.watched.keySet().retainAll(keys);
     control.held.keySet().retainAll(jobs);
-    control.caps.retain(purses, jobs);
+    control.caps.retain(caps, jobs);
   }
 
-  private static List told(TaskSetManager manager) {
+  private static List reported(TaskSetManager manager) {
     TaskSet set = manager.taskSet();
     String job =
         manager instanceof Limited

@@ -74,7 +74,7 @@ final class Watchdog extends Thread {
   /** Whether a task set may start tasks that it could not when slots were last offered. */
   private boolean isSomebodyLate(long now) {
     boolean found = false;
-    control.forgetCrowd();
+    control.forgetContention();
     for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {
       Watched set = (Watched) all.next();
       if (!set.expired

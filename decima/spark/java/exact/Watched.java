@@ -11,7 +11,7 @@ final class Watched {
   final int attempt;
   final String job;
   /** the caps that it is under (`Caps`); they change only before a task of it starts */
-  volatile String[] purses = new String[0];
+  volatile String[] caps = new String[0];
   /** all of them are known */
   volatile boolean isSettled = false;
   /** slots that its job holds through task sets of ours */
@@ -22,7 +22,7 @@ final class Watched {
   volatile boolean expired = false;
   volatile boolean ranDry = false;
   volatile boolean isDecided = false;
-  private volatile Standing standing = null;
+  private volatile PlanEntry entry = null;
 
   Watched(TaskSetManager manager, String job, AtomicInteger held) {
     this.manager = manager;
@@ -55,11 +55,11 @@ final class Watched {
   }
 
   /** What this plan says of it. */
-  Standing in(Plan plan) {
-    Standing known = standing;
+  PlanEntry in(Plan plan) {
+    PlanEntry known = entry;
     if (known == null || known.plan != plan) {
-      known = new Standing(plan, stage, job);
-      standing = known;
+      known = new PlanEntry(plan, stage, job);
+      entry = known;
     }
     return known;
   }

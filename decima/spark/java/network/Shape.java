@@ -30,25 +30,25 @@ final class Shape {
   final boolean limitHead;
 
   /**
-   * @param told by the header of a model file.
+   * @param header by the header of a model file.
    * @throws IllegalArgumentException a name is unknown, or a size impossible.
    */
-  Shape(Map<?, ?> told) {
-    for (Object name : told.keySet()) {
+  Shape(Map<?, ?> header) {
+    for (Object name : header.keySet()) {
       check(NAMES.contains(name), "'" + name + "' is unknown");
     }
-    embedding = size("embedding", told.containsKey("embedding") ? told.get("embedding") : 16);
-    hidden = sizes("hidden", told.containsKey("hidden") ? told.get("hidden") : Arrays.asList(16));
+    embedding = size("embedding", header.containsKey("embedding") ? header.get("embedding") : 16);
+    hidden = sizes("hidden", header.containsKey("hidden") ? header.get("hidden") : Arrays.asList(16));
     headHidden =
         sizes(
             "head_hidden",
-            told.containsKey("head_hidden") ? told.get("head_hidden") : Arrays.asList(32, 16));
+            header.containsKey("head_hidden") ? header.get("head_hidden") : Arrays.asList(32, 16));
     check(headHidden.length > 0, "head_hidden is empty");
-    twoLevel = flag(told, "two_level");
-    messages = flag(told, "messages");
-    embeddings = flag(told, "embeddings");
-    pathColumns = flag(told, "path_columns");
-    limitHead = flag(told, "limit_head");
+    twoLevel = flag(header, "two_level");
+    messages = flag(header, "messages");
+    embeddings = flag(header, "embeddings");
+    pathColumns = flag(header, "path_columns");
+    limitHead = flag(header, "limit_head");
   }
 
   private static void check(boolean isFine, String fault) {
@@ -57,21 +57,21 @@ final class Shape {
     }
   }
 
-  private static int size(String name, Object told) {
-    boolean isSize = told instanceof Integer && (Integer) told >= 1 && (Integer) told <= MAX_UNITS;
-    check(isSize, name + " " + told + ": sizes are whole numbers from 1 to " + MAX_UNITS);
-    return (Integer) told;
+  private static int size(String name, Object value) {
+    boolean isSize = value instanceof Integer && (Integer) value >= 1 && (Integer) value <= MAX_UNITS;
+    check(isSize, name + " " + value + ": sizes are whole numbers from 1 to " + MAX_UNITS);
+    return (Integer) value;
   }
 
-  private static int[] sizes(String name, Object told) {
-    check(told instanceof List, name + " " + told + " is no list");
-    List<?> values = (List<?>) told;
+  private static int[] sizes(String name, Object value) {
+    check(value instanceof List, name + " " + value + " is no list");
+    List<?> values = (List<?>) value;
     check(values.size() <= MAX_LAYERS, name + ": at most " + MAX_LAYERS + " layers are possible");
     return values.stream().mapToInt(one -> size(name, one)).toArray();
   }
 
-  private static boolean flag(Map<?, ?> told, String name) {
-    Object found = told.containsKey(name) ? told.get(name) : Boolean.TRUE;
+  private static boolean flag(Map<?, ?> value, String name) {
+    Object found = value.containsKey(name) ? value.get(name) : Boolean.TRUE;
     check(found instanceof Boolean, name + " " + found + " is neither true nor false");
     return (Boolean) found;
   }

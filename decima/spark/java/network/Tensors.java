@@ -39,8 +39,8 @@ final class Tensors {
     check(bytes == data.length - first, "its numbers are " + (data.length - first)
         + " bytes, where its header names " + bytes);
     Object metadata = header.get(METADATA);
-    Object told = metadata instanceof Map ? ((Map<?, ?>) metadata).get(FACTS) : null;
-    byte[] text = (told instanceof String ? (String) told : "{}").getBytes(
+    Object stored = metadata instanceof Map ? ((Map<?, ?>) metadata).get(FACTS) : null;
+    byte[] text = (stored instanceof String ? (String) stored : "{}").getBytes(
         java.nio.charset.StandardCharsets.UTF_8);
     facts = json(text, 0, text.length, "the facts in its header");
   }
@@ -63,9 +63,9 @@ final class Tensors {
   }
 
   /** Take one tensor; how many bytes it has. */
-  private long read(String name, Object told, ByteBuffer all, int first) {
-    check(told instanceof Map, name + " is described by no object");
-    Map<?, ?> entry = (Map<?, ?>) told;
+  private long read(String name, Object described, ByteBuffer all, int first) {
+    check(described instanceof Map, name + " is described by no object");
+    Map<?, ?> entry = (Map<?, ?>) described;
     check("F32".equals(entry.get("dtype")), name + " holds " + entry.get("dtype") + ", not F32");
     check(entry.get("shape") instanceof List && entry.get("data_offsets") instanceof List,
         name + " has no shape or no place");

@@ -32,7 +32,7 @@ final class Decider extends Thread {
   private Plan plan;
   private volatile boolean isClosed = false;
 
-  /** @param refuse told why, where we let go by ourselves. */
+  /** @param refuse receives the reason, where we let go by ourselves. */
   Decider(
       Settings settings,
       Control control,
@@ -113,16 +113,16 @@ final class Decider extends Thread {
     if (made.fault != null) {
       DriverSide.LOG.warn("policy {} failed: {}", planner.policy().name(), made.fault);
     }
-    apply(made.told(control.plan.number + 1));
+    apply(made.message(control.plan.number + 1));
     latencies.note(System.nanoTime() - began);
   }
 
   /** Put a plan in force, whoever made it. */
   @SuppressWarnings("unchecked")
-  void apply(Map<String, ?> told) {
-    limits = (Map<String, Integer>) told.get("limits");
+  void apply(Map<String, ?> message) {
+    limits = (Map<String, Integer>) message.get("limits");
     if (!settings.isShadow()) {
-      control.apply(decima.spark.Plan.of(told));
+      control.apply(decima.spark.Plan.of(message));
     } else {
       control.counters.plans.incrementAndGet();
     }

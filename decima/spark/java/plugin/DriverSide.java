@@ -2,7 +2,7 @@ package decima.spark;
 
 import decima.policy.Planner;
 import decima.policy.Policies;
-import decima.policy.Rehearsal;
+import decima.policy.WarmUp;
 import java.util.Collections;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -23,14 +23,14 @@ final class DriverSide implements DriverPlugin {
   private static final int OLDEST_MINOR = 5;
   private static final int NEWEST_MAJOR = 4;
   /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
-  private static final int REHEARSED_PLANS = 100;
+  private static final int WARM_UP_PLANS = 100;
 
   /** on Spark's page of the environment; no setting, which a cloned configuration would set */
   private static final String STATUS = "decima.status";
 
   private final Metrics metrics = new Metrics();
   private final AtomicBoolean isRefused = new AtomicBoolean();
-  private Map<String, String> told = Collections.emptyMap();
+  private Map<String, String> given = Collections.emptyMap();
   private SparkContext context;
   private volatile Decider decider;
 
@@ -42,13 +42,13 @@ final class DriverSide implements DriverPlugin {
   @Override
   public Map<String, String> init(SparkContext sparkContext, PluginContext pluginContext) {
     context = sparkContext;
-    told = Settings.told(pluginContext.conf());
+    given = Settings.given(pluginContext.conf());
     String status;
     try {
       checkVersion(context.version());
-      status = "schedules: " + new Settings(told);
+      status = "schedules: " + new Settings(given);
     } catch (SettingsError fault) {
-      if (Settings.isRequired(told)) {
+      if (Settings.isRequired(given)) {
         throw stopping(fault);
       }
       status = "does not schedule: " + fault.getMessage();
@@ -67,13 +67,13 @@ final class DriverSide implements DriverPlugin {
     long began = System.nanoTime();
     try {
       metrics.register(pluginContext.metricRegistry());
-      Settings settings = new Settings(told);
+      Settings settings = new Settings(given);
       start(settings);
       metrics.startupMs = (System.nanoTime() - began) / 1_000_000L;
       // No warning, but Spark's shells show nothing below: who uses them must see who schedules.
       LOG.warn("decima schedules: {}, in {} ms", settings, metrics.startupMs);
     } catch (Throwable fault) {
-      if (Settings.isRequired(told)) {
+      if (Settings.isRequired(given)) {
         close();
         throw stopping(fault);
       }
@@ -108,23 +108,23 @@ final class DriverSide implements DriverPlugin {
       throw fault;
     }
     if (planner != null) {
-      rehearse(settings);
+      warmUp(settings);
     }
   }
 
   /** Let the first real plan find compiled code; neither Spark nor a plan waits for this. */
-  private static void rehearse(Settings settings) {
+  private static void warmUp(Settings settings) {
     Runnable all =
         () -> {
           try {
             // A policy of its own: what decides must not remember jobs that do not exist.
-            Rehearsal.run(
-                Policies.named(settings.standIn(), settings.standInParameters()), REHEARSED_PLANS);
+            WarmUp.run(
+                Policies.named(settings.standIn(), settings.standInParameters()), WARM_UP_PLANS);
           } catch (RuntimeException fault) {
-            LOG.debug("rehearsal", fault);
+            LOG.debug("warm-up", fault);
           }
         };
-    Thread thread = new Thread(all, "decima-rehearsal");
+    Thread thread = new Thread(all, "decima-warm-up");
     thread.setDaemon(true);
     thread.start();
   }
@@ -157,7 +157,7 @@ final class DriverSide implements DriverPlugin {
     }
     metrics.isRefused = true;
     LOG.debug("the reason", fault);
-    if (fault instanceof SettingsError && Settings.isRequired(told)) {
+    if (fault instanceof SettingsError && Settings.isRequired(given)) {
       LOG.error(stopping(fault).getMessage());
       new Thread(context::stop, "decima-stop").start();
       return;
@@ -171,7 +171,7 @@ final class DriverSide implements DriverPlugin {
       decider.letGo();
       return withCaps(decider.settings);
     }
-    Settings left = Settings.capsOnly(told);
+    Settings left = Settings.capsOnly(given);
     if (left.caps.isEmpty()) {
       return "Spark goes on unchanged";
     }

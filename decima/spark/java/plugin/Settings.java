@@ -89,27 +89,27 @@ final class Settings {
   private final String standIn;
   private final Map<String, String> values;
 
-  /** A driver's settings as they were told, without the prefix. */
-  static Map<String, String> told(SparkConf conf) {
-    Map<String, String> told = new LinkedHashMap<>();
+  /** A driver's settings as they were given, without the prefix. */
+  static Map<String, String> given(SparkConf conf) {
+    Map<String, String> given = new LinkedHashMap<>();
     for (Tuple2<String, String> one : conf.getAll()) {
       if (one._1().startsWith(PREFIX)) {
-        told.put(one._1().substring(PREFIX.length()), one._2());
+        given.put(one._1().substring(PREFIX.length()), one._2());
       }
     }
-    return told;
+    return given;
   }
 
   /** Whether the application is not to run without us: a value that is none of both is a yes. */
-  static boolean isRequired(Map<String, String> told) {
-    return !told.getOrDefault(REQUIRED, "false").equals("false");
+  static boolean isRequired(Map<String, String> given) {
+    return !given.getOrDefault(REQUIRED, "false").equals("false");
   }
 
   /** Spark's own order under the caps that can be read, whatever is wrong with other settings. */
-  static Settings capsOnly(Map<String, String> told) {
+  static Settings capsOnly(Map<String, String> given) {
     Map<String, String> kept = new LinkedHashMap<>();
     kept.put("policy", SPARK);
-    for (Map.Entry<String, String> one : told.entrySet()) {
+    for (Map.Entry<String, String> one : given.entrySet()) {
       String name = one.getKey();
       boolean isCap = EACH.containsKey(name) || name.startsWith(ONE);
       if ((isCap || KEPT.contains(name)) && isUsable(one)) {
@@ -133,9 +133,9 @@ final class Settings {
    *
    * @throws SettingsError a setting is unknown, or its value not allowed.
    */
-  Settings(Map<String, String> told) {
+  Settings(Map<String, String> given) {
     values = new HashMap<>(DEFAULTS);
-    for (Map.Entry<String, String> one : told.entrySet()) {
+    for (Map.Entry<String, String> one : given.entrySet()) {
       if (one.getKey().startsWith(ONE)) {
         addNamedCap(one.getKey(), one.getValue());
       } else if (!DEFAULTS.containsKey(one.getKey())) {

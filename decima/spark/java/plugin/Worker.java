@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * The Python process that decides by a learned policy (`decima.spark.plugin_worker`): started, watched
- * and started again. It connects to our `Door` and says a secret first; then it asks for news and
+ * and started again. It connects to our `WorkerSocket` with a secret; then it asks for events and
  * hands over plans, as an attached driver would. While it is not there, or silent, the JVM decides.
  */
 final class Worker {
@@ -30,7 +30,7 @@ final class Worker {
   private final Thread watcher = new Thread(this::watch, "decima-worker");
   /** of the decision log: those of all its processes are one */
   private final String run = UUID.randomUUID().toString();
-  private Door door;
+  private WorkerSocket socket;
   private Decider decider;
   private volatile Process process;
   private volatile long heardNs = 0;
@@ -52,7 +52,7 @@ final class Worker {
    */
   void start(Decider with) throws IOException {
     decider = with;
-    door = new Door();
+    socket = new WorkerSocket();
     process = newProcess();
     watcher.setDaemon(true);
     watcher.start();
@@ -62,8 +62,8 @@ final class Worker {
     starts += 1;
     ProcessBuilder builder =
         new ProcessBuilder(settings.python, "-P", "-m", "decima.spark.plugin_worker");
-    builder.environment().put("DECIMA_PLUGIN_PORT", String.valueOf(door.port()));
-    builder.environment().put("DECIMA_PLUGIN_SECRET", door.secret);
+    builder.environment().put("DECIMA_PLUGIN_PORT", String.valueOf(socket.port()));
+    builder.environment().put("DECIMA_PLUGIN_SECRET", socket.secret);
     // Our standard output may be a query's result: nothing of the process goes there.
     builder.redirectOutput(new java.io.File("/dev/null"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
@@ -83,7 +83,7 @@ final class Worker {
     try {
       serve();
     } finally {
-      closeDoor();
+      closeSocket();
     }
   }
 
@@ -122,7 +122,7 @@ final class Worker {
 
   /** Serve a process from its first word to its end; why it ended. */
   private String serveOne() {
-    Reader reader = control.news.newReader(CAPACITY);
+    Reader reader = control.events.newReader(CAPACITY);
     try (Socket end = connection()) {
       DriverSide.LOG.info("the worker process {} is there", settings.python);
       Frames.write(end.getOutputStream(), settingsOfWorker());
@@ -138,7 +138,7 @@ final class Worker {
     } catch (Exception error) {
       return "the worker process: " + error.getMessage();
     } finally {
-      control.news.forget(reader);
+      control.events.forget(reader);
       kill();
     }
   }
@@ -146,7 +146,7 @@ final class Worker {
   /** The connection of our process, once that is there. */
   private Socket connection() throws Exception {
     while (true) {
-      Socket found = door.poll(LOOK_MS);
+      Socket found = socket.poll(LOOK_MS);
       if (found != null) {
         return found;
       }
@@ -193,15 +193,15 @@ final class Worker {
 
   @SuppressWarnings("unchecked")
   private Map<?, ?> apply(Map<?, ?> plan) {
-    Map<String, Object> told = new LinkedHashMap<>((Map<String, ?>) plan);
+    Map<String, Object> message = new LinkedHashMap<>((Map<String, ?>) plan);
     if (!settings.caps.isEmpty()) {
       // It knows nothing of caps: what they keep from its stages goes to those that it left out.
-      List<Object> all = new ArrayList<>((List<?>) told.get("chosen"));
-      all.addAll((List<?>) told.get("others"));
-      told.put("chosen", all);
-      told.put("others", Collections.emptyList());
+      List<Object> all = new ArrayList<>((List<?>) message.get("chosen"));
+      all.addAll((List<?>) message.get("others"));
+      message.put("chosen", all);
+      message.put("others", Collections.emptyList());
     }
-    decider.apply(told);
+    decider.apply(message);
     isReady = true;
     return Collections.emptyMap();
   }
@@ -225,7 +225,7 @@ final class Worker {
 
   /**
    * End the process; twice does no harm. Reports tell it already that it is over: where it keeps a
-   * decision log, it gets the time to write down what it was told.
+   * decision log, it gets the time to write down what it has heard.
    */
   void close() {
     isClosing = true;
@@ -245,13 +245,13 @@ final class Worker {
     }
     kill();
     watcher.interrupt();
-    closeDoor();
+    closeSocket();
   }
 
-  private void closeDoor() {
+  private void closeSocket() {
     try {
-      if (door != null) {
-        door.close();
+      if (socket != null) {
+        socket.close();
       }
     } catch (IOException error) {
       DriverSide.LOG.debug("closing", error);

@@ -34,7 +34,7 @@ final class IdleWatch {
     if (found == null) {
       return 0;
     }
-    Round round = new Round(found.tables, found.purses);
+    Round round = new Round(found.tables, found.caps);
     Planner.decide(new StrictFair(), round);
     return Math.min(round.unused(), round.tasksLeft());
   }

@@ -39,7 +39,7 @@ public final class LiveJobs {
   /** by job: slots of tasks that run on though nobody needs them any more */
   Map<String, Integer> lostSlots = new HashMap<>();
   /** by job: the caps that it is under */
-  Map<String, Map<String, Integer>> purses = Collections.emptyMap();
+  Map<String, Map<String, Integer>> caps = Collections.emptyMap();
 
   private final Map<String, LiveJob> jobs = new LinkedHashMap<>();
   private final Map<Integer, Place> place = new HashMap<>();
@@ -83,7 +83,7 @@ public final class LiveJobs {
   public void update(Report report) {
     timeMs = report.timeMs;
     slots = report.slots;
-    purses = report.purses;
+    caps = report.caps;
     for (List<?> event : report.events) {
       switch ((String) event.get(0)) {
         case "J":
@@ -157,8 +157,8 @@ public final class LiveJobs {
     job.seenMs = startMs;
     jobOfSparkJob.put(sparkJob, job);
     List<StageInfo> infos = new ArrayList<>();
-    for (Object told : (List<?>) event.get(3)) {
-      infos.add(new StageInfo((List<?>) told));
+    for (Object info : (List<?>) event.get(3)) {
+      infos.add(new StageInfo((List<?>) info));
     }
     infos.sort(Comparator.comparingInt(info -> info.stage));
     addStages(job, infos);
@@ -219,11 +219,11 @@ public final class LiveJobs {
     final long[] parents;
     final List<Long> rdds = new ArrayList<>();
 
-    StageInfo(List<?> told) {
-      stage = (int) Report.number(told.get(0));
-      numTasks = (int) Report.number(told.get(1));
-      parents = Report.numbers((List<?>) told.get(2));
-      long[] found = Report.numbers((List<?>) told.get(3));
+    StageInfo(List<?> info) {
+      stage = (int) Report.number(info.get(0));
+      numTasks = (int) Report.number(info.get(1));
+      parents = Report.numbers((List<?>) info.get(2));
+      long[] found = Report.numbers((List<?>) info.get(3));
       Arrays.sort(found);
       for (long rdd : found) {
         rdds.add(rdd);

@@ -16,7 +16,7 @@ final class LiveTables {
 
   final Tables tables;
   final List<LiveJob> jobs;
-  final Purses purses;
+  final Allowances caps;
   /** (S,) the stages by row */
   private final List<LiveStage> stages = new ArrayList<>();
   private final Map<String, Integer> lostSlots;
@@ -59,7 +59,7 @@ final class LiveTables {
       fill(live, job, shown.get(job));
     }
     tables.graphs = graphs.of(live, jobs, shown, tables);
-    purses = purses(live);
+    caps = caps(live);
   }
 
   private void fill(LiveJobs live, int job, NavigableSet<Integer> shown) {
@@ -120,25 +120,25 @@ final class LiveTables {
   }
 
   /** Users' caps; slots of tasks that nobody needs any more are not theirs to give. */
-  private Purses purses(LiveJobs live) {
+  private Allowances caps(LiveJobs live) {
     Map<String, Integer> number = new HashMap<>();
     List<Integer> capacity = new ArrayList<>();
     int[][] ofJob = new int[jobs.size()][];
     for (int job = 0; job < jobs.size(); job++) {
       Map<String, Integer> own =
-          live.purses.getOrDefault(jobs.get(job).key, Collections.emptyMap());
+          live.caps.getOrDefault(jobs.get(job).key, Collections.emptyMap());
       ofJob[job] = new int[own.size()];
       int index = 0;
-      for (Map.Entry<String, Integer> purse : own.entrySet()) {
-        if (!number.containsKey(purse.getKey())) {
-          number.put(purse.getKey(), capacity.size());
-          capacity.add(purse.getValue());
+      for (Map.Entry<String, Integer> cap : own.entrySet()) {
+        if (!number.containsKey(cap.getKey())) {
+          number.put(cap.getKey(), capacity.size());
+          capacity.add(cap.getValue());
         }
-        ofJob[job][index++] = number.get(purse.getKey());
+        ofJob[job][index++] = number.get(cap.getKey());
       }
     }
     int[] most = capacity.stream().mapToInt(Integer::intValue).toArray();
-    return new Purses(ofJob, most);
+    return new Allowances(ofJob, most);
   }
 
   /** By job: the limit that the round has given it; what it holds for nothing counts too. */

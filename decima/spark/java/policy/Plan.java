@@ -32,7 +32,7 @@ public final class Plan {
   }
 
   /** As those who follow it take it. */
-  public Map<String, Object> told(long number) {
+  public Map<String, Object> message(long number) {
     List<Integer> others = new ArrayList<>(considered);
     others.removeAll(chosen);
     Map<String, Object> found = new LinkedHashMap<>();

@@ -53,7 +53,7 @@ public final class Planner {
     if (considered.isEmpty()) {
       return null;
     }
-    Round round = new Round(found.tables, found.purses);
+    Round round = new Round(found.tables, found.caps);
     serveStarved(round, found, live.timeMs);
     boolean isAsked = round.isOpen();
     Policy decides = fault == null ? policy : standIn;

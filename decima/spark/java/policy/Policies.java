@@ -116,13 +116,13 @@ public final class Policies {
       throw new IllegalArgumentException(
           where + ": parameters of '" + content.get("policy") + "', not of '" + policy + "'");
     }
-    Object told = content.get("parameters");
-    if (!(told instanceof Map) || !((Map<?, ?>) told).keySet().equals(new HashSet<>(names))) {
+    Object values = content.get("parameters");
+    if (!(values instanceof Map) || !((Map<?, ?>) values).keySet().equals(new HashSet<>(names))) {
       throw new IllegalArgumentException(where + ": its features are not those of this version");
     }
     double[] found = new double[names.size()];
     for (int index = 0; index < found.length; index++) {
-      Object value = ((Map<?, ?>) told).get(names.get(index));
+      Object value = ((Map<?, ?>) values).get(names.get(index));
       if (!(value instanceof Number) || !Double.isFinite(((Number) value).doubleValue())) {
         throw new IllegalArgumentException(
             where + ": " + names.get(index) + " must be a finite number, got " + value);

@@ -21,27 +21,27 @@ public final class Report {
   final List<List<?>> events = new ArrayList<>();
   final List<long[]> measured = new ArrayList<>();
   /** by job: the caps that it is under, and how many slots each allows */
-  final Map<String, Map<String, Integer>> purses;
+  final Map<String, Map<String, Integer>> caps;
 
-  /** @param told as `decima.spark.Session.report` tells it. */
+  /** @param message as `decima.spark.Session.report` makes it. */
   @SuppressWarnings("unchecked")
-  public Report(Map<String, ?> told) {
-    timeMs = number(told.get("time_ms"));
-    slots = (int) number(told.get("slots"));
-    attached = Boolean.TRUE.equals(told.get("attached"));
-    idleMs = number(told.get("idle_ms"));
-    idleSlots = (int) number(told.get("idle_slots"));
-    for (Object row : (List<?>) told.get("sets")) {
+  public Report(Map<String, ?> message) {
+    timeMs = number(message.get("time_ms"));
+    slots = (int) number(message.get("slots"));
+    attached = Boolean.TRUE.equals(message.get("attached"));
+    idleMs = number(message.get("idle_ms"));
+    idleSlots = (int) number(message.get("idle_slots"));
+    for (Object row : (List<?>) message.get("sets")) {
       sets.add(new TaskSet((List<?>) row));
     }
-    for (Object event : (List<?>) told.get("events")) {
+    for (Object event : (List<?>) message.get("events")) {
       events.add((List<?>) event);
     }
-    for (Object row : (List<?>) told.get("measured")) {
+    for (Object row : (List<?>) message.get("measured")) {
       measured.add(numbers((List<?>) row));
     }
-    Object found = told.get("purses");
-    purses = found == null ? Collections.emptyMap() : (Map<String, Map<String, Integer>>) found;
+    Object found = message.get("caps");
+    caps = found == null ? Collections.emptyMap() : (Map<String, Map<String, Integer>>) found;
   }
 
   static long number(Object value) {

@@ -25,16 +25,16 @@ public final class Round {
   private boolean isOpen;
   private final int[] chosen;
   private int numChosen;
-  private final Purses purses;
+  private final Allowances caps;
 
   public Round(Tables tables) {
-    this(tables, Purses.none(tables.jobs()));
+    this(tables, Allowances.none(tables.jobs()));
   }
 
-  /** @param purses users' caps; what a purse cannot pay for is not on offer to its jobs. */
-  public Round(Tables tables, Purses purses) {
+  /** @param caps users' caps; what a cap cannot pay for is not on offer to its jobs. */
+  public Round(Tables tables, Allowances caps) {
     this.tables = tables;
-    this.purses = purses;
+    this.caps = caps;
     held = new int[tables.jobs()];
     local = new int[tables.jobs()];
     openStages = new int[tables.jobs()];
@@ -66,7 +66,7 @@ public final class Round {
     }
     onOffer -= held[job];
     openCount += openStages[job];
-    purses.take(job, held[job]);
+    caps.take(job, held[job]);
   }
 
   public boolean isOpen() {
@@ -90,13 +90,13 @@ public final class Round {
 
   /** Slots that caps leave a job. */
   int room(int job) {
-    return purses.room(job);
+    return caps.room(job);
   }
 
   /** Tasks of the stage that no slot is for, as far as caps let its job have any. */
   int demand(int stage) {
     int tasks = tables.numTasks[stage] - covered[stage];
-    return Math.min(tasks, purses.room(tables.job[stage]));
+    return Math.min(tasks, caps.room(tables.job[stage]));
   }
 
   /**
@@ -126,7 +126,7 @@ public final class Round {
     held[job] += count;
     local[job] -= Math.min(count, local[job]);
     covered[stage] += count;
-    purses.take(job, count);
+    caps.take(job, count);
     close(stage);
     closeEmptyPurses();
     chosen[numChosen++] = stage;
@@ -141,7 +141,7 @@ public final class Round {
 
   private void closeEmptyPurses() {
     for (int job = 0; job < openStages.length; job++) {
-      if (openStages[job] == 0 || purses.room(job) > 0) {
+      if (openStages[job] == 0 || caps.room(job) > 0) {
         continue;
       }
       for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
@@ -164,7 +164,7 @@ public final class Round {
 
   /** Tasks that could start, under caps too, and that the plan so far gives no slot. */
   int tasksLeft() {
-    Purses left = purses.copy();
+    Allowances left = caps.copy();
     int found = 0;
     for (int job = 0; job < openStages.length; job++) {
       int waiting = 0;

@@ -17,11 +17,11 @@ import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.storage.RDDInfo;
 
 /** Events of Spark and changes of task sets, for all who wait for them. */
-final class News extends SparkListener {
+final class SessionEvents extends SparkListener {
   private final Control control;
   private final CopyOnWriteArrayList readers = new CopyOnWriteArrayList();
 
-  News(Control control) {
+  SessionEvents(Control control) {
     this.control = control;
   }
 
@@ -68,9 +68,9 @@ final class News extends SparkListener {
     try {
       ArrayList stages = new ArrayList();
       for (Iterator all = Fields.list(event, "stageInfos").iterator(); all.hasNext(); ) {
-        stages.add(told((StageInfo) all.next()));
+        stages.add(reported((StageInfo) all.next()));
       }
-      LinkedHashMap properties = Jobs.told(event.properties());
+      LinkedHashMap properties = Jobs.reported(event.properties());
       String job = Jobs.jobOf(event.properties(), event.jobId());
       add(new Object[] {"J", event.jobId(), event.time(), stages, properties, job});
       control.noteStart(event.jobId());
@@ -79,7 +79,7 @@ final class News extends SparkListener {
     }
   }
 
-  private static List told(StageInfo stage) throws Exception {
+  private static List reported(StageInfo stage) throws Exception {
     ArrayList rdds = new ArrayList();
     for (Iterator all = Fields.list(stage, "rddInfos").iterator(); all.hasNext(); ) {
       rdds.add(((RDDInfo) all.next()).id());

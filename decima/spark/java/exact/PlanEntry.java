@@ -1,7 +1,7 @@
 package decima.spark;
 
 /** What one plan says of one task set: looked up once, and asked at every offer. */
-final class Standing {
+final class PlanEntry {
   static final int UNRANKED = -1;
 
   final Plan plan;
@@ -12,7 +12,7 @@ final class Standing {
   /** slots that its job may hold */
   final int limit;
 
-  Standing(Plan plan, Integer stage, String job) {
+  PlanEntry(Plan plan, Integer stage, String job) {
     this.plan = plan;
     this.rank = plan.rankOf(stage);
     this.isLeftOut = plan.seen.contains(stage);

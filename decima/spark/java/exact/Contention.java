@@ -4,13 +4,13 @@ import java.util.HashSet;
 import java.util.Iterator;
 
 /** Whether tasks wait for each other's slots; counted once for an offer round. */
-final class Crowd {
+final class Contention {
   /** more tasks wait than slots stand idle; each start takes one of both */
   final boolean isCrowded;
   /** slots of a job if all had as many */
   final int share;
 
-  Crowd(Control control) {
+  Contention(Control control) {
     int waiting = 0;
     HashSet jobs = new HashSet();
     for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {

@@ -21,23 +21,23 @@ import java.util.concurrent.TimeUnit;
  * Where a worker connects over loopback: it must know a secret. Every process of this machine may
  * connect: each has a short time for a short hello, and none keeps another from being heard.
  */
-final class Door implements Closeable {
+final class WorkerSocket implements Closeable {
   static final int HELLO_BYTES = 1_024;
   private static final long HELLO_MS = 5_000;
   private static final int BACKLOG = 64;
   /** so many may be about to say hello; beyond it the oldest is turned away */
-  private static final int MOST_GUESTS = 64;
+  private static final int MOST_CONNECTIONS = 64;
   private static final int SECRET_BYTES = 32;
 
   final String secret = newSecret();
   private final ServerSocket server;
-  private final ConcurrentLinkedDeque<Socket> guests = new ConcurrentLinkedDeque<>();
+  private final ConcurrentLinkedDeque<Socket> connections = new ConcurrentLinkedDeque<>();
   private final LinkedBlockingQueue<Socket> known = new LinkedBlockingQueue<>();
 
   /** @throws IOException there is no free port. */
-  Door() throws IOException {
+  WorkerSocket() throws IOException {
     server = new ServerSocket(0, BACKLOG, InetAddress.getLoopbackAddress());
-    start("decima-door", this::accept);
+    start("decima-socket", this::accept);
   }
 
   private static String newSecret() {
@@ -68,54 +68,54 @@ final class Door implements Closeable {
   private void accept() {
     while (!server.isClosed()) {
       try {
-        Socket guest = server.accept();
-        guests.add(guest);
-        for (int more = guests.size() - MOST_GUESTS; more > 0; more--) {
-          turnAway(guests.peek());
+        Socket connection = server.accept();
+        connections.add(connection);
+        for (int more = connections.size() - MOST_CONNECTIONS; more > 0; more--) {
+          turnAway(connections.peek());
         }
-        start("decima-hello", () -> hear(guest));
+        start("decima-hello", () -> hear(connection));
       } catch (IOException | RuntimeException | OutOfMemoryError fault) {
         DriverSide.LOG.debug("a connection", fault);
       }
     }
   }
 
-  private void hear(Socket guest) {
+  private void hear(Socket connection) {
     try {
-      if (isSecret(readHello(guest))) {
-        guest.setTcpNoDelay(true);
-        guest.setSoTimeout(0);
-        guests.remove(guest);
-        known.add(guest);
+      if (isSecret(readHello(connection))) {
+        connection.setTcpNoDelay(true);
+        connection.setSoTimeout(0);
+        connections.remove(connection);
+        known.add(connection);
         return;
       }
     } catch (IOException | RuntimeException unknown) {
       DriverSide.LOG.debug("an unknown process connected", unknown);
     }
-    turnAway(guest);
+    turnAway(connection);
   }
 
-  private void turnAway(Socket guest) {
-    guests.remove(guest);
+  private void turnAway(Socket connection) {
+    connections.remove(connection);
     try {
-      guest.close();
+      connection.close();
     } catch (IOException error) {
       DriverSide.LOG.debug("closing", error);
     }
   }
 
   /** What it says first: a frame (`Frames`) of a bounded length, within one time for all of it. */
-  private static Map<?, ?> readHello(Socket guest) throws IOException {
+  private static Map<?, ?> readHello(Socket connection) throws IOException {
     long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(HELLO_MS);
-    int length = ByteBuffer.wrap(read(guest, Integer.BYTES, endNs)).getInt();
+    int length = ByteBuffer.wrap(read(connection, Integer.BYTES, endNs)).getInt();
     if (length < 0 || length > HELLO_BYTES) {
       throw new IOException("a hello of " + length + " bytes; at most " + HELLO_BYTES);
     }
-    return Json.MAPPER.readValue(read(guest, length, endNs), Map.class);
+    return Json.MAPPER.readValue(read(connection, length, endNs), Map.class);
   }
 
-  private static byte[] read(Socket guest, int count, long endNs) throws IOException {
-    InputStream in = guest.getInputStream();
+  private static byte[] read(Socket connection, int count, long endNs) throws IOException {
+    InputStream in = connection.getInputStream();
     byte[] found = new byte[count];
     int have = 0;
     while (have < count) {
@@ -123,7 +123,7 @@ final class Door implements Closeable {
       if (leftMs <= 0) {
         throw new SocketTimeoutException("no hello within " + HELLO_MS + " ms");
       }
-      guest.setSoTimeout((int) leftMs);
+      connection.setSoTimeout((int) leftMs);
       int got = in.read(found, have, count - have);
       if (got < 0) {
         throw new IOException("it went without a hello");
@@ -134,16 +134,16 @@ final class Door implements Closeable {
   }
 
   private boolean isSecret(Map<?, ?> hello) {
-    String told = hello == null ? "" : String.valueOf(hello.get("secret"));
+    String found = hello == null ? "" : String.valueOf(hello.get("secret"));
     return MessageDigest.isEqual(
-        told.getBytes(StandardCharsets.UTF_8), secret.getBytes(StandardCharsets.UTF_8));
+        found.getBytes(StandardCharsets.UTF_8), secret.getBytes(StandardCharsets.UTF_8));
   }
 
   /** Hear nobody any more. */
   @Override
   public void close() throws IOException {
     server.close();
-    for (Iterator<Socket> all = guests.iterator(); all.hasNext(); ) {
+    for (Iterator<Socket> all = connections.iterator(); all.hasNext(); ) {
       turnAway(all.next());
     }
     for (Socket late = known.poll(); late != null; late = known.poll()) {

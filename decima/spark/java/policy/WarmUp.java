@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /** Plans for jobs that do not exist, so that the first real plan finds compiled code. */
-public final class Rehearsal {
+public final class WarmUp {
   private static final int JOBS = 10;
   private static final int SLOTS = 40;
   private static final int STAGES = 4;
@@ -22,7 +22,7 @@ public final class Rehearsal {
   private int step = 0;
 
   /** A session of `jobs` jobs that are there from the start. */
-  Rehearsal(int jobs, int slots) {
+  WarmUp(int jobs, int slots) {
     this.jobs = jobs;
     this.slots = slots;
   }
@@ -36,7 +36,7 @@ public final class Rehearsal {
     for (int made = 0; made < plans; ) {
       LiveJobs live = new LiveJobs();
       Planner planner = new Planner(policy, STARVE_MS, IDLE_MS);
-      Rehearsal session = new Rehearsal(JOBS, SLOTS);
+      WarmUp session = new WarmUp(JOBS, SLOTS);
       for (int plan = 0; plan < TASKS && made < plans; plan++, made++) {
         live.update(session.next());
         planner.plan(live, 0, 0);
@@ -63,20 +63,20 @@ public final class Rehearsal {
       }
     }
     int measured = (step % jobs) * STAGES;
-    Map<String, Object> told = new HashMap<>();
-    told.put("time_ms", 1_000L + step * TASK_MS);
-    told.put("slots", slots);
-    told.put("attached", true);
-    told.put("idle_ms", 0);
-    told.put("idle_slots", 0);
-    told.put("sets", sets);
-    told.put("events", events);
-    told.put(
+    Map<String, Object> message = new HashMap<>();
+    message.put("time_ms", 1_000L + step * TASK_MS);
+    message.put("slots", slots);
+    message.put("attached", true);
+    message.put("idle_ms", 0);
+    message.put("idle_slots", 0);
+    message.put("sets", sets);
+    message.put("events", events);
+    message.put(
         "measured",
         Collections.singletonList(
             Arrays.asList(measured, 1, TASK_MS + measured, 1_000L, 1_000L + step * TASK_MS)));
     step += 1;
-    return new Report(told);
+    return new Report(message);
   }
 
   private static String key(int job) {
