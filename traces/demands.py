@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
 
 from traces.trace import Trace
 
-DEMANDS = ("trace", "drawn")
-"""sources of demands: the trace itself, or `drawn_demands`"""
+Demands = Literal["trace", "drawn"]
+"""source of demands: the trace itself, or `drawn_demands`"""
+DEMANDS: tuple[Demands, ...] = get_args(Demands)
 
 
 def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:

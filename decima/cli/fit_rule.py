@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from decima.cli.config_options import config_options
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import build_config, check_outputs, training_options
 from decima.cli.workers import Where, open_pool, worker_options
@@ -18,10 +19,10 @@ from decima.training.rule_fit.config import (
     ALONE,
     PARTS,
     REFERENCE,
-    STARTS,
     WITH_CLASSES,
     Objective,
     RuleFitConfig,
+    Start,
 )
 from decima.training.rule_fit.history import History, read_history
 from decima.training.tuning import write_tuned
@@ -47,19 +48,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file of several settings to fit to, in place of trace, cluster and arrivals here.",
 )
-@click.option(
-    "--start",
-    type=click.Choice(STARTS),
-    default="tuned_srw",
-    show_default=True,
-    help="Weights that the search begins with: those like tuned_srw, or those that ship.",
-)
-@click.option(
-    "--objective",
-    type=click.Choice(get_args(Objective)),
-    default="avg_jct",
-    show_default=True,
-    help="Objective to minimise.",
+@config_options(
+    RuleFitConfig,
+    start="Weights that the search begins with: those like tuned_srw, or those that ship.",
+    objective="Objective to minimise.",
 )
 @click.option(
     "--only",
@@ -75,13 +67,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=float,
     help="Stop after this time; --resume starts a new count.  [default: 30, or --generations]",
 )
-@click.option("--population", default=24, show_default=True, help="Candidates in a generation.")
-@click.option("--sigma", default=0.3, show_default=True, help="Width of the first generation.")
-@click.option(
-    "--validation",
-    default=30,
-    show_default=True,
-    help="Sequences of each setting that choose the result; as many more check it.",
+@config_options(
+    RuleFitConfig,
+    population="Candidates in a generation.",
+    sigma="Width of the first generation.",
+    validation="Sequences of each setting that choose the result; as many more check it.",
 )
 @worker_options("Processes.")
 @click.option(
@@ -99,7 +89,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 def fit_rule(
     settings_file: Path | None,
-    start: str,
+    start: Start,
     objective: Objective,
     only: tuple[str, ...],
     generations: int | None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from decima.cli.config_options import config_options
 from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
@@ -20,8 +21,6 @@ from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
 from traces import Trace
 from traces.arrivals import ARRIVALS
-from traces.demands import DEMANDS
-from traces.estimates import KINDS
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
 
@@ -34,74 +33,28 @@ _DEFAULT = EvaluationConfig()
 _LITTLE_LOAD = 0.2
 _LONG_MOVE = 4.0
 
-_TRACE = (
-    click.option("--trace", default=_DEFAULT.trace, show_default=True, help="Name or file."),
-    click.option("--executors", default=_DEFAULT.executors, show_default=True),
-    click.option("--jobs", default=_DEFAULT.jobs, show_default=True, help="In each sequence."),
+_trace = config_options(
+    EvaluationConfig, trace="Name or file.", executors="", jobs="In each sequence."
 )
-_SEQUENCES = (
-    click.option(
-        "--interarrival",
-        "interarrival_s",
-        default=_DEFAULT.interarrival_s,
-        show_default=True,
-        help="Mean seconds between arrivals.",
-    ),
-    click.option("--sequences", default=_DEFAULT.sequences, show_default=True),
+_sequences = config_options(
+    EvaluationConfig, interarrival_s="Mean seconds between arrivals.", sequences=""
 )
-ESTIMATES = click.option(
-    "--estimates",
-    type=click.Choice(KINDS),
-    default=_DEFAULT.estimates,
-    show_default=True,
-    help="Task durations that policies observe; noisy: off by up to 50 %.",
+ESTIMATES = "Task durations that policies observe; noisy: off by up to 50 %."
+_cluster = config_options(
+    EvaluationConfig,
+    seed="",
+    arrivals=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job. "
+    "`recorded` and a file have jobs and times: --jobs and --interarrival are not used then.",
+    protocol=f"{', '.join(protocol.label for protocol in Protocol)}.",
+    moving_delay_s="Seconds to start an executor in another job.",
+    warmup_delay_s="Seconds added to an unmeasured first task.",
+    classes="Executors of several sizes, GBxCOUNT separated by commas: 4x12,8x6; 4:1x12 has a "
+    "core each. Gives --executors.",
+    demands="Memory that tasks need, for --classes: from the trace, or drawn uniformly.",
+    time_limit_s="Truncate runs, in seconds.",
+    estimates=ESTIMATES,
 )
-
-_CLUSTER = (
-    click.option("--seed", default=_DEFAULT.seed, show_default=True),
-    click.option(
-        "--arrivals",
-        default=_DEFAULT.arrivals,
-        show_default=True,
-        help=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job. "
-        "`recorded` and a file have jobs and times: --jobs and --interarrival are not used then.",
-    ),
-    click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch)."),
-    click.option(
-        "--protocol",
-        default=_DEFAULT.protocol,
-        show_default=True,
-        help=f"{', '.join(protocol.label for protocol in Protocol)}.",
-    ),
-    click.option(
-        "--moving-delay",
-        "moving_delay_s",
-        default=_DEFAULT.moving_delay_s,
-        show_default=True,
-        help="Seconds to start an executor in another job.",
-    ),
-    click.option(
-        "--warmup-delay",
-        "warmup_delay_s",
-        default=_DEFAULT.warmup_delay_s,
-        show_default=True,
-        help="Seconds added to an unmeasured first task.",
-    ),
-    click.option(
-        "--classes",
-        help="Executors of several sizes, GBxCOUNT separated by commas: 4x12,8x6; 4:1x12 has a "
-        "core each. Gives --executors.",
-    ),
-    click.option(
-        "--demands",
-        type=click.Choice(DEMANDS),
-        default=_DEFAULT.demands,
-        show_default=True,
-        help="Memory that tasks need, for --classes: from the trace, or drawn uniformly.",
-    ),
-    click.option("--time-limit", "time_limit_s", type=float, help="Truncate runs, in seconds."),
-    ESTIMATES,
-)
+_batch = click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch).")
 
 
 TUNED = click.option(
@@ -140,7 +93,7 @@ GROUP_BY = click.option(
 
 def workload_options(command: F) -> F:
     """Add the options that describe trace, arrivals and cluster."""
-    return added(command, *_TRACE, *_SEQUENCES, *_CLUSTER)
+    return _trace(_sequences(_cluster(_batch(command))))
 
 
 def training_options(command: F) -> F:
@@ -156,13 +109,7 @@ def training_options(command: F) -> F:
     sequences = click.option(
         "--sequences", default=4, show_default=True, help="In a generation, of each mean gap."
     )
-    return added(command, *_TRACE, gaps, sequences, *_CLUSTER)
-
-
-def added(command: F, *options: Callable[[F], F]) -> F:
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return _trace(gaps(sequences(_cluster(_batch(command)))))
 
 
 def _is_given(name: str) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from decima.cli.config_options import config_options
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import GROUP_BY, check_outputs
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
@@ -45,8 +46,7 @@ JSON = click.option(
 )
 @POOLS
 @GROUP_BY
-@click.option("--draws", default=20, show_default=True, help="Repetitions to average over.")
-@click.option("--seed", default=0, show_default=True)
+@config_options(ReplaySettings, draws="Repetitions to average over.", seed="")
 @click.option("--worst", default=10, show_default=True, help="Jobs to list.")
 @JSON
 def replay(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from decima.cli.config_options import config_options
 from decima.cli.console import announce_compilation, progress_bar, stdout
 from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_outputs, parse_names, write_report
 from decima.cli.replay import JSON, LOGS, POOLS
@@ -40,7 +41,7 @@ from decima.whatif.report import (
     to_json,
     tuned_lines,
 )
-from decima.whatif.settings import PROTOCOLS
+from decima.whatif.settings import Sharing
 from decima.whatif.study import total_runs
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
@@ -60,12 +61,10 @@ _DEFAULT = WhatIfSettings(executors=1)
     type=click.IntRange(1, MAX_EXECUTORS),
     help="Task slots: executors x cores each, for one core a task (default: as recorded).",
 )
-@click.option(
-    "--protocol",
-    type=click.Choice(PROTOCOLS),
-    default=_DEFAULT.protocol,
-    show_default=True,
-    help="Jobs share the slots of one session, or each is an application with its own executors.",
+@config_options(
+    WhatIfSettings,
+    protocol="Jobs share the slots of one session, or each is an application with its own "
+    "executors.",
 )
 @click.option(
     "--policies",
@@ -74,17 +73,13 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @POOLS
 @GROUP_BY
-@ESTIMATES
-@click.option(
-    "--draws", default=_DEFAULT.draws, show_default=True, help="Repetitions of the recording."
+@config_options(
+    WhatIfSettings,
+    estimates=ESTIMATES,
+    draws="Repetitions of the recording.",
+    sequences="Resampled arrival sequences.",
+    seed="",
 )
-@click.option(
-    "--sequences",
-    default=_DEFAULT.sequences,
-    show_default=True,
-    help="Resampled arrival sequences.",
-)
-@click.option("--seed", default=_DEFAULT.seed, show_default=True)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
 @JSON
@@ -92,7 +87,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 def whatif(
     logs: tuple[Path, ...],
     executors: int | None,
-    protocol: str,
+    protocol: Sharing,
     policies: str | None,
     pools: Pools | None,
     group_by: str,
@@ -150,12 +145,12 @@ def whatif(
         write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
 
 
-def _sessions_slots_vary(recording: Recording, protocol: str) -> bool:
+def _sessions_slots_vary(recording: Recording, protocol: Sharing) -> bool:
     """Return whether the slots vary in the replay: only those of a session can."""
     return protocol == Protocol.SESSION.label and varying_slots(recording) is not None
 
 
-def _policies(recording: Recording, names: str | None, protocol: str) -> tuple[str, ...]:
+def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tuple[str, ...]:
     if names is not None:
         return parse_names(names)
     reference = recorded_reference(recording)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from decima.cli.config_options import added
 from decima.cli.console import announce_compilation
-from decima.cli.options import added
 from decima.errors import ConfigError
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool

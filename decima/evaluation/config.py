@@ -15,7 +15,7 @@ from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import parse_classes
 from traces.arrivals import ARRIVALS
-from traces.demands import DEMANDS
+from traces.demands import DEMANDS, Demands
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
@@ -54,8 +54,8 @@ class EvaluationConfig:
     """estimates of task durations that policies observe (`traces.estimates`)"""
     classes: str | None = None
     """executor classes, as `spark_sim.cluster.parse_classes` reads them; None: one size for all"""
-    demands: str = "trace"
-    """name in `traces.demands.DEMANDS`: the trace's memory demands, or drawn ones"""
+    demands: Demands = "trace"
+    """the trace's memory demands, or drawn ones"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
 

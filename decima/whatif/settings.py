@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from decima.policies import check_name
 from decima.registry import HEURISTICS
@@ -13,8 +14,9 @@ from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
-PROTOCOLS = (Protocol.SESSION.label, Protocol.EXECUTORS.label)
-"""one session that shares its slots, or one application for each job"""
+Sharing = Literal["session", "executors"]
+"""protocol: one session that shares its slots, or one application for each job"""
+PROTOCOLS: tuple[Sharing, ...] = get_args(Sharing)
 _SHARED_DRAWS = 4
 
 
@@ -33,8 +35,7 @@ class WhatIfSettings:
         "decima",
     )
     """by name; the first is what the others are compared with"""
-    protocol: str = Protocol.SESSION.label
-    """one of `PROTOCOLS`"""
+    protocol: Sharing = "session"
     estimates: Estimates = "exact"
     """estimates of task durations that policies observe (`traces.estimates`)"""
     draws: int = 10

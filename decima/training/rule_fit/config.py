@@ -24,7 +24,7 @@ Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
 """
 P95_POWER = 0.5
 
-STARTS = ("tuned_srw", "shipped")
+Start = Literal["tuned_srw", "shipped"]
 """weights that resemble this heuristic, or those in the package of what is fitted"""
 
 UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
@@ -47,8 +47,8 @@ class RuleFitConfig:
     seed: int = 0
     sequences: int = 4
     """sequences of each setting, drawn for each generation"""
-    start: str = "tuned_srw"
-    """name in `STARTS` of the weights that the search begins with"""
+    start: Start = "tuned_srw"
+    """weights that the search begins with"""
     only: tuple[str, ...] = ()
     """parts of the rule that the search may change, of `PARTS`; none named: all"""
     population: int = 24
@@ -70,9 +70,9 @@ class RuleFitConfig:
             )
         if len({bool(one.classes) for one in self.settings}) > 1:
             raise ConfigError("some settings have classes of executors and some have none")
-        if self.start not in STARTS:
-            near = suggestion(self.start, STARTS)
-            raise ConfigError(f"start {self.start!r}{near}: there are {', '.join(STARTS)}")
+        if self.start not in get_args(Start):
+            near = suggestion(self.start, get_args(Start))
+            raise ConfigError(f"start {self.start!r}{near}: there are {', '.join(get_args(Start))}")
         for part in self.only:
             if part not in PARTS:
                 near = suggestion(part, PARTS)

@@ -22,7 +22,7 @@ _SEARCH = 1_000_000_007
 
 
 def start(kind: str, policy: str) -> Float64:
-    """Return the weights that a search for `policy` begins with, a `config.STARTS`."""
+    """Return the weights that a search for `policy` begins with, a `config.Start`."""
     if kind == "shipped":
         return np.array([HEURISTICS[policy].defaults[name] for name in PARAMETERS])
     return _like_tuned_srw()

@@ -1,0 +1,57 @@
+"""Options made from frozen configurations: name, type, choices and default are the field's."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SECONDS = "_s"
+
+
+def config_options(kind: type, **words: str) -> Callable[[F], F]:
+    """Return a decorator that adds an option for each named field of a configuration.
+
+    Args:
+        kind: a frozen dataclass. A field `moving_delay_s` becomes `--moving-delay`, and keeps its
+            name as the command's argument. One that may be None has no default to show.
+        words: help by field, in the order of the command's own help.
+    """
+    own = {field.name: field for field in dataclasses.fields(kind)}
+    hints = typing.get_type_hints(kind)
+    options = [_option(own[name], hints[name], help_) for name, help_ in words.items()]
+    return lambda command: added(command, *options)
+
+
+def added(command: F, *options: Callable[[F], F]) -> F:
+    """Return the command with these options, in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _option(field: dataclasses.Field[Any], hint: Any, words: str) -> Callable[[F], F]:
+    label = field.name.removesuffix(_SECONDS).replace("_", "-")
+    default = None if field.default is dataclasses.MISSING else field.default
+    return click.option(
+        f"--{label}",
+        field.name,
+        type=_kind(hint),
+        default=default,
+        show_default=default is not None,
+        help=words or None,
+    )
+
+
+def _kind(hint: Any) -> Any:
+    """Return click's type for a field's: a choice for a literal, else the type itself."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(one for one in typing.get_args(hint) if one is not types.NoneType)
+    if typing.get_origin(hint) is Literal:
+        return click.Choice(typing.get_args(hint))
+    return hint
