@@ -69,6 +69,7 @@ def test_the_policy_of_ones_own_has_its_difference() -> None:
         assert re.search(rf"^useful_shares x{slack} .+ % \[.+\]$", found, re.MULTILINE), found
 
 
+@pytest.mark.slow
 def test_reinforce_learns() -> None:
     """After ten iterations the average JCT of held-out sequences is a tenth lower."""
     found = printed("train_reinforce", "--iterations", "10")
@@ -79,6 +80,7 @@ def test_reinforce_learns() -> None:
     assert curve[10] < 0.9 * curve[0]
 
 
+@pytest.mark.slow
 def test_deeprm_in_one_file_learns() -> None:
     """After twenty iterations the slowdown of held-out job sets is a tenth lower."""
     found = printed("deeprm_reinforce", "--iterations", "20", "--job-sets", "5")
@@ -126,6 +128,7 @@ def test_a_folder_without_logs_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_small_jobs_overtake_on_a_live_spark() -> None:
     """Limits of the plans, and a small job that ends sooner than under Spark's FIFO."""

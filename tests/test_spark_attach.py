@@ -60,6 +60,7 @@ def test_policies_run_jobs_to_their_end(session: Any, policy: str) -> None:
     several(session, jobs=1)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_first_starts_first(session: Any) -> None:
     """Shortest remaining work first: the small job that comes last overtakes."""
     ended_s: dict[str, float] = {}

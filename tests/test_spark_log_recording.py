@@ -33,6 +33,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_query_on_real_spark_becomes_a_job(tmp_path: Path) -> None:
     """Four tasks that scan, three that add up, in whatever format this Spark writes by default."""

@@ -92,6 +92,7 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert figure in text
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""

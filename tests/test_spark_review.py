@@ -438,6 +438,7 @@ def test_many_jobs_without_a_successful_task_are_named_in_part(tmp_path: Path) -
         review(alone, ("fifo",))
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
     """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""

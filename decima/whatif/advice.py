@@ -47,6 +47,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
             yield from _setting_words(found, best)
             yield _who_words(found, best)
             yield _how_words(found, best)
+        yield from _pool_words(found)
     yield from _size_words(found, best)
 
 
@@ -183,6 +184,30 @@ def _best_words(found: WhatIf, best: str) -> str:
         f"ones; p95 {percent(tail)} with the recorded ones"
     )
     return f"{words}: the slowest jobs pay." if tail.mean > _TAIL_PRICE_PERCENT else f"{words}."
+
+
+def _pool_words(found: WhatIf) -> Iterator[str]:
+    """Describe the best change of one pool's settings."""
+    if found.pools is None:
+        return
+    reference = found.main.policies[found.settings.reference]
+    recorded = difference_percent(found.pools.recorded_avg_s, reference.avg_s)
+    resampled = difference_percent(found.pools.resampled_avg_s, reference.resampled_avg_s)
+    is_sure = _is_below_zero(resampled) and (
+        _is_below_zero(recorded) or (found.has_repeats and recorded.mean < 0)
+    )
+    if not is_sure or recorded.mean > -100 * _WORTH_A_CHANGE:
+        yield (
+            "Pools: no tried weight, minShare or mode of one pool gives a lower average with "
+            "certainty."
+        )
+        return
+    pools = found.recording.pools(0)
+    yield (
+        f"Pools: with {found.pools.change.words(pools)} in fairscheduler.xml, and no other change, "
+        f"average JCT {percent(recorded)} with the recorded arrivals, {percent(resampled)} with "
+        "resampled ones."
+    )
 
 
 def _who_words(found: WhatIf, best: str) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table
 from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
 from decima.whatif.load import by_length, offered_load
+from decima.whatif.pool_changes import PoolResult
 from decima.whatif.study import PolicyResult, WhatIf
 from traces.numbers import Float64
 
@@ -142,6 +143,15 @@ def to_json(found: WhatIf) -> dict[str, Any]:
         "settings": {**vars(settings), "policies": list(settings.policies)},
         "jobs": [job.name for job in found.recording.trace.jobs],
         "sizes": {str(size): _size_json(found, size) for size in found.sizes},
+        "pools": None if found.pools is None else _pools_json(found.pools),
+    }
+
+
+def _pools_json(found: PoolResult) -> dict[str, Any]:
+    return {
+        "pool": {"name": found.change.name, **vars(found.change.pool)},
+        "recorded_avg_jct_s": found.recorded_avg_s.tolist(),
+        "resampled_avg_jct_s": found.resampled_avg_s.tolist(),
     }
 
 

@@ -17,7 +17,10 @@ from decima.rl.parallel.pool import K, SentOnce, WorkerPool
 from decima.rl.statistics import are_repeats
 from decima.training.descent import descend_together, descent, max_scores
 from decima.whatif.load import average_slots, varying_slots
+from decima.whatif.pool_changes import MOST_POOLS, PoolChange, PoolResult, changes
 from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.pools import Pools
+from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.workload import Course
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
@@ -99,6 +102,8 @@ class WhatIf:
     sizes: Mapping[int, SizeResult]
     driver_times: bool = True
     """whether the driver took the time that was measured"""
+    pools: PoolResult | None = None
+    """the best change of one pool's settings; None where there are not several pools"""
 
     @property
     def main(self) -> SizeResult:
@@ -149,7 +154,7 @@ def what_if(
     """
     shared = _shared(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
-    return WhatIf(recording, settings, study.run(), driver_times)
+    return WhatIf(recording, settings, study.run(), driver_times, study.best_pool_change())
 
 
 def tasks_of(found: WhatIf, policy: str) -> tuple[Arrivals, Table]:
@@ -181,6 +186,8 @@ def total_runs(settings: WhatIfSettings) -> int:
     )
     policies, sizes = len(settings.policies), len(settings.sizes)
     draws = settings.draws + (sizes - 1) * settings.shared_draws
+    if settings.reference == POOLS:
+        tuning += 3 * MOST_POOLS * settings.training + settings.draws + settings.sequences
     return sizes * tuning + (policies + 1) * draws + policies * settings.sequences
 
 
@@ -202,6 +209,8 @@ class _Run(NamedTuple):
     arrivals: _Arrivals
     number: int
     """of the repetition, or of the resampled sequence"""
+    pools: Pools | None = None
+    """other settings of pools than the recording's"""
 
 
 class _Shared(NamedTuple):
@@ -265,6 +274,43 @@ class _Study:
             )
             for size in sizes
         }
+
+    def best_pool_change(self) -> PoolResult | None:
+        """Return the change of one pool with the lowest average JCT on the sequences to tune on,
+        and its results; None where jobs do not come in several pools.
+        """
+        settings, workload = self._settings, self._shared.workload.value
+        if settings.reference != POOLS:
+            return None
+        used = [jobs.pool for jobs in workload.spark_jobs]
+        tried = list(changes(workload.pools, used, settings.executors))
+        if not tried:
+            return None
+        resampled = _Arrivals.RESAMPLED
+        scores = [
+            self._pool_avg_s(one, resampled, _FIRST_TRAINING, settings.training).mean()
+            for one in tried
+        ]
+        best = tried[int(np.argmin(scores))]
+        return PoolResult(
+            best,
+            self._pool_avg_s(best, _Arrivals.RECORDED, 0, settings.draws),
+            self._pool_avg_s(best, resampled, _FIRST_EVALUATION, settings.sequences),
+        )
+
+    def _pool_avg_s(
+        self, change: PoolChange, arrivals: _Arrivals, first: int, count: int
+    ) -> Float64:
+        """(count,) average JCT under other settings of one pool."""
+        pools = change.applied(self._shared.workload.value.pools)
+        runs = {
+            number: _Run(self._settings.executors, POOLS, None, arrivals, first + number, pools)
+            for number in range(count)
+        }
+        found = self._map(runs, "pools")
+        if arrivals is _Arrivals.RESAMPLED:
+            return np.array([average for average, _ in found.values()])
+        return np.array([jct_s.mean() for jct_s in found.values()])
 
     def _fitted(self) -> dict[tuple[int, str], Parameters]:
         """Parameters by number of executors and policy; all are searched side by side."""
@@ -411,7 +457,7 @@ def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
         times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
     else:
         times_s = [
-            workload.jct_s(cluster, run.policy, *one, run.parameters, networks)
+            workload.jct_s(cluster, run.policy, *one, run.parameters, networks, run.pools)
             for run, one in zip(part, asked, strict=True)
         ]
     return [

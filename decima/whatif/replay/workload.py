@@ -114,9 +114,12 @@ class ReplayWorkload:
         duration_key: int,
         parameters: Parameters | None = None,
         networks: Networks | None = None,
+        pools: Pools | None = None,
     ) -> Float64:
         """(K,) completion times of one run, in the order of its arrivals; arguments as `played`."""
-        simulator = self.played(cluster, policy, course, duration_key, parameters, networks)
+        simulator = self.played(
+            cluster, policy, course, duration_key, parameters, networks, pools=pools
+        )
         return self._jct_s(course, simulator.state)
 
     def played(
@@ -128,6 +131,7 @@ class ReplayWorkload:
         parameters: Parameters | None = None,
         networks: Networks | None = None,
         *,
+        pools: Pools | None = None,
         timeline: bool = False,
     ) -> Simulator:
         """The simulator at the end of one run.
@@ -139,6 +143,7 @@ class ReplayWorkload:
             duration_key: decides every task's duration.
             parameters: of the policy, in place of its defaults.
             networks: as for `policy_named`.
+            pools: other settings of pools than the recording's.
             timeline: keep a record of each task.
         """
         run = self._run(course, duration_key)
@@ -153,7 +158,7 @@ class ReplayWorkload:
         )
         if policy in ORDERS and cluster.protocol is Protocol.SESSION:
             jobs = [self.spark_jobs[row] for row in run.job]
-            play_spark(simulator, policy, jobs, self.pools)
+            play_spark(simulator, policy, jobs, self.pools if pools is None else pools)
         else:
             named = policy_named(
                 policy,

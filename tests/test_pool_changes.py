@@ -1,0 +1,91 @@
+"""Advice on the pools of Spark's FAIR scheduler: one change, tried in the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif.advice import findings
+from decima.whatif.pool_changes import PoolChange, changes
+from decima.whatif.replay import Recording
+from decima.whatif.replay.pools import Pool, Pools
+from decima.whatif.report import to_json
+from tests.test_field_logs import fair, read, simple_job
+from tests.test_spark_log_rules import executor
+from tests.test_whatif import exact
+
+SETTINGS = WhatIfSettings(
+    4, ("spark_pools", "fifo"), draws=2, sequences=12, training=2, held_back=1
+)
+
+
+def recorded(folder: Path, *pools: str) -> Recording:
+    """Four slots; of three jobs one has 32 tasks and two have 8, of 100 ms each."""
+    events = [fair(), executor(cores=4)]
+    gaps_ms = np.random.default_rng(3).exponential(330.0, 30)
+    for number, at in enumerate(np.cumsum(gaps_ms).astype(int).tolist()):
+        is_long = number % 3 == 0
+        tasks = 32 if is_long else 8
+        times = [(at + 100 * (k // 4), at + 100 * (k // 4) + 100) for k in range(tasks)]
+        pool = pools[0 if is_long else -1]
+        events += simple_job(number, at, times, times[-1][1], spark_scheduler_pool=pool)
+    return read(folder, *events)
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> WhatIf:
+    return what_if(recorded(tmp_path, "etl", "web"), SETTINGS, driver_times=False)
+
+
+def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
+    """Of the pools with the most jobs; nothing where there is but one."""
+    pools = Pools({"a": Pool(weight=2, min_share=3)})
+    found = list(changes(pools, ["a", "b", "b"], 4))
+    assert found == [
+        PoolChange("b", Pool(weight=4)),
+        PoolChange("b", Pool(min_share=2)),
+        PoolChange("b", Pool(fair=True)),
+        PoolChange("a", Pool(weight=8, min_share=3)),
+        PoolChange("a", Pool(fair=True, weight=2, min_share=3)),
+    ]
+    words = [one.words(pools) for one in found[:3]]
+    assert words[0] == "weight 4 for pool 'b'"
+    assert words[1:] == ["minShare 2 for pool 'b'", "schedulingMode FAIR for pool 'b'"]
+    assert list(changes(pools, ["a", "a"], 4)) == []
+    many = [f"p{number}" for number in range(20)]
+    assert {one.name for one in changes(pools, many, 4)} == set(sorted(many)[:6])
+
+
+def test_the_pool_of_short_jobs_is_advised(found: WhatIf) -> None:
+    """It waits behind the long ones, which hardly notice; the change alone is simulated."""
+    assert found.pools is not None
+    assert found.pools.change.name == "web"
+    reference = found.main.policies["spark_pools"]
+    assert (found.pools.recorded_avg_s < reference.avg_s).all()
+    assert (found.pools.resampled_avg_s <= reference.resampled_avg_s + 1e-9).all()
+    words = next(one for one in findings(found, exact(found)) if one.startswith("Pools: "))
+    assert "for pool 'web' in fairscheduler.xml, and no other change, average JCT -" in words
+    stored = to_json(found)["pools"]
+    assert stored["pool"]["name"] == "web"
+    assert stored["recorded_avg_jct_s"] == found.pools.recorded_avg_s.tolist()
+
+
+def test_no_change_is_advised_without_certainty(found: WhatIf) -> None:
+    """Where it makes no difference, the advice says so."""
+    assert found.pools is not None
+    reference = found.main.policies["spark_pools"]
+    same = found.pools._replace(
+        recorded_avg_s=reference.avg_s, resampled_avg_s=reference.resampled_avg_s
+    )
+    object.__setattr__(found, "pools", same)
+    words = " ".join(findings(found, exact(found)))
+    assert "Pools: no tried weight, minShare or mode of one pool gives a lower average" in words
+
+
+def test_one_pool_is_left_alone(tmp_path: Path) -> None:
+    """There is nothing to share between pools; under fifo neither."""
+    recording = recorded(tmp_path, "etl")
+    assert what_if(recording, SETTINGS, driver_times=False).pools is None
