@@ -28,7 +28,7 @@ class PoolChange(NamedTuple):
         return Pools({**pools.described, self.name: self.pool})
 
     def words(self, before: Pools) -> str:
-        """Describe what the allocation file is to say of the pool."""
+        """Describe the change, in the terms of the allocation file."""
         was, own = before.named(self.name), self.pool
         if own.weight != was.weight:
             changed = f"weight {own.weight}"

@@ -4,42 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from decima.policies import networks_of
-from decima.policy_names import decides_alone
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import HERE
-from decima.rl.parallel.pool import K, SentOnce, WorkerPool
+from decima.rl.parallel.pool import K, WorkerPool
 from decima.rl.statistics import are_repeats
 from decima.training.descent import descend_together, descent, max_scores
-from decima.whatif.load import average_slots, varying_slots
 from decima.whatif.pool_changes import MOST_POOLS, PoolChange, PoolResult, changes
-from decima.whatif.replay import Recording, ReplayWorkload
-from decima.whatif.replay.pools import Pools
+from decima.whatif.replay import Recording
 from decima.whatif.replay.recording import POOLS
-from decima.whatif.replay.workload import Course
-from decima.whatif.resample import far_apart, resampled
+from decima.whatif.runs import Arriving, Run, Shared, arriving, parts_of, play_part, shared_inputs
 from decima.whatif.settings import WhatIfSettings
-from spark_sim import Slots, Streams
 from spark_sim.tables import Table
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
 
-if TYPE_CHECKING:
-    from decima.learned import Networks
-
-_RECORDED = 0
 _FIRST_EVALUATION = 1
 _FIRST_TRAINING = 1_000_000
 _FIRST_HELD_BACK = 2_000_000
 # Numbers of random streams: tuning and evaluation share none.
 
-_LANES = 32
-"""runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
 _ALONE = "strict_fair"
 # A single job gets every slot under any policy; this one is compiled for every protocol.
 
@@ -152,7 +138,7 @@ def what_if(
         pool: workers; the result does not depend on them.
         progress: called after each run.
     """
-    shared = _shared(recording, settings, driver_times)
+    shared = shared_inputs(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
     return WhatIf(recording, settings, study.run(), driver_times, study.best_pool_change())
 
@@ -168,10 +154,10 @@ def tasks_of(found: WhatIf, policy: str) -> tuple[Arrivals, Table]:
         the arrivals, and a row a task (`Simulator.timeline`), whose `job` is a row of the arrivals.
     """
     settings = found.settings
-    shared = _shared(found.recording, settings, found.driver_times)
+    shared = shared_inputs(found.recording, settings, found.driver_times)
     tuned = found.main.tuned.get(policy)
-    run = _Run(settings.executors, policy, tuned, _Arrivals.RECORDED, 0)
-    course, key = _arriving(shared, run)
+    run = Run(settings.executors, policy, tuned, Arriving.RECORDED, 0)
+    course, key = arriving(shared, run)
     cluster = settings.cluster(shared.executors(run))
     simulator = shared.workload.value.played(
         cluster, policy, course, key, tuned, shared.networks.value, timeline=True
@@ -191,63 +177,12 @@ def total_runs(settings: WhatIfSettings) -> int:
     return sizes * tuning + (policies + 1) * draws + policies * settings.sequences
 
 
-class _Arrivals(Enum):
-    """Arrivals of a run."""
-
-    RECORDED = "recorded"
-    APART = "apart"
-    """the recorded jobs, none of which meets another"""
-    RESAMPLED = "resampled"
-
-
-class _Run(NamedTuple):
-    """One simulation: a task."""
-
-    executors: int
-    policy: str
-    parameters: Parameters | None
-    arrivals: _Arrivals
-    number: int
-    """of the repetition, or of the resampled sequence"""
-    pools: Pools | None = None
-    """other settings of pools than the recording's"""
-
-
-class _Shared(NamedTuple):
-    """Inputs that all runs share."""
-
-    workload: SentOnce[ReplayWorkload]
-    networks: SentOnce[Networks]
-    settings: WhatIfSettings
-    slots: Slots | None
-    """as recorded, where they vary"""
-    average: float
-    """over the most slots"""
-
-    def executors(self, run: _Run) -> int:
-        """The most slots of a run."""
-        if run.arrivals is _Arrivals.RESAMPLED:
-            return max(1, round(self.average * run.executors))
-        return run.executors
-
-
-def _shared(recording: Recording, settings: WhatIfSettings, driver_times: bool) -> _Shared:
-    """Return what all runs of a study share."""
-    workload = ReplayWorkload.of(
-        recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
-    )
-    slots = varying_slots(recording) if settings.slots_vary else None
-    average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
-    networks = networks_of(settings.policies)
-    return _Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
-
-
 class _Study:
     """The runs of one what-if: a grid of policies, numbers of executors and sequences."""
 
     def __init__(
         self,
-        shared: _Shared,
+        shared: Shared,
         pool: WorkerPool,
         progress: StudyProgress,
     ) -> None:
@@ -286,7 +221,7 @@ class _Study:
         tried = list(changes(workload.pools, used, settings.executors))
         if not tried:
             return None
-        resampled = _Arrivals.RESAMPLED
+        resampled = Arriving.RESAMPLED
         scores = [
             self._pool_avg_s(one, resampled, _FIRST_TRAINING, settings.training).mean()
             for one in tried
@@ -294,21 +229,21 @@ class _Study:
         best = tried[int(np.argmin(scores))]
         return PoolResult(
             best,
-            self._pool_avg_s(best, _Arrivals.RECORDED, 0, settings.draws),
+            self._pool_avg_s(best, Arriving.RECORDED, 0, settings.draws),
             self._pool_avg_s(best, resampled, _FIRST_EVALUATION, settings.sequences),
         )
 
     def _pool_avg_s(
-        self, change: PoolChange, arrivals: _Arrivals, first: int, count: int
+        self, change: PoolChange, arrivals: Arriving, first: int, count: int
     ) -> Float64:
         """(count,) average JCT under other settings of one pool."""
         pools = change.applied(self._shared.workload.value.pools)
         runs = {
-            number: _Run(self._settings.executors, POOLS, None, arrivals, first + number, pools)
+            number: Run(self._settings.executors, POOLS, None, arrivals, first + number, pools)
             for number in range(count)
         }
         found = self._map(runs, "pools")
-        if arrivals is _Arrivals.RESAMPLED:
+        if arrivals is Arriving.RESAMPLED:
             return np.array([average for average, _ in found.values()])
         return np.array([jct_s.mean() for jct_s in found.values()])
 
@@ -349,8 +284,8 @@ class _Study:
     ) -> dict[tuple[int, str], list[float]]:
         """Mean of the average JCT over `count` resampled sequences, of each candidate."""
         runs = {
-            (size, name, place, number): _Run(
-                size, name, parameters, _Arrivals.RESAMPLED, first + number
+            (size, name, place, number): Run(
+                size, name, parameters, Arriving.RESAMPLED, first + number
             )
             for (size, name), candidates in asked.items()
             for place, parameters in enumerate(candidates)
@@ -370,17 +305,17 @@ class _Study:
     ) -> dict[tuple[int, str | None], Float64]:
         """(draws, J) completion times by number of executors and policy; None: each job alone."""
         settings = self._settings
-        runs: dict[tuple[int, str | None, int], _Run] = {}
+        runs: dict[tuple[int, str | None, int], Run] = {}
         for size in settings.sizes:
             is_main = size == settings.executors
             draws = range(settings.draws if is_main else settings.shared_draws)
             for name in settings.policies:
                 for draw in draws:
-                    runs[size, name, draw] = _Run(
-                        size, name, tuned.get((size, name)), _Arrivals.RECORDED, draw
+                    runs[size, name, draw] = Run(
+                        size, name, tuned.get((size, name)), Arriving.RECORDED, draw
                     )
             for draw in draws:
-                runs[size, None, draw] = _Run(size, _ALONE, None, _Arrivals.APART, draw)
+                runs[size, None, draw] = Run(size, _ALONE, None, Arriving.APART, draw)
         found: dict[tuple[int, str | None], list[Float64]] = {}
         for (size, policy, _), jct_s in self._map(runs, "recorded arrivals").items():
             found.setdefault((size, policy), []).append(jct_s)
@@ -392,11 +327,11 @@ class _Study:
         """(sequences,) averages and 95th percentiles; empty but for the size asked for."""
         settings = self._settings
         runs = {
-            (name, number): _Run(
+            (name, number): Run(
                 settings.executors,
                 name,
                 tuned.get((settings.executors, name)),
-                _Arrivals.RESAMPLED,
+                Arriving.RESAMPLED,
                 _FIRST_EVALUATION + number,
             )
             for name in settings.policies
@@ -416,11 +351,11 @@ class _Study:
             )
         return found
 
-    def _map(self, runs: Mapping[K, _Run], label: str) -> dict[K, Float64]:
+    def _map(self, runs: Mapping[K, Run], label: str) -> dict[K, Float64]:
         """Play all runs and return `_summary` of each."""
-        parts = _parts(runs)
+        parts = parts_of(runs)
         played: dict[K, Float64] = {}
-        for keys, answers in self._pool.map(_played, self._shared, parts, label=label):
+        for keys, answers in self._pool.map(play_part, self._shared, parts, label=label):
             played |= zip(keys, answers, strict=True)
             first = runs[keys[0]]
             self._progress(_words(first.policy, first.executors), len(keys))
@@ -429,68 +364,3 @@ class _Study:
 
 def _words(policy: str, size: int) -> str:
     return f"{policy}, {size} slots"
-
-
-def _parts(runs: Mapping[K, _Run]) -> dict[tuple[K, ...], tuple[_Run, ...]]:
-    """Split runs into tasks: one run each, but up to `_LANES` of a learned policy."""
-    groups: dict[tuple[int, str], list[K]] = {}
-    found: dict[tuple[K, ...], tuple[_Run, ...]] = {}
-    for key, run in runs.items():
-        if decides_alone(run.policy):
-            groups.setdefault((run.executors, run.policy), []).append(key)
-        else:
-            found[(key,)] = (run,)
-    for keys in groups.values():
-        for first in range(0, len(keys), _LANES):
-            together = tuple(keys[first : first + _LANES])
-            found[together] = tuple(runs[key] for key in together)
-    return found
-
-
-def _played(shared: _Shared, part: tuple[_Run, ...]) -> list[Float64]:
-    """Play a task's runs and return `_summary` of each."""
-    workload, networks = shared.workload.value, shared.networks.value
-    asked = [_arriving(shared, run) for run in part]
-    first = part[0]
-    cluster = shared.settings.cluster(shared.executors(first))
-    if decides_alone(first.policy):
-        times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
-    else:
-        times_s = [
-            workload.jct_s(cluster, run.policy, *one, run.parameters, networks, run.pools)
-            for run, one in zip(part, asked, strict=True)
-        ]
-    return [
-        _summary(run, course.arrivals, jct_s)
-        for run, (course, _), jct_s in zip(part, asked, times_s, strict=True)
-    ]
-
-
-def _arriving(shared: _Shared, run: _Run) -> tuple[Course, int]:
-    """Return the arrivals of a run, and the key of its durations."""
-    workload, seed = shared.workload.value, shared.settings.seed
-    slots = None if shared.slots is None else shared.slots.scaled(run.executors)
-    recorded = workload.recorded(slots)
-    if run.arrivals is _Arrivals.RESAMPLED:
-        stream = Streams(seed, run.number)
-        return resampled(recorded, stream.arrivals()), stream.duration_key()
-    key = Streams(seed, _RECORDED, run.number).duration_key()
-    if run.arrivals is _Arrivals.RECORDED:
-        return recorded, key
-    work_ms = np.array([job.work_ms for job in workload.trace.jobs])
-    return far_apart(recorded, work_ms), key
-
-
-def _summary(run: _Run, arrivals: Arrivals, jct_s: Float64) -> Float64:
-    """Return mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,) of each job.
-
-    Args:
-        run: which it was.
-        arrivals: of K jobs; without resampling, of each job once.
-        jct_s: (K,) completion times, in the order of the arrivals.
-    """
-    if run.arrivals is _Arrivals.RESAMPLED:
-        return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
-    found = np.empty(len(arrivals))
-    found[arrivals.job] = jct_s
-    return found

@@ -1,0 +1,147 @@
+"""The single simulations of a what-if, in the process that plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from decima.policies import networks_of
+from decima.policy_names import decides_alone
+from decima.registry import Parameters
+from decima.rl.parallel.pool import K, SentOnce
+from decima.whatif.load import average_slots, varying_slots
+from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.pools import Pools
+from decima.whatif.replay.workload import Course
+from decima.whatif.resample import far_apart, resampled
+from decima.whatif.settings import WhatIfSettings
+from spark_sim import Slots, Streams
+from traces.arrivals import Arrivals
+from traces.numbers import Float64
+
+if TYPE_CHECKING:
+    from decima.learned import Networks
+
+_RECORDED = 0
+"""number of the random stream of recorded arrivals; those of `study` come after it"""
+_LANES = 32
+"""runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
+
+
+class Arriving(Enum):
+    """Arrivals of a run."""
+
+    RECORDED = "recorded"
+    APART = "apart"
+    """the recorded jobs, none of which meets another"""
+    RESAMPLED = "resampled"
+
+
+class Run(NamedTuple):
+    """One simulation: a task."""
+
+    executors: int
+    policy: str
+    parameters: Parameters | None
+    arrivals: Arriving
+    number: int
+    """of the repetition, or of the resampled sequence"""
+    pools: Pools | None = None
+    """other settings of pools than the recording's"""
+
+
+class Shared(NamedTuple):
+    """Inputs that all runs share."""
+
+    workload: SentOnce[ReplayWorkload]
+    networks: SentOnce[Networks]
+    settings: WhatIfSettings
+    slots: Slots | None
+    """as recorded, where they vary"""
+    average: float
+    """over the most slots"""
+
+    def executors(self, run: Run) -> int:
+        """The most slots of a run."""
+        if run.arrivals is Arriving.RESAMPLED:
+            return max(1, round(self.average * run.executors))
+        return run.executors
+
+
+def shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: bool) -> Shared:
+    """Return what all runs of a study share."""
+    workload = ReplayWorkload.of(
+        recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
+    )
+    slots = varying_slots(recording) if settings.slots_vary else None
+    average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
+    networks = networks_of(settings.policies)
+    return Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
+
+
+def parts_of(runs: Mapping[K, Run]) -> dict[tuple[K, ...], tuple[Run, ...]]:
+    """Split runs into tasks: one run each, but up to `_LANES` of a learned policy."""
+    groups: dict[tuple[int, str], list[K]] = {}
+    found: dict[tuple[K, ...], tuple[Run, ...]] = {}
+    for key, run in runs.items():
+        if decides_alone(run.policy):
+            groups.setdefault((run.executors, run.policy), []).append(key)
+        else:
+            found[(key,)] = (run,)
+    for keys in groups.values():
+        for first in range(0, len(keys), _LANES):
+            together = tuple(keys[first : first + _LANES])
+            found[together] = tuple(runs[key] for key in together)
+    return found
+
+
+def play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
+    """Play a task's runs and return `_summary` of each."""
+    workload, networks = shared.workload.value, shared.networks.value
+    asked = [arriving(shared, run) for run in part]
+    first = part[0]
+    cluster = shared.settings.cluster(shared.executors(first))
+    if decides_alone(first.policy):
+        times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
+    else:
+        times_s = [
+            workload.jct_s(cluster, run.policy, *one, run.parameters, networks, run.pools)
+            for run, one in zip(part, asked, strict=True)
+        ]
+    return [
+        _summary(run, course.arrivals, jct_s)
+        for run, (course, _), jct_s in zip(part, asked, times_s, strict=True)
+    ]
+
+
+def arriving(shared: Shared, run: Run) -> tuple[Course, int]:
+    """Return the arrivals of a run, and the key of its durations."""
+    workload, seed = shared.workload.value, shared.settings.seed
+    slots = None if shared.slots is None else shared.slots.scaled(run.executors)
+    recorded = workload.recorded(slots)
+    if run.arrivals is Arriving.RESAMPLED:
+        stream = Streams(seed, run.number)
+        return resampled(recorded, stream.arrivals()), stream.duration_key()
+    key = Streams(seed, _RECORDED, run.number).duration_key()
+    if run.arrivals is Arriving.RECORDED:
+        return recorded, key
+    work_ms = np.array([job.work_ms for job in workload.trace.jobs])
+    return far_apart(recorded, work_ms), key
+
+
+def _summary(run: Run, arrivals: Arrivals, jct_s: Float64) -> Float64:
+    """Return mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,) of each job.
+
+    Args:
+        run: which it was.
+        arrivals: of K jobs; without resampling, of each job once.
+        jct_s: (K,) completion times, in the order of the arrivals.
+    """
+    if run.arrivals is Arriving.RESAMPLED:
+        return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
+    found = np.empty(len(arrivals))
+    found[arrivals.job] = jct_s
+    return found
