@@ -86,13 +86,6 @@ class PolicyNetwork(nn.Module):
             self.value_head(of_cluster),
         )
 
-    def cool(self, temperature: float) -> None:
-        """Divide all logits by a temperature: below 1, drawn plans come closer to the likeliest."""
-        with torch.no_grad():
-            for head in (self.stage_head, self.end_head, self.limit_head, self.class_head):
-                for parameter in head.last.parameters():
-                    parameter.div_(temperature)
-
     def weights(self) -> NetworkWeights:
         """Return a copy of the weights, for decisions."""
         tensors = self.state_dict().items()

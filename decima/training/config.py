@@ -229,9 +229,6 @@ class ReinforceConfig(StepConfig):
     """weight of the entropy bonus at the step's begin"""
     entropy_end: float = 0.0
     """weight at the step's end"""
-    temperature: float = 0.5
-    """the logits that the step begins with are divided by it: drawn plans of an imitated network
-    are worse than its likeliest ones, and would hide what a plan is worth"""
     fallback: Maybe[float] = 3.0
     """percent above the best validation at which the best weights are restored, with half the
     learning rate; none disables it"""
@@ -240,7 +237,6 @@ class ReinforceConfig(StepConfig):
         super().__post_init__()
         _require(self.rollouts >= 1, f"reinforce.rollouts: {self.rollouts} is not at least 1")
         _require(self.clip > 0, f"reinforce.clip: {self.clip} is not > 0")
-        _require(self.temperature > 0, f"reinforce.temperature: {self.temperature} is not > 0")
         _require(self.max_kl is None or self.max_kl > 0, "reinforce.max_kl must be > 0")
         _require(
             0 <= self.entropy_end <= self.entropy_start,

@@ -176,9 +176,6 @@ class DecimaLearner:
         step, own = self._config.step_at(iteration)
         if own == 0:
             set_flat_parameters(self.network, self._averaged)
-            if step is self._config.reinforce:
-                self.network.cool(self._config.reinforce.temperature)
-                self._averaged = flat_parameters(self.network)
             self._renew_optimiser(step)
             self._best = Best(self._averaged.clone(), math.inf, 0.0)
         self._step = step
