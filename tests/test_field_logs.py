@@ -260,6 +260,23 @@ def test_jobs_that_overlap_come_by_themselves(tmp_path: Path) -> None:
     assert read(tmp_path, *events).follows == (-1,) * 4
 
 
+def test_jobs_of_one_shape_may_be_a_client_that_waits() -> None:
+    """Beside larger jobs that come by themselves; not where a clock submits them."""
+    busy_ms = np.array([900.0, 2_400.0, 800.0, 3_000.0, 1_100.0, 2_000.0, 700.0, 1_500.0])
+    begun_ms = np.concatenate([[0.0], np.cumsum(busy_ms + 240.0)[:-1]])
+    others_ms = np.array([500.0, 1_900.0, 6_100.0, 9_800.0])
+    arrival_ms = np.concatenate([begun_ms, others_ms])
+    end_ms = np.concatenate([begun_ms + busy_ms, others_ms + 5_000.0])
+    work_ms = np.concatenate([np.full(8, 1e3), np.full(4, 1e5)])
+    shapes = [(4, 2)] * 8 + [(30, 2)] * 4
+    found = predecessors(arrival_ms, end_ms, work_ms, shapes=shapes)
+    assert found.tolist() == [-1, 0, 1, 2, 3, 4, 5, 6, -1, -1, -1, -1]
+    assert (predecessors(arrival_ms, end_ms, work_ms) == -1).all()
+    by_clock = np.concatenate([3_300.0 * np.arange(8), others_ms])
+    ends_ms = np.concatenate([by_clock[:8] + busy_ms, others_ms + 5_000.0])
+    assert (predecessors(by_clock, ends_ms, work_ms, shapes=shapes) == -1).all()
+
+
 def test_a_lane_may_be_in_turn_where_the_application_is_not() -> None:
     """Two job groups at once, each of which waits for its jobs."""
     begin = np.array([0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0])

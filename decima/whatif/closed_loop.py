@@ -35,26 +35,31 @@ def predecessors(
     end_ms: Float64,
     work_ms: Float64,
     lanes: Sequence[Sequence[Hashable | None]] = (),
+    shapes: Sequence[Hashable] = (),
 ) -> Int64:
     """Return for each job the one that its client waited for; NONE where it came by itself.
 
     Jobs come from one client if none of them came before the one before it had ended, and that is
-    no chance: first all jobs are tried, then those of one lane. Where most of the others came right
-    after some job had ended, those that did follow that one.
+    no chance: first all jobs are tried, then those of one lane, then those of one shape, unless
+    they keep their distance from each other's arrivals rather than ends, as by a clock. Where most
+    of the others came right after some job had ended, those that did follow that one.
 
     Args:
         arrival_ms: (K,) of the jobs of one application, in any order.
         end_ms: (K,) of the same jobs.
         work_ms: (K,) of the same jobs, above 0.
         lanes: ways to distinguish clients, each with (K,) labels; None belongs to no lane.
+        shapes: (K,) the same label for jobs that look alike, or nothing.
     """
     found = np.full(len(arrival_ms), NONE)
     order = np.argsort(arrival_ms, kind="stable")
-    for labels in ([0] * len(order), *lanes):
+    for labels in ([0] * len(order), *lanes, shapes):
         for label in dict.fromkeys(labels):
             rows = order[[labels[row] == label for row in order.tolist()]]
             is_free = label is not None and (found[rows[1:]] == NONE).all()
             if is_free and _are_in_turn(arrival_ms[rows], end_ms[rows]):
+                if labels is shapes and not _follow_ends(arrival_ms[rows], end_ms[rows]):
+                    continue
                 found[rows[1:]] = rows[:-1]
     rest = order[found[order] == NONE]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
@@ -75,6 +80,12 @@ def _are_in_turn(arrival_ms: Float64, end_ms: Float64) -> bool:
     span_ms = max(float(arrival_ms[-1] - arrival_ms[0]), 1.0)
     busy = float((end_ms - arrival_ms)[:-1].sum()) / span_ms
     return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < _BY_CHANCE)
+
+
+def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:
+    """Return whether the pauses after ends vary less than the times between arrivals."""
+    pauses_ms, gaps_ms = arrival_ms[1:] - end_ms[:-1], np.diff(arrival_ms)
+    return bool(pauses_ms.std() < gaps_ms.std())
 
 
 def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> float:

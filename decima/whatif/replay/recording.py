@@ -158,9 +158,11 @@ def _follows(recording: Recording) -> tuple[int, ...]:
     found = np.full(len(recording.trace.jobs), NONE)
     arrival_ms, end_ms = recording.arrival_ms, recording.end_ms
     work_ms = np.array([job.work_ms for job in recording.trace.jobs])
+    shapes = [tuple(stage.num_tasks for stage in job.stages) for job in recording.trace.jobs]
     for position in range(len(recording.slots)):
         rows = np.flatnonzero(recording.application == position)
         lanes = list(zip(*(recording.driver[row].lanes for row in rows.tolist()), strict=True))
-        own = predecessors(arrival_ms[rows], end_ms[rows], work_ms[rows], lanes)
+        alike = [shapes[row] for row in rows.tolist()]
+        own = predecessors(arrival_ms[rows], end_ms[rows], work_ms[rows], lanes, alike)
         found[rows[own != NONE]] = rows[own[own != NONE]]
     return tuple(found.tolist())
