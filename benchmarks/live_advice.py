@@ -5,9 +5,9 @@
 Their tasks sleep. `pools`: an application on four slots whose short and long jobs come in two FAIR
 pools. `dynamic`: a standalone cluster with dynamic allocation, whose executors come and go.
 `sequential`: a driver that runs one job after the other, beside another thread's jobs. Each runs as
-it is, then with the advice, then as it is again; a line tells how far the replay is off, what was
-advised and promised, and what came of it: the average job completion time against the mean of the
-runs without the change. Needs pyspark, Java and six minutes; other work on the machine shows.
+it is, then with the advice, then as it is again. Prints how far the replay is off, what was advised
+and promised, and what came of it: the average job completion time against the mean of the runs
+without the change. Needs pyspark, Java and six minutes; other work on the machine shows.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def run(name: str, folder: Path, change: dict[str, Any]) -> Path:
 
 
 def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any], str]:
-    """What is advised, as words and as a change, and the average JCT that was promised."""
+    """Return the advice, as words and as a change, and the promised difference of the average."""
     reference = found.main.policies[found.settings.reference]
     if found.pools is not None:
         pools = found.recording.pools(0)
