@@ -388,6 +388,22 @@ def test_field_logs_are_read_or_refused(name: str, words: str | None) -> None:
     assert job.num_tasks == 10
 
 
+def test_a_folder_of_good_and_bad_logs_gives_the_good_ones(tmp_path: Path) -> None:
+    """What a log lacks is named; text that is no log, and an old log, keep nothing else out."""
+    events = [executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
+    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+    write(tmp_path / "good", [*started(), *events, closing])
+    old = {"Job ID": 0, "Stage IDs": [0], "Properties": {}}
+    write(tmp_path / "old", [*started(), event("JobStart", **old, **{"Stage Infos": []})])
+    (tmp_path / "notes.txt").write_text("no log\n")
+    result = CliRunner().invoke(main, ["replay", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    recording = read_recording([tmp_path])
+    assert len(recording.trace.jobs) == 1
+    assert recording.summary.files_skipped == 2
+    assert any("a Spark before 1.5" in note for note in recording.summary.faults)
+
+
 def test_micro_batches_are_runs_of_one_query() -> None:
     """Structured streaming adds what changes to each description."""
     stream, run = "0e5a4f3c-1111-2222-3333-444455556666", "9e5a4f3c-1111-2222-3333-444455556666"
