@@ -72,17 +72,17 @@ class ImportSummary:
         self.lines_skipped += 1
         fault = f"{where}: {reason}"
         self.first_line_skipped = self.first_line_skipped or fault
-        self._tell(fault, self.faults)
+        self._list(fault, self.faults)
 
     def skip_file(self, reason: str) -> None:
         """Count an unusable file of a folder; `reason` names it."""
         self.files_skipped += 1
-        self._tell(reason, self.faults)
+        self._list(reason, self.faults)
 
     def miss_parts(self, reason: str, count: int) -> None:
         """Count the missing files of a rolled log; `reason` names it."""
         self.parts_missing += count
-        self._tell(reason, self.incomplete)
+        self._list(reason, self.incomplete)
 
     def count_unknown(self, event: str, times: int = 1) -> None:
         """Count events of a type that no Spark version known here writes."""
@@ -103,11 +103,11 @@ class ImportSummary:
         for event, times in other.unknown_events.items():
             self.count_unknown(event, times)
         for fault in other.faults:
-            self._tell(fault, self.faults)
+            self._list(fault, self.faults)
         for fault in other.incomplete:
-            self._tell(fault, self.incomplete)
+            self._list(fault, self.incomplete)
 
-    def _tell(self, fault: str, faults: list[str]) -> None:
+    def _list(self, fault: str, faults: list[str]) -> None:
         if len(faults) < MAX_FAULTS:
             faults.append(fault)
 
