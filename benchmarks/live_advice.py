@@ -5,9 +5,10 @@
 Their tasks sleep. `pools`: an application on four slots whose short and long jobs come in two FAIR
 pools. `dynamic`: a standalone cluster with dynamic allocation, whose executors come and go.
 `sequential`: a driver that runs one job after the other, beside another thread's jobs. Each runs as
-it is, then with the advice, then as it is again. Prints how far the replay is off, what was advised
-and promised, and what came of it: the average job completion time against the mean of the runs
-without the change. Needs pyspark, Java and six minutes; other work on the machine shows.
+it is, then with the advice (that on pools, if there is any for certain), then as it is again.
+Prints how far the replay is off, what was advised and promised, and what came of it: the average
+job completion time against the mean of the runs without the change. Needs pyspark, Java and six
+minutes; other work on the machine shows.
 """
 
 from __future__ import annotations
@@ -29,11 +30,10 @@ import numpy as np
 from benchmarks.replay_fidelity import SETTINGS, SleepStages
 from decima.rl.statistics import difference_percent
 from decima.whatif import WhatIf, WhatIfSettings, what_if
-from decima.whatif.advice import best_policy
+from decima.whatif.advice import best_policy, is_pool_change_sure, pool_differences
 from decima.whatif.load import recorded_slots, varying_slots
 from decima.whatif.replay import ReplaySettings, read_recording, replay
-from decima.whatif.replay.recording import ORDERS
-from decima.whatif.settings import WhatIfSettings as Settings
+from decima.whatif.replay.recording import FIFO, ORDERS
 from tests.record_spark_logs import cluster
 from traces import write_trace
 from traces.spark_log import read_spark_logs
@@ -153,19 +153,20 @@ def run(name: str, folder: Path, change: dict[str, Any]) -> Path:
 def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any], str]:
     """Return the advice, as words and as a change, and the promised difference of the average."""
     reference = found.main.policies[found.settings.reference]
-    if found.pools is not None:
+    if found.pools is not None and is_pool_change_sure(found):
         pools = found.recording.pools(0)
         path = folder / FILE
         path.write_text(allocation_file(found.pools.change.applied(pools).described))
         settings = {"spark.scheduler.allocation.file": path.resolve().as_uri()}
-        promised = difference_percent(found.pools.recorded_avg_s, reference.avg_s)
-        return found.pools.change.words(pools), {"settings": settings}, promised.words("+.0f", " %")
+        promised = pool_differences(found, found.pools)[0]
+        return found.pools.change.words(), {"settings": settings}, promised.words("+.0f", " %")
     best = best_policy(found)
     if best is None:
         return "nothing", {}, ""
     promised = difference_percent(found.main.policies[best].avg_s, reference.avg_s)
     if best in ORDERS:
-        return best, {"settings": {"spark.scheduler.mode": "FAIR"}}, promised.words("+.0f", " %")
+        mode = {"spark.scheduler.mode": "FIFO" if best == FIFO else "FAIR"}
+        return best, {"settings": mode}, promised.words("+.0f", " %")
     priors = folder / "priors.parquet"
     write_trace(read_spark_logs([log])[0], priors)
     change = {
@@ -199,9 +200,10 @@ def tried(name: str, folder: Path) -> Iterator[str]:
     check = replay(recording, ReplaySettings())
     fidelity = check.fidelity("all")
     assert fidelity is not None  # noqa: S101 - there are jobs
-    settings: Settings = WhatIfSettings(
+    usual = WhatIfSettings(1).policies
+    settings = WhatIfSettings(
         recorded_slots(recording),
-        (check.policies[0], *(p for p in Settings(1).policies if p != check.policies[0])),
+        (check.policies[0], *(name for name in usual if name != check.policies[0])),
         slots_vary=varying_slots(recording) is not None,
     )
     words, change, promised = advised(what_if(recording, settings), log, folder)
@@ -231,7 +233,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.run is not None:
         program = programs()[options.run]
-        with cluster(program.master) as master:
+        with cluster(program.master, options.into) as master:
             run_application(program, master, options.into, options.change)
         return
     with tempfile.TemporaryDirectory() as scratch:

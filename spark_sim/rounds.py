@@ -44,11 +44,17 @@ def session_tables(trace: TraceArrays, slots: int, arrival_ms: Float64) -> State
     return state
 
 
+_SEEN_OF_STAGES = (
+    "num_tasks", "launched", "finished", "runnable", "order", "mean_ms", "critical_path_ms",
+)  # fmt: skip
+"""columns of the stages that an observation shows, and a simulation needs"""
+
+
 def state_of(seen: Observation, trace: TraceArrays) -> State:
     """Build the state of a session from an observation, to simulate what may follow.
 
     A scheduler does not know how long running tasks have run: those of a stage are taken to have
-    run for evenly spread parts of its mean duration. A round is open, as in the observation.
+    run for evenly spread parts of its mean duration. A round is open, without any choice yet.
 
     Args:
         seen: of a session.
@@ -73,11 +79,6 @@ def state_of(seen: Observation, trace: TraceArrays) -> State:
     # What may start now, but has not been seen to: open in the next round, not in this one.
     state.stages["runnable"][unlocked] = 1
     return state
-
-
-_SEEN_OF_STAGES = (
-    "num_tasks", "launched", "finished", "runnable", "order", "mean_ms", "critical_path_ms",
-)  # fmt: skip
 
 
 def _run_tasks(state: State, busy: NDArray[np.int32]) -> None:

@@ -226,7 +226,7 @@ def run_workload(scenario: Scenario, name: str, folder: Path) -> None:
     for key, value in {**COMMON, **scenario.settings}.items():
         builder = builder.config(key, value)
     builder = builder.config("spark.eventLog.dir", folder.as_uri())
-    with cluster(scenario.master) as master:
+    with cluster(scenario.master, folder) as master:
         spark = builder.master(master).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         WORKLOADS[scenario.workload](spark)
@@ -234,10 +234,11 @@ def run_workload(scenario: Scenario, name: str, folder: Path) -> None:
 
 
 @contextmanager
-def cluster(master: str) -> Iterator[str]:
+def cluster(master: str, scratch: Path) -> Iterator[str]:
     """The master's address; "two hosts" is a cluster of our own on two loopback addresses.
 
-    Spark never runs a speculative copy on the host of the original.
+    Spark never runs a speculative copy on the host of the original. Its workers write
+    beside the folder `scratch`.
     """
     if master != "two hosts":
         yield master
@@ -248,7 +249,7 @@ def cluster(master: str) -> Iterator[str]:
     deploy = "org.apache.spark.deploy"
     commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", "7171"]]
     for host in ("127.0.0.1", "127.0.0.2"):
-        resources = ["--cores", "2", "--memory", "600m", "--work-dir", str(Path.cwd() / host)]
+        resources = ["--cores", "2", "--memory", "600m", "--work-dir", str(scratch.parent / host)]
         worker = [f"{deploy}.worker.Worker", "--host", host, *resources]
         commands.append([*worker, "spark://127.0.0.1:7171"])
     processes = [

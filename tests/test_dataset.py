@@ -99,6 +99,10 @@ def no_parts(_folder: Path, manifest: dict[str, Any]) -> None:
     manifest["parts"] = 3
 
 
+def nothing(_folder: Path, manifest: dict[str, Any]) -> None:
+    manifest["parts"] = []
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -108,6 +112,7 @@ def no_parts(_folder: Path, manifest: dict[str, Any]) -> None:
         (twice, "is no part of it"),
         (other_version, "version 2, this reader knows 1"),
         (no_parts, "is no part of it"),
+        (nothing, "holds no job"),
     ],
 )
 def test_a_damaged_folder_is_refused_in_one_line(

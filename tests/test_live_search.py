@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decima.agent.lookahead.future_kernels import cost_ms, forget
-from decima.agent.lookahead.live import LiveSearchPolicy, with_spread
+from decima.agent.lookahead.live import Arrivals, LiveSearchPolicy, with_spread
 from decima.agent.plans import Plans, preferences
 from decima.agent.policy import LearnedPolicy
 from decima.errors import PolicyError
@@ -104,6 +104,30 @@ def test_plans_are_compared_when_a_job_has_arrived() -> None:
         assert policy.searches == len(set(policy.arrivals_ms)) < len(policy.arrivals_ms)
         assert 0 < policy.changed <= policy.searches
     assert actions[0] == actions[1]
+
+
+def test_a_session_makes_policies_anew_and_searches_no_more_for_it() -> None:
+    """For other graphs, slots or jobs gone; arrivals are told by gaps and by quiet times alone."""
+    arrivals = Arrivals()
+    seen = simulator_of(run_of(5, jobs=8), SESSION).observation()
+    at_ms = seen.time_ms
+    assert arrivals.are_new(seen)
+    assert not arrivals.are_new(seen._replace(time_ms=at_ms + 50.0, num_executors=3))
+    shifted = seen._replace(time_ms=at_ms - 900.0, last_arrival_ms=seen.last_arrival_ms - 1_000.0)
+    assert not arrivals.are_new(shifted), "the oldest job has gone"
+    assert arrivals.are_new(seen._replace(time_ms=at_ms + 70.0, mean_gap_ms=77.0))
+    assert arrivals.are_new(seen._replace(time_ms=at_ms, mean_gap_ms=77.0)), "a second later"
+    assert arrivals.count == 3
+
+
+def test_a_round_with_choices_is_not_searched() -> None:
+    """What is given away already cannot be compared."""
+    simulator = simulator_of(batch_run(4), SESSION)
+    first = int(simulator.observation().open_stages()[0])
+    simulator.step(Action(first, 1))
+    policy = LiveSearchPolicy(NETWORK, ARRAYS)
+    policy.decide(simulator.observation())
+    assert policy.searches == 0
 
 
 def test_a_better_plan_is_found_and_played() -> None:

@@ -16,7 +16,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace, write_trace
+from traces import (
+    Job,
+    LevelDurations,
+    Stage,
+    Trace,
+    TraceError,
+    load_trace,
+    read_trace,
+    to_arrays,
+    write_trace,
+)
 from traces.bounds import Bounds
 from traces.files.names import clean
 from traces.model import MAX_NAME
@@ -287,6 +297,21 @@ def varint(number: int) -> bytes:
         found.append(left & 0x7F | 0x80)
         left >>= 7
     return bytes([*found, left])
+
+
+def test_a_file_of_several_row_groups_is_read(tmp_path: Path) -> None:
+    """As another writer may cut it; ours has one group, however many jobs there are."""
+    trace = load_trace("random-dag")
+    path, cut = tmp_path / "t.parquet", tmp_path / "cut.parquet"
+    write_trace(trace, path)
+    pq.write_table(pq.read_table(path), cut, row_group_size=7)
+    assert pq.read_metadata(path).num_row_groups == 1
+    assert pq.read_metadata(cut).num_row_groups == 15
+    found = read_trace(cut)
+    assert found.job_names == trace.job_names
+    own, other = to_arrays(found)._asdict(), to_arrays(trace)._asdict()
+    for label, values in own.items():
+        np.testing.assert_array_equal(values, other[label])
 
 
 def test_a_small_file_that_unfolds_to_gigabytes_is_refused_unread(tmp_path: Path) -> None:

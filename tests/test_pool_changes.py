@@ -11,7 +11,7 @@ from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.pool_changes import PoolChange, changes
 from decima.whatif.replay import Recording
-from decima.whatif.replay.pools import Pool, Pools
+from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from decima.whatif.report import to_json
 from tests.test_field_logs import fair, read, simple_job
 from tests.test_spark_log_rules import executor
@@ -45,16 +45,17 @@ def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
     pools = Pools({"a": Pool(weight=2, min_share=3)})
     found = list(changes(pools, ["a", "b", "b"], 4))
     assert found == [
-        PoolChange("b", Pool(weight=4)),
-        PoolChange("b", Pool(min_share=2)),
-        PoolChange("b", Pool(fair=True)),
-        PoolChange("a", Pool(weight=8, min_share=3)),
-        PoolChange("a", Pool(fair=True, weight=2, min_share=3)),
+        PoolChange("b", Pool(weight=4), "weight 4"),
+        PoolChange("b", Pool(min_share=2), "minShare 2"),
+        PoolChange("b", Pool(fair=True), "schedulingMode FAIR"),
+        PoolChange("a", Pool(weight=8, min_share=3), "weight 8"),
+        PoolChange("a", Pool(fair=True, weight=2, min_share=3), "schedulingMode FAIR"),
     ]
-    words = [one.words(pools) for one in found[:3]]
-    assert words[0] == "weight 4 for pool 'b'"
-    assert words[1:] == ["minShare 2 for pool 'b'", "schedulingMode FAIR for pool 'b'"]
+    assert found[1].words() == "minShare 2 for pool 'b'"
     assert list(changes(pools, ["a", "a"], 4)) == []
+    heavy = Pools({"a": Pool(weight=MAX_WEIGHT)})
+    of_heavy = [one for one in changes(heavy, ["a", "b"], 4) if one.name == "a"]
+    assert not any(one.setting.startswith("weight") for one in of_heavy)
     many = [f"p{number}" for number in range(20)]
     assert {one.name for one in changes(pools, many, 4)} == set(sorted(many)[:6])
 

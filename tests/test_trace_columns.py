@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +12,7 @@ import pytest
 
 from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace, to_arrays
 from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns, Rows, StoredJobs, columns_of, joined
+from traces.columns import Columns, Rows, StoredJobs, columns_of, joined, part_of
 from traces.paths import longest_paths
 
 TPCH = load_trace("tpch")
@@ -176,3 +178,35 @@ def test_a_job_is_made_when_it_is_asked_for() -> None:
     assert [one.name for one in jobs[2:4]] == TPCH.job_names[2:4]
     with pytest.raises(IndexError):
         jobs[len(jobs)]
+
+
+def test_numbers_of_any_size_are_added_as_by_the_objects() -> None:
+    """Lists on both sides of where numpy begins to add in pairs."""
+    rng = np.random.default_rng(2)
+    for count in (1, 7, 8, 9, 127, 129, 1_000, 20_000):
+        values = (10.0 ** rng.uniform(-3, 6, count)).tolist()
+        level = LevelDurations.of(1, rest_ms=values)
+        job = Job("j", (Stage("a", 3, (), (level,)), Stage("b", 2, (0,), (level,))))
+        columns = columns_of([job])
+        assert columns.mean_ms().tolist() == [stage.mean_ms for stage in job.stages], count
+        assert columns.work_ms().tolist() == [job.work_ms]
+
+
+def test_a_part_holds_its_own_jobs() -> None:
+    """Parts of a trace, joined again, are the trace."""
+    columns = TPCH.columns
+    cuts = [0, 3, 4, 50, columns.num_jobs]
+    parts = [part_of(columns, *rows) for rows in itertools.pairwise(cuts)]
+    assert [part.num_jobs for part in parts] == np.diff(cuts).tolist()
+    assert parts[1].job(0).num_tasks == TPCH.jobs[3].num_tasks
+    for own, other in zip(flat(columns), flat(joined(parts)), strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_jobs_travel_as_columns() -> None:
+    """Another process makes its own."""
+    jobs = StoredJobs(TPCH.columns)
+    _ = jobs[3]
+    again = pickle.loads(pickle.dumps(jobs))  # noqa: S301 - our own bytes
+    assert (len(again), len(again._made)) == (len(jobs), 0)
+    assert again[3].name == jobs[3].name

@@ -15,8 +15,10 @@ def check(columns: Columns) -> None:
     """Check every rule of `traces.model`.
 
     Raises:
-        TraceError: about the first job that breaks one.
+        TraceError: a job breaks one.
     """
+    if columns.num_jobs == 0:
+        return  # `Trace` refuses it
     if (np.diff(columns.first_stage) == 0).any():
         columns.job(int(np.argmin(np.diff(columns.first_stage))))  # raises: it has no stage
     bad = _bad_jobs(columns)
@@ -38,7 +40,7 @@ def _bad_jobs(columns: Columns) -> Bool:
     if bad_stages.any():
         return bad  # the rest reads what is wrong already
     bad |= ~(columns.work_ms() <= MAX_TIME_MS)
-    is_left = _order(columns, children_of(columns), np.zeros(len(job_of)))[1]
+    is_left = _longest_paths(columns, children_of(columns), np.zeros(len(job_of)))[1]
     bad[job_of[is_left]] = True
     return bad
 
@@ -105,10 +107,10 @@ def children_of(columns: Columns) -> Rows:
 
 def critical_paths_ms(columns: Columns, children: Rows, mean_ms: Float64) -> Float64:
     """(S,) critical path of each stage, as `traces.paths.longest_paths` of each job."""
-    return _order(columns, children, mean_ms)[0]
+    return _longest_paths(columns, children, mean_ms)[0]
 
 
-def _order(columns: Columns, children: Rows, weight: Float64) -> tuple[Float64, Bool]:
+def _longest_paths(columns: Columns, children: Rows, weight: Float64) -> tuple[Float64, Bool]:
     """Longest paths, from the last stages to the first.
 
     Returns:
@@ -134,7 +136,12 @@ def _order(columns: Columns, children: Rows, weight: Float64) -> tuple[Float64, 
 
 
 def _once(rows: Int64, place_of: Int64) -> Int64:
-    """Return each row once; `place_of` is overwritten."""
+    """Return each row once.
+
+    Args:
+        rows: some of them several times.
+        place_of: scratch, with a place for every row there is; it is overwritten.
+    """
     every = np.arange(len(rows))
     place_of[rows] = every
     found: Int64 = rows[place_of[rows] == every]

@@ -7,7 +7,7 @@ A trace of a million jobs has no million objects: files are read to columns, che
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -136,14 +136,22 @@ def _or_none(value: np.float64) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+_SHORT = 8
+"""lists of fewer numbers are added in the same order by all of numpy's sums"""
+
+
 def _sums(wave: Rows) -> Float64:
-    """(L,) sums in double precision; 0 for an empty wave."""
+    """(L,) sums in double precision, as `sum` of each list; 0 for an empty wave."""
     values = np.append(wave.values.astype(np.float64), 0.0)  # reduceat reads at every start
-    return np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
+    found = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
+    for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
+        own = wave.values[wave.start[row] : wave.start[row + 1]]
+        found[row] = own.sum(dtype=np.float64)
+    return found
 
 
 def in_turn(values: Float64, first: Int64) -> Float64:
-    """(K,) sums of runs of rows, added one after the other: the same to the last bit as in a loop.
+    """(K,) sums of runs of rows, added one after the other, as a loop would.
 
     Args:
         values: (N, C) rows; the C columns of a row are added in their order.
@@ -163,6 +171,10 @@ def in_turn(values: Float64, first: Int64) -> Float64:
 
 class StoredJobs(Sequence[Job]):
     """The jobs of columns that keep every rule; each is made when it is first asked for."""
+
+    def __reduce__(self) -> tuple[type[StoredJobs], tuple[Columns]]:
+        """Travel to other processes without the jobs that were made."""
+        return StoredJobs, (self.columns,)
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -235,11 +247,39 @@ def starts(lengths: Sequence[int] | NDArray[np.integer[Any]]) -> Int64:
 
 def wave_of(samples: Sequence[FloatArray]) -> Rows:
     """Return the column of one wave's durations, level by level."""
-    return Rows(starts([len(one) for one in samples]), np.concatenate(samples))
+    empty = np.empty(0, np.float32)
+    return Rows(starts([len(one) for one in samples]), np.concatenate([empty, *samples]))
+
+
+def part_of(columns: Columns, first: int, last: int) -> Columns:
+    """Return the columns of the jobs from row `first` up to but not including `last`."""
+    begin, end = columns.first_stage[first], columns.first_stage[last]
+    low, high = columns.first_level[begin], columns.first_level[end]
+
+    def rows(lists: Rows, begin: int, end: int) -> Rows:
+        start = lists.start[begin : end + 1]
+        return Rows(start - start[0], lists.values[start[0] : start[-1]])
+
+    fresh, first_wave, rest = (rows(wave, low, high) for wave in columns.waves)
+    return Columns(
+        replace(columns.job_name, index=columns.job_name.index[first:last]),
+        columns.arrival_ms[first:last],
+        columns.first_stage[first : last + 1] - begin,
+        replace(columns.stage_name, index=columns.stage_name.index[begin:end]),
+        columns.num_tasks[begin:end],
+        rows(columns.parents, begin, end),
+        columns.cpu[begin:end],
+        columns.memory_mb[begin:end],
+        columns.first_level[begin : end + 1] - low,
+        columns.executors[low:high],
+        (fresh, first_wave, rest),
+    )
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """Return the columns of several traces, one after the other."""
+    """Return the columns of several traces, one after the other; of none, those of no job."""
+    if not parts:
+        return columns_of([])
 
     def flat(name: str) -> NDArray[np.float64]:
         return np.concatenate([getattr(part, name) for part in parts])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
-from traces.columns import Columns, joined
+from traces.columns import Columns, StoredJobs, joined, part_of
 from traces.errors import TraceError
 from traces.files.errors import reason
 from traces.files.names import clean, is_clean
@@ -79,7 +79,7 @@ def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) ->
         parts = []
         for number, rows in enumerate(_parts(trace.columns, part_values)):
             part = {"file": f"part-{number:05}.parquet", "jobs": len(rows)}
-            jobs = trace.jobs[rows.start : rows.stop]
+            jobs = StoredJobs(part_of(trace.columns, rows.start, rows.stop))
             write_trace(Trace(trace.name, jobs), partial / str(part["file"]))
             parts.append(part)
         header = {"format": FORMAT, "version": VERSION, "name": trace.name}

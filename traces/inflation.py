@@ -194,11 +194,12 @@ class ExecutorModel:
             warm = rest if len(rest) > 0 else first
             few, start_ms = quantile_means(warm, max(1, len(warm) // WARM_PER_FRESH)), self.start_ms
         scales = [np.float64(factor * self.time_scale) for factor in factors]
-        return (
-            [(scale * few + start_ms).astype(np.float32) for scale in scales],
-            [(scale * first).astype(np.float32) for scale in scales],
-            [(scale * rest).astype(np.float32) for scale in scales],
-        )
+        with np.errstate(over="ignore"):  # overflow becomes infinity, which is refused by name
+            return (
+                [(scale * few + start_ms).astype(np.float32) for scale in scales],
+                [(scale * first).astype(np.float32) for scale in scales],
+                [(scale * rest).astype(np.float32) for scale in scales],
+            )
 
 
 def with_model(trace: Trace) -> Trace:

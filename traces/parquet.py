@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
+from traces.columns import joined
 from traces.errors import TraceError
 from traces.files.names import clean
 from traces.files.reading import parse_json, read_bytes
@@ -95,7 +96,7 @@ def write_trace(trace: Trace, path: Path) -> None:
     schema = SCHEMA.with_metadata({FORMAT: json.dumps(header)})
     table = table_of(trace.columns).cast(schema)
     with written_whole(path, TraceError) as file:
-        pq.write_table(table, file, compression="zstd")
+        pq.write_table(table, file, compression="zstd", row_group_size=max(1, len(table)))
 
 
 def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
@@ -118,15 +119,20 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         if excess is not None:
             raise TraceError(f"{path}: {excess} ({TO_READ_MORE})")
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_NAMES)
-        # The schema's own check would accept columns of another type; cast refuses them.
-        columns = file.read().select(SCHEMA.names).cast(_READ_SCHEMA)
+        # One by one: names of several groups do not become one dictionary inside a list. The
+        # schema's own check would accept columns of another type; cast refuses them.
+        groups = [
+            file.read_row_group(number).select(SCHEMA.names).cast(_READ_SCHEMA)
+            for number in range(file.num_row_groups)
+        ]
     except TraceError:
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise TraceError(f"{path}: damaged trace file: {_one_line(error)}") from error
     try:
-        read = read_columns(columns, limits)
-        del data, file, columns  # as large as what was read
+        parts = [read_columns(group, limits) for group in groups if len(group)]
+        read = joined(parts) if len(parts) != 1 else parts[0]
+        del data, file, groups, parts  # as large as what was read
         pa.default_memory_pool().release_unused()
         return Trace.of_columns(clean(header["name"], MAX_NAME), read, header["metadata"])
     except TraceError as error:

@@ -51,13 +51,13 @@ def read_columns(table: pa.Table, limits: Bounds) -> Columns:
     fresh, first, rest = (_samples(level.field(wave)) for wave in _WAVES)
     return Columns(
         names,
-        _floats(table["arrival_ms"].combine_chunks(), names, "arrival_ms"),
+        _floats(table["arrival_ms"].combine_chunks(), "job", names, "arrival"),
         first_stage,
         stage_names,
         _integers(stages.field("num_tasks")),
         Rows(_starts(parents), _plain(_present(parents.values))),
-        _floats(stages.field("cpu"), stage_names, "cpu"),
-        _floats(stages.field("memory_mb"), stage_names, "memory_mb"),
+        _floats(stages.field("cpu"), "stage", stage_names, "cpu"),
+        _floats(stages.field("memory_mb"), "stage", stage_names, "memory_mb"),
         _starts(durations),
         _integers(level.field("executors")),
         (fresh, first, rest),
@@ -87,7 +87,7 @@ def _filled(column: pa.Array) -> NDArray[Any]:
     return _plain(pc.fill_null(column, np.nan))
 
 
-def _floats(column: pa.Array, names: Names, label: str) -> Float64:
+def _floats(column: pa.Array, what: str, names: Names, label: str) -> Float64:
     """(K,) numbers, NaN for null.
 
     Raises:
@@ -96,7 +96,7 @@ def _floats(column: pa.Array, names: Names, label: str) -> Float64:
     is_nan = pc.is_nan(column).fill_null(False)
     if pc.any(is_nan).as_py():
         row = is_nan.to_pylist().index(True)
-        raise TraceError(f"{names[row]!r}: {label} nan must be finite")
+        raise TraceError(f"{what} {names[row]!r}: {label} nan must be finite")
     return _filled(column).astype(np.float64)
 
 

@@ -38,8 +38,8 @@ class Trace:
     def _name_used_twice(self) -> str | None:
         if isinstance(self.jobs, StoredJobs):
             names = self.jobs.columns.job_name
-            counts = np.bincount(names.index)
-            return names.words[int(np.argmax(counts))] if counts.max() > 1 else None
+            if np.bincount(names.index).max() <= 1:
+                return None
         return next((name for name, count in Counter(self.job_names).items() if count > 1), None)
 
     @classmethod

@@ -41,14 +41,14 @@ def _option(field: dataclasses.Field[Any], hint: Any, words: str) -> Callable[[F
     return click.option(
         f"--{label}",
         field.name,
-        type=_kind(hint),
+        type=_click_type(hint),
         default=default,
         show_default=default is not None,
         help=words or None,
     )
 
 
-def _kind(hint: Any) -> Any:
+def _click_type(hint: Any) -> Any:
     """Return click's type for a field's: a choice for a literal, else the type itself."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(one for one in typing.get_args(hint) if one is not types.NoneType)

@@ -39,12 +39,16 @@ _trace = config_options(
 _sequences = config_options(
     EvaluationConfig, interarrival_s="Mean seconds between arrivals.", sequences=""
 )
-ESTIMATES = "Task durations that policies observe; noisy: off by up to 50 %."
-_cluster = config_options(
+ESTIMATES_HELP = "Task durations that policies observe; noisy: off by up to 50 %."
+_arrivals = config_options(
     EvaluationConfig,
     seed="",
     arrivals=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job. "
     "`recorded` and a file have jobs and times: --jobs and --interarrival are not used then.",
+)
+_batch = click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch).")
+_cluster = config_options(
+    EvaluationConfig,
     protocol=f"{', '.join(protocol.label for protocol in Protocol)}.",
     moving_delay_s="Seconds to start an executor in another job.",
     warmup_delay_s="Seconds added to an unmeasured first task.",
@@ -52,9 +56,8 @@ _cluster = config_options(
     "core each. Gives --executors.",
     demands="Memory that tasks need, for --classes: from the trace, or drawn uniformly.",
     time_limit_s="Truncate runs, in seconds.",
-    estimates=ESTIMATES,
+    estimates=ESTIMATES_HELP,
 )
-_batch = click.option("--batch", is_flag=True, help="All jobs at time 0 (--arrivals batch).")
 
 
 TUNED = click.option(
@@ -93,7 +96,7 @@ GROUP_BY = click.option(
 
 def workload_options(command: F) -> F:
     """Add the options that describe trace, arrivals and cluster."""
-    return _trace(_sequences(_cluster(_batch(command))))
+    return _trace(_sequences(_arrivals(_batch(_cluster(command)))))
 
 
 def training_options(command: F) -> F:
@@ -109,7 +112,7 @@ def training_options(command: F) -> F:
     sequences = click.option(
         "--sequences", default=4, show_default=True, help="In a generation, of each mean gap."
     )
-    return _trace(gaps(sequences(_cluster(_batch(command)))))
+    return _trace(gaps(sequences(_arrivals(_batch(_cluster(command))))))
 
 
 def _is_given(name: str) -> bool:

@@ -11,7 +11,14 @@ from rich.console import Console
 
 from decima.cli.config_options import config_options
 from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import ESTIMATES, GROUP_BY, REPORT, check_outputs, parse_names, write_report
+from decima.cli.options import (
+    ESTIMATES_HELP,
+    GROUP_BY,
+    REPORT,
+    check_outputs,
+    parse_names,
+    write_report,
+)
 from decima.cli.replay import JSON, LOGS, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
@@ -75,7 +82,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 @GROUP_BY
 @config_options(
     WhatIfSettings,
-    estimates=ESTIMATES,
+    estimates=ESTIMATES_HELP,
     draws="Repetitions of the recording.",
     sequences="Resampled arrival sequences.",
     seed="",

@@ -101,14 +101,14 @@ def learned(name: str) -> PolicyFor:
         ModelError: the file is no model that this version can use.
     """
     # Not before: numba takes a second to load.
-    from decima.agent.lookahead.live import LiveSearchPolicy
+    from decima.agent.lookahead.live import Arrivals, LiveSearchPolicy
     from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
     from decima.agent.scales import Scales
 
-    kind = LiveSearchPolicy if looks_ahead(name) else LearnedPolicy
     weights = load_model(model_path(name)).weights
     known: list[Scales] = []
+    arrivals = Arrivals()
 
     def policy_for(graphs: TraceArrays) -> Policy:
         now = Scales.of(graphs)
@@ -117,7 +117,9 @@ def learned(name: str) -> PolicyFor:
             pairs = zip(asdict(known[0]).values(), asdict(now).values(), strict=True)
             now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
         known[:] = [now]
-        return kind(weights, graphs, scales=now, name=name)
+        if looks_ahead(name):
+            return LiveSearchPolicy(weights, graphs, scales=now, arrivals=arrivals, name=name)
+        return LearnedPolicy(weights, graphs, scales=now, name=name)
 
     return policy_for
 

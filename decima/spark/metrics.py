@@ -47,7 +47,7 @@ class Collector:
         looked_up.add_metric(["no"], float(status.prior_misses))
         yield looked_up
         yield Counter("decima_dropped_events", "Events lost.", float(status.dropped_events))
-        latency = Gauge("decima_plan_seconds", "From news to plan.", labels=["quantile"])
+        latency = Gauge("decima_plan_seconds", "From a report to its plan.", labels=["quantile"])
         latency.add_metric(["0.5"], status.plan_ms_median / 1000)
         latency.add_metric(["0.9"], status.plan_ms_p90 / 1000)
         yield latency

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from decima.rl.statistics import Estimate, difference_percent
 from decima.whatif.load import are_pooled, by_length, offered_load
+from decima.whatif.pool_changes import PoolResult
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import ORDERS, POOLS
 from decima.whatif.replay.report import USELESS_PERCENT
@@ -190,24 +191,36 @@ def _pool_words(found: WhatIf) -> Iterator[str]:
     """Describe the best change of one pool's settings."""
     if found.pools is None:
         return
-    reference = found.main.policies[found.settings.reference]
-    recorded = difference_percent(found.pools.recorded_avg_s, reference.avg_s)
-    resampled = difference_percent(found.pools.resampled_avg_s, reference.resampled_avg_s)
-    is_sure = _is_below_zero(resampled) and (
-        _is_below_zero(recorded) or (found.has_repeats and recorded.mean < 0)
-    )
-    if not is_sure or recorded.mean > -100 * _WORTH_A_CHANGE:
+    recorded, resampled = pool_differences(found, found.pools)
+    if not is_pool_change_sure(found):
         yield (
             "Pools: no tried weight, minShare or mode of one pool gives a lower average with "
             "certainty."
         )
         return
-    pools = found.recording.pools(0)
     yield (
-        f"Pools: with {found.pools.change.words(pools)} in fairscheduler.xml, and no other change, "
+        f"Pools: with {found.pools.change.words()} in fairscheduler.xml, and no other change, "
         f"average JCT {percent(recorded)} with the recorded arrivals, {percent(resampled)} with "
         "resampled ones."
     )
+
+
+def pool_differences(found: WhatIf, pools: PoolResult) -> tuple[Estimate, Estimate]:
+    """Average JCT after the change, with recorded and with resampled arrivals."""
+    reference = found.main.policies[found.settings.reference]
+    return (
+        difference_percent(pools.recorded_avg_s, reference.avg_s),
+        difference_percent(pools.resampled_avg_s, reference.resampled_avg_s),
+    )
+
+
+def is_pool_change_sure(found: WhatIf) -> bool:
+    """Return whether a change of one pool is worth its while for certain."""
+    if found.pools is None:
+        return False
+    recorded, resampled = pool_differences(found, found.pools)
+    is_lower = _is_below_zero(recorded) or (found.has_repeats and recorded.ci95 is None)
+    return recorded.mean <= -100 * _WORTH_A_CHANGE and is_lower and _is_below_zero(resampled)
 
 
 def _who_words(found: WhatIf, best: str) -> str:

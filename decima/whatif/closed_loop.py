@@ -53,13 +53,19 @@ def predecessors(
     """
     found = np.full(len(arrival_ms), NONE)
     order = np.argsort(arrival_ms, kind="stable")
-    for labels in ([0] * len(order), *lanes, shapes):
+    every_shape = set(shapes)
+    for labels, by_chance, is_shape in (
+        ([0] * len(order), _BY_CHANCE, False),
+        *((labels, _BY_CHANCE, False) for labels in lanes),
+        (shapes, _BY_CHANCE / max(1, len(every_shape)), True),
+    ):
         for label in dict.fromkeys(labels):
             rows = order[[labels[row] == label for row in order.tolist()]]
-            is_free = label is not None and (found[rows[1:]] == NONE).all()
-            if is_free and _are_in_turn(arrival_ms[rows], end_ms[rows]):
-                if labels is shapes and not _follow_ends(arrival_ms[rows], end_ms[rows]):
-                    continue
+            if label is None or (found[rows[1:]] != NONE).any():
+                continue
+            own_ms, own_end_ms = arrival_ms[rows], end_ms[rows]
+            is_loop = _are_in_turn(own_ms, own_end_ms, by_chance)
+            if is_loop and (not is_shape or _follow_ends(own_ms, own_end_ms)):
                 found[rows[1:]] = rows[:-1]
     rest = order[found[order] == NONE]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
@@ -69,7 +75,7 @@ def predecessors(
     return found
 
 
-def _are_in_turn(arrival_ms: Float64, end_ms: Float64) -> bool:
+def _are_in_turn(arrival_ms: Float64, end_ms: Float64, by_chance: float) -> bool:
     """Return whether jobs, by arrival, never overlap, though random ones would.
 
     K points at random in a time T are all followed by gaps of at least d_1 ... d_(K-1) with
@@ -79,7 +85,7 @@ def _are_in_turn(arrival_ms: Float64, end_ms: Float64) -> bool:
         return False
     span_ms = max(float(arrival_ms[-1] - arrival_ms[0]), 1.0)
     busy = float((end_ms - arrival_ms)[:-1].sum()) / span_ms
-    return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < _BY_CHANCE)
+    return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < by_chance)
 
 
 def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from decima.whatif.replay.pools import Pool, Pools
+from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from traces.numbers import Float64
 
 MOST_POOLS = 6
@@ -22,21 +22,16 @@ class PoolChange(NamedTuple):
 
     name: str
     pool: Pool
+    setting: str
+    """what is changed, as the allocation file calls it"""
 
     def applied(self, pools: Pools) -> Pools:
         """Return all pools with this one changed."""
         return Pools({**pools.described, self.name: self.pool})
 
-    def words(self, before: Pools) -> str:
+    def words(self) -> str:
         """Describe the change, in the terms of the allocation file."""
-        was, own = before.named(self.name), self.pool
-        if own.weight != was.weight:
-            changed = f"weight {own.weight}"
-        elif own.min_share != was.min_share:
-            changed = f"minShare {own.min_share}"
-        else:
-            changed = f"schedulingMode {'FAIR' if own.fair else 'FIFO'}"
-        return f"{changed} for pool {self.name!r}"
+        return f"{self.setting} for pool {self.name!r}"
 
 
 class PoolResult(NamedTuple):
@@ -60,8 +55,10 @@ def changes(pools: Pools, used: list[str], slots: int) -> Iterator[PoolChange]:
         return
     for name in names:
         own = pools.named(name)
-        yield PoolChange(name, replace(own, weight=_HEAVIER * own.weight))
-        share = math.ceil(_SHARE * slots)
+        weight, share = _HEAVIER * own.weight, math.ceil(_SHARE * slots)
+        if weight <= MAX_WEIGHT:
+            yield PoolChange(name, replace(own, weight=weight), f"weight {weight}")
         if own.min_share < share:
-            yield PoolChange(name, replace(own, min_share=share))
-        yield PoolChange(name, replace(own, fair=not own.fair))
+            yield PoolChange(name, replace(own, min_share=share), f"minShare {share}")
+        mode = "FIFO" if own.fair else "FAIR"
+        yield PoolChange(name, replace(own, fair=not own.fair), f"schedulingMode {mode}")

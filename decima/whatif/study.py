@@ -172,9 +172,10 @@ def total_runs(settings: WhatIfSettings) -> int:
     )
     policies, sizes = len(settings.policies), len(settings.sizes)
     draws = settings.draws + (sizes - 1) * settings.shared_draws
+    pools = 0
     if settings.reference == POOLS:
-        tuning += 3 * MOST_POOLS * settings.training + settings.draws + settings.sequences
-    return sizes * tuning + (policies + 1) * draws + policies * settings.sequences
+        pools = 3 * MOST_POOLS * settings.training + settings.draws + settings.sequences
+    return pools + sizes * tuning + (policies + 1) * draws + policies * settings.sequences
 
 
 class _Study:

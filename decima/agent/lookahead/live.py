@@ -25,6 +25,27 @@ _SPREAD, _QUANTILES = 0.35, 16
 `tpch`"""
 
 
+class Arrivals:
+    """Detector of arrivals, for the policies that one session makes one after the other."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """arrivals that were noticed so far"""
+        self._mean_gap_ms: float | None = None
+        self._quiet_ms = 0.0
+
+    def are_new(self, seen: Observation) -> bool:
+        """Return whether a job has arrived since the last call: the mean gap of all jobs so far has
+        changed, or the time since the last arrival has fallen. Times themselves are no sign: a
+        session counts them from the oldest job that is left.
+        """
+        quiet_ms = seen.time_ms - seen.last_arrival_ms
+        is_new = seen.mean_gap_ms != self._mean_gap_ms or quiet_ms < self._quiet_ms
+        self._mean_gap_ms, self._quiet_ms = seen.mean_gap_ms, quiet_ms
+        self.count += int(is_new)
+        return is_new
+
+
 class LiveSearchPolicy(LearnedPolicy):
     """Policy that compares plans whenever a job has arrived; else it takes the likeliest plan."""
 
@@ -35,6 +56,7 @@ class LiveSearchPolicy(LearnedPolicy):
         *,
         scales: Scales | None = None,
         futures: Futures | None = None,
+        arrivals: Arrivals | None = None,
         name: str = "decima:search",
     ) -> None:
         """Args:
@@ -42,13 +64,13 @@ class LiveSearchPolicy(LearnedPolicy):
         trace: the jobs that observations point to.
         scales: units of the workload; None takes those of `trace`.
         futures: what plans are compared in; None bounds them by `LIVE_TASKS`.
+        arrivals: those that policies for earlier graphs of the session have seen.
         name: in tables.
         """
         super().__init__(network, trace, scales=scales, name=name)
         self._trace = with_spread(trace)
         self._futures = Futures(tasks=LIVE_TASKS) if futures is None else futures
-        self._searched_ms: float | None = None
-        """arrival of the newest job at the last search"""
+        self._arrivals = Arrivals() if arrivals is None else arrivals
         self.searches = 0
         self.changed = 0
         """number of searches that found a better plan than the likeliest"""
@@ -59,15 +81,15 @@ class LiveSearchPolicy(LearnedPolicy):
             raise PolicyError(
                 f"policy {self.name!r} looks ahead from the observations of a session alone"
             )
-        if observation.last_arrival_ms == self._searched_ms:
-            return likeliest
-        self._searched_ms = observation.last_arrival_ms
+        is_begun = (observation.jobs["limit"][observation.active] > 0).any()
+        if not self._arrivals.are_new(observation) or is_begun:
+            return likeliest  # of a round with choices already, only the rest could be compared
         self.searches += 1
         state = state_of(observation, self._trace)
         lookahead = Lookahead(Width(), self._futures, self._trace, state.classes)
         legal = seen.tables.legal
         proposal = Proposal(seen.scores, legal, likeliest, legal.open_stage)
-        verdict = lookahead.best(state, proposal, self.searches)
+        verdict = lookahead.best(state, proposal, self._arrivals.count)
         self.changed += int(not verdict.is_likeliest)
         return verdict.plan
 

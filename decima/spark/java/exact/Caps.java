@@ -54,7 +54,7 @@ final class Caps {
     Properties properties = propertiesOf(set);
     String user = hasUsers ? Users.named(properties) : null;
     set.isSettled = !hasUsers || user != null || set.isUnlimited;
-    setPurses(set, properties, user);
+    setCaps(set, properties, user);
   }
 
   /**
@@ -72,7 +72,7 @@ final class Caps {
     if (user == null && !isLate && !users.hasStarted(set.manager.taskSet().priority())) {
       return false;
     }
-    setPurses(set, properties, user);
+    setCaps(set, properties, user);
     set.isSettled = true;
     if (user == null && !isWarned) {
       isWarned = true;
@@ -90,13 +90,13 @@ final class Caps {
     return found == null ? new Properties() : found;
   }
 
-  private void setPurses(Watched set, Properties properties, String user) {
+  private void setCaps(Watched set, Properties properties, String user) {
     ArrayList found = new ArrayList();
     if (!most.isEmpty()) {
-      addPurse(found, "job", set.job);
-      addPurse(found, "user", user);
-      addPurse(found, "group", properties.getProperty(GROUP));
-      addPurse(found, "pool", properties.getProperty(POOL));
+      addCap(found, "job", set.job);
+      addCap(found, "user", user);
+      addCap(found, "group", properties.getProperty(GROUP));
+      addCap(found, "pool", properties.getProperty(POOL));
     }
     set.caps = (String[]) found.toArray(new String[0]);
     if (set.caps.length > 0) {
@@ -104,7 +104,7 @@ final class Caps {
     }
   }
 
-  private void addPurse(ArrayList found, String kind, String name) {
+  private void addCap(ArrayList found, String kind, String name) {
     String cap = kind + " " + name;
     if (name != null && (most.containsKey(kind) || most.containsKey(cap))) {
       found.add(cap);

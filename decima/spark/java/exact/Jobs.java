@@ -9,7 +9,7 @@ final class Jobs {
     "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
   };
   private static final String[] KINDS = {"job ", "sql ", "sql ", "group "};
-  private static final String[] TOLD = {
+  private static final String[] REPORTED = {
     "decima.job",
     "spark.sql.execution.root.id",
     "spark.sql.execution.id",
@@ -34,10 +34,10 @@ final class Jobs {
   /** Those of a Spark job's properties that say what it is. */
   static LinkedHashMap reported(Properties properties) {
     LinkedHashMap found = new LinkedHashMap();
-    for (int index = 0; index < TOLD.length; index++) {
-      String value = properties == null ? null : properties.getProperty(TOLD[index]);
+    for (int index = 0; index < REPORTED.length; index++) {
+      String value = properties == null ? null : properties.getProperty(REPORTED[index]);
       if (value != null) {
-        found.put(TOLD[index], value);
+        found.put(REPORTED[index], value);
       }
     }
     return found;

@@ -30,7 +30,7 @@ final class Shape {
   final boolean limitHead;
 
   /**
-   * @param header by the header of a model file.
+   * @param header that of a model file.
    * @throws IllegalArgumentException a name is unknown, or a size impossible.
    */
   Shape(Map<?, ?> header) {

@@ -31,7 +31,7 @@ public final class Round {
     this(tables, Allowances.none(tables.jobs()));
   }
 
-  /** @param caps users' caps; what a cap cannot pay for is not on offer to its jobs. */
+  /** @param caps users' caps; what a cap leaves no slot for is not on offer to its jobs. */
   public Round(Tables tables, Allowances caps) {
     this.tables = tables;
     this.caps = caps;
@@ -46,7 +46,7 @@ public final class Round {
     for (int job = 0; job < tables.jobs(); job++) {
       offer(job);
     }
-    closeEmptyPurses();
+    closeExhaustedCaps();
     isOpen = onOffer > 0 && openCount > 0;
   }
 
@@ -128,7 +128,7 @@ public final class Round {
     covered[stage] += count;
     caps.take(job, count);
     close(stage);
-    closeEmptyPurses();
+    closeExhaustedCaps();
     chosen[numChosen++] = stage;
     isOpen = onOffer > 0 && openCount > 0;
   }
@@ -139,7 +139,7 @@ public final class Round {
     openCount -= 1;
   }
 
-  private void closeEmptyPurses() {
+  private void closeExhaustedCaps() {
     for (int job = 0; job < openStages.length; job++) {
       if (openStages[job] == 0 || caps.room(job) > 0) {
         continue;
