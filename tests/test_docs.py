@@ -140,6 +140,7 @@ EXAMPLES = (
     "decima-training",
     "imitate",
     "reinforce",
+    "scratch",
     "search",
     "small-training",
 )
