@@ -4,18 +4,24 @@
 
 The worlds are drawn like those of `benchmarks.worlds`, from traces that these never use: numbers
 300 to 459 with executors that move, 460 to 559 with the slots of a session, two in three
-heavy-tailed. Prints the recipe with all settings in a drawn order, so that each iteration plays
-some of every kind.
+heavy-tailed. Beside them stand queries like TPC-H's on clusters of many sizes. Prints the recipe
+with all settings in a drawn order, so that each iteration plays some of every kind.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 SEED, WORLDS, SESSIONS, FIRST_TRACE = 88, 160, 100, 300
+QUERIES = (
+    ("tpch-like", "executors", (30, 50, 100)),
+    ("tpch-like", "session", (16, 32, 64, 96)),
+    ("tpch", "session", (24, 48, 64, 96, 128)),
+)
 _BLOCK = "[[workload.settings]]\n"
 _USUAL_DELAY_S = 2.0
 
@@ -45,6 +51,16 @@ def session_world(number: int, rng: np.random.Generator) -> str:
     )
 
 
+def queries() -> Iterator[str]:
+    """TOML of queries with work inflation: `tpch-like` on all clusters, `tpch` in sessions."""
+    for trace, protocol, sizes in QUERIES:
+        for executors in sizes:
+            where = f'{_BLOCK}trace = "{trace}"\nprotocol = "{protocol}"\nexecutors = {executors}\n'
+            yield from (f"{where}load = {load}\njobs = 60\n" for load in (0.7, 0.9, 1.1))
+            if trace == "tpch-like":
+                yield f'{where}arrivals = "batch"\njobs = 20\n'
+
+
 def with_worlds(recipe: str) -> str:
     """The recipe, with random worlds among its settings."""
     rng = np.random.default_rng(SEED)
@@ -52,6 +68,7 @@ def with_worlds(recipe: str) -> str:
     settings = [f"{_BLOCK}{block.rstrip()}\n" for block in blocks]
     settings += [world(number, rng) for number in range(WORLDS)]
     settings += [session_world(number, rng) for number in range(WORLDS, WORLDS + SESSIONS)]
+    settings += queries()
     return head + "\n".join(settings[index] for index in rng.permutation(len(settings)))
 
 

@@ -22,7 +22,7 @@ public final class Peaks {
   }
 
   /** "ann 2 bob 2". */
-  public static String message() {
+  public static String peaks() {
     StringBuilder found = new StringBuilder();
     synchronized (RUNNING) {
       RUNNING.forEach((user, counts) -> found.append(user + " " + counts[1] + " "));
