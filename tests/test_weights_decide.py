@@ -108,11 +108,13 @@ def test_other_weights_choose_otherwise(
     assert share_of_other_plans(network, change(network)) > 0.02
 
 
-@pytest.mark.parametrize(("task_ms", "takes_all"), [(100_000.0, False), (100.0, True)])
+@pytest.mark.parametrize(
+    ("task_ms", "expected"), [(100_000.0, range(1, 45)), (100.0, range(47, 51))]
+)
 def test_the_shipped_network_leaves_executors_free_beside_tasks_that_block(
-    task_ms: float, takes_all: bool
+    task_ms: float, expected: range
 ) -> None:
-    """After forty small jobs comes one of 1,000 tasks: all fifty executors if they are short."""
+    """After forty small jobs comes one of 1,000 tasks: nearly all executors if they are short."""
     small = [job(str(number), stage("x", 4, 1_000)) for number in range(40)]
     jobs = [*small, job("large", stage("x", 1_000, task_ms))]
     simulator = build(
@@ -128,4 +130,4 @@ def test_the_shipped_network_leaves_executors_free_beside_tasks_that_block(
         if action != PASS and seen.stages["job"][action.stage] == 40:
             most = max(most, action.limit)
         simulator.step(action)
-    assert (most == 50) == takes_all
+    assert most in expected
