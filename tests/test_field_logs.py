@@ -389,7 +389,7 @@ def test_field_logs_are_read_or_refused(name: str, words: str | None) -> None:
 
 
 def test_a_folder_of_good_and_bad_logs_gives_the_good_ones(tmp_path: Path) -> None:
-    """What a log lacks is named; text that is no log, and an old log, keep nothing else out."""
+    """Text that is no log, and a log that is too old, are named and keep nothing else out."""
     events = [executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     write(tmp_path / "good", [*started(), *events, closing])

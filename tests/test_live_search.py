@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decima.agent.lookahead.future_kernels import cost_ms, forget
-from decima.agent.lookahead.live import Arrivals, LiveSearchPolicy, with_spread
+from decima.agent.lookahead.live import ArrivalWatch, LiveSearchPolicy, with_spread
 from decima.agent.plans import Plans, preferences
 from decima.agent.policy import LearnedPolicy
 from decima.errors import PolicyError
@@ -108,7 +108,7 @@ def test_plans_are_compared_when_a_job_has_arrived() -> None:
 
 def test_a_session_makes_policies_anew_and_searches_no_more_for_it() -> None:
     """For other graphs, slots or jobs gone; arrivals are told by gaps and by quiet times alone."""
-    arrivals = Arrivals()
+    arrivals = ArrivalWatch()
     seen = simulator_of(run_of(5, jobs=8), SESSION).observation()
     at_ms = seen.time_ms
     assert arrivals.are_new(seen)
@@ -121,7 +121,7 @@ def test_a_session_makes_policies_anew_and_searches_no_more_for_it() -> None:
 
 
 def test_a_round_with_choices_is_not_searched() -> None:
-    """What is given away already cannot be compared."""
+    """Executors that are given away already cannot be compared."""
     simulator = simulator_of(batch_run(4), SESSION)
     first = int(simulator.observation().open_stages()[0])
     simulator.step(Action(first, 1))

@@ -300,7 +300,7 @@ def varint(number: int) -> bytes:
 
 
 def test_a_file_of_several_row_groups_is_read(tmp_path: Path) -> None:
-    """As another writer may cut it; ours has one group, however many jobs there are."""
+    """Another writer may cut it; ours writes one group, however many jobs there are."""
     trace = load_trace("random-dag")
     path, cut = tmp_path / "t.parquet", tmp_path / "cut.parquet"
     write_trace(trace, path)

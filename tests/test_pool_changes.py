@@ -41,7 +41,7 @@ def found(tmp_path: Path) -> WhatIf:
 
 
 def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
-    """Of the pools with the most jobs; nothing where there is but one."""
+    """The pools with the most jobs are changed; a single one is left alone."""
     pools = Pools({"a": Pool(weight=2, min_share=3)})
     found = list(changes(pools, ["a", "b", "b"], 4))
     assert found == [
@@ -75,7 +75,7 @@ def test_the_pool_of_short_jobs_is_advised(found: WhatIf) -> None:
 
 
 def test_no_change_is_advised_without_certainty(found: WhatIf) -> None:
-    """Where it makes no difference, the advice says so."""
+    """A change that makes no difference is not recommended."""
     assert found.pools is not None
     reference = found.main.policies["spark_pools"]
     same = found.pools._replace(

@@ -114,7 +114,7 @@ def flat(columns: Columns) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
 def test_columns_keep_the_rules_of_jobs(change: Callable[[Columns], Columns]) -> None:
-    """What an object refuses, columns refuse in the same words."""
+    """Columns refuse the same as objects, in the same words."""
     columns = change(small())
     Trace.of_columns("fine", small(), {})
     with pytest.raises(TraceError) as whole:
@@ -155,7 +155,7 @@ def test_sums_are_those_of_the_objects() -> None:
 
 
 def test_missing_waves_take_the_nearest_ones() -> None:
-    """As `TraceArrays` says: fresh, first and rest of a level without them."""
+    """Levels without a fresh, first or rest wave take another, as in `TraceArrays`."""
     arrays = to_arrays(Trace.of_columns("small", small(), {}))
     starts, counts = arrays.wave_start[:2], arrays.wave_count[:2]
     waves = [

@@ -101,14 +101,14 @@ def learned(name: str) -> PolicyFor:
         ModelError: the file is no model that this version can use.
     """
     # Not before: numba takes a second to load.
-    from decima.agent.lookahead.live import Arrivals, LiveSearchPolicy
+    from decima.agent.lookahead.live import ArrivalWatch, LiveSearchPolicy
     from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
     from decima.agent.scales import Scales
 
     weights = load_model(model_path(name)).weights
     known: list[Scales] = []
-    arrivals = Arrivals()
+    arrivals = ArrivalWatch()
 
     def policy_for(graphs: TraceArrays) -> Policy:
         now = Scales.of(graphs)

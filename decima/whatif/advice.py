@@ -137,10 +137,16 @@ def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
 def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
     """Average JCT against the reference, with recorded and with resampled arrivals."""
     result = found.main.policies[policy]
+    return _to_reference(found, result.avg_s, result.resampled_avg_s)
+
+
+def _to_reference(
+    found: WhatIf, recorded_avg_s: Float64, resampled_avg_s: Float64
+) -> tuple[Estimate, Estimate]:
     reference = found.main.policies[found.settings.reference]
     return (
-        difference_percent(result.avg_s, reference.avg_s),
-        difference_percent(result.resampled_avg_s, reference.resampled_avg_s),
+        difference_percent(recorded_avg_s, reference.avg_s),
+        difference_percent(resampled_avg_s, reference.resampled_avg_s),
     )
 
 
@@ -150,7 +156,10 @@ def _is_surely_lower(found: WhatIf, policy: str) -> bool:
     Draws that are repeats of one have no interval either: what is certain then is certain by the
     resampled arrivals alone.
     """
-    recorded, resampled = _differences(found, policy)
+    return _are_surely_lower(found, *_differences(found, policy))
+
+
+def _are_surely_lower(found: WhatIf, recorded: Estimate, resampled: Estimate) -> bool:
     if found.has_repeats and recorded.ci95 is None:
         return recorded.mean < 0 and _is_below_zero(resampled)
     return _is_below_zero(recorded) and _is_below_zero(resampled)
@@ -207,11 +216,7 @@ def _pool_words(found: WhatIf) -> Iterator[str]:
 
 def pool_differences(found: WhatIf, pools: PoolResult) -> tuple[Estimate, Estimate]:
     """Average JCT after the change, with recorded and with resampled arrivals."""
-    reference = found.main.policies[found.settings.reference]
-    return (
-        difference_percent(pools.recorded_avg_s, reference.avg_s),
-        difference_percent(pools.resampled_avg_s, reference.resampled_avg_s),
-    )
+    return _to_reference(found, pools.recorded_avg_s, pools.resampled_avg_s)
 
 
 def is_pool_change_sure(found: WhatIf) -> bool:
@@ -219,8 +224,8 @@ def is_pool_change_sure(found: WhatIf) -> bool:
     if found.pools is None:
         return False
     recorded, resampled = pool_differences(found, found.pools)
-    is_lower = _is_below_zero(recorded) or (found.has_repeats and recorded.ci95 is None)
-    return recorded.mean <= -100 * _WORTH_A_CHANGE and is_lower and _is_below_zero(resampled)
+    is_worth_it = recorded.mean <= -100 * _WORTH_A_CHANGE
+    return is_worth_it and _are_surely_lower(found, recorded, resampled)
 
 
 def _who_words(found: WhatIf, best: str) -> str:

@@ -53,11 +53,10 @@ def predecessors(
     """
     found = np.full(len(arrival_ms), NONE)
     order = np.argsort(arrival_ms, kind="stable")
-    every_shape = set(shapes)
     for labels, by_chance, is_shape in (
         ([0] * len(order), _BY_CHANCE, False),
         *((labels, _BY_CHANCE, False) for labels in lanes),
-        (shapes, _BY_CHANCE / max(1, len(every_shape)), True),
+        (shapes, _BY_CHANCE / max(1, len(set(shapes))), True),
     ):
         for label in dict.fromkeys(labels):
             rows = order[[labels[row] == label for row in order.tolist()]]

@@ -25,7 +25,7 @@ _SPREAD, _QUANTILES = 0.35, 16
 `tpch`"""
 
 
-class Arrivals:
+class ArrivalWatch:
     """Detector of arrivals, for the policies that one session makes one after the other."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class LiveSearchPolicy(LearnedPolicy):
         *,
         scales: Scales | None = None,
         futures: Futures | None = None,
-        arrivals: Arrivals | None = None,
+        arrivals: ArrivalWatch | None = None,
         name: str = "decima:search",
     ) -> None:
         """Args:
@@ -70,7 +70,7 @@ class LiveSearchPolicy(LearnedPolicy):
         super().__init__(network, trace, scales=scales, name=name)
         self._trace = with_spread(trace)
         self._futures = Futures(tasks=LIVE_TASKS) if futures is None else futures
-        self._arrivals = Arrivals() if arrivals is None else arrivals
+        self._arrivals = ArrivalWatch() if arrivals is None else arrivals
         self.searches = 0
         self.changed = 0
         """number of searches that found a better plan than the likeliest"""
