@@ -1,29 +1,29 @@
-"""`attach`: check a session, choose what acts on it, and let a policy decide for it."""
+"""`attach`: check a session, and let a policy decide for it, by the planner in its JVM."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from decima.policy import Policy
 from decima.policy_names import SEARCH_SUFFIX, is_learned, looks_ahead, model_path
 from decima.registry import Heuristic, Parameters
+from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.auto import AUTO, Auto, AutoSettings
-from decima.spark.decision_log import log_opener
-from decima.spark.errors import AttachError, PolicyFaultError
+from decima.spark.errors import AttachError
 from decima.spark.evaluator_process import EvaluatorProcess
-from decima.spark.inputs import Ports, Waits, given, load_priors, read_parameters, read_priors
-from decima.spark.jobs import LiveJobs
-from decima.spark.jvm import Jvm, check_session
-from decima.spark.loading import LoadingPolicy, PolicyFor
+from decima.spark.inputs import Guard, Ports, Waits, given, load_priors, read_parameters, read_priors
+from decima.spark.jvm import check_session, decides_in_jvm, new_object
+from decima.spark.loading import ready_policy
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
-from decima.spark.planning import Guard, Planner
-from decima.spark.scheduler import Control, Scheduler
-from decima.spark.soft import SoftControl
-from decima.spark.switching import SparkOrder, Switch
+from decima.spark.scheduler import Scheduler
+from decima.spark.worker import Worker
 from spark_sim import Action, Observation
 from spark_sim.views import read_only
 from traces import Trace
@@ -31,6 +31,7 @@ from traces import Trace
 LOG = logging.getLogger("decima.spark")
 
 MODES = ("auto", "exact", "soft", "shadow")
+_ATTACHMENT = "decima.spark.Attachment"
 
 
 def attach(
@@ -62,15 +63,15 @@ def attach(
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
         guard: how far the policy is trusted.
-        lapse_s: timeout after which Spark's own order applies, if a plan keeps slots idle and no
-            report comes.
+        lapse_s: timeout after which Spark's own order applies, if a plan keeps slots idle and the
+            planner is silent.
         hold_s: a new stage waits for its first decision at most so long.
         priors: earlier runs of the same queries, for durations before anything is measured, and
             beside the first tasks: a trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.
         metrics_port: serve Prometheus metrics there, to this machine only.
         dashboard_port: serve a page to look at there, likewise.
-        ready_s: wait at most so long for a learned policy; None: strict fair decides meanwhile.
+        ready_s: wait at most so long for a policy in Python; None: strict fair decides meanwhile.
         auto: how "auto" chooses.
 
     Raises:
@@ -82,155 +83,199 @@ def attach(
     waits, ports = Waits(lapse_s, hold_s, ready_s), Ports(metrics_port, dashboard_port)
     chosen_guard, trace = given(guard, Guard, "guard"), load_priors(priors)
     values = read_parameters(policy, parameters)
-    chosen, name = policy_for(policy, values)
+    chosen = _chosen(policy, values, auto)
     context = check_session(spark)
-    control, mode = _control(context, mode, waits)
-    log = log_opener(decision_log, mode, name, values, _ran(context, mode, name))
-    planner = Planner(chosen, chosen_guard)
-    stands_back = None if policy != AUTO or mode == "shadow" else _stands_back(control)
-    switch = auto_switch(policy, auto, _order(context), trace, planner, stands_back)
-    live, slots = LiveJobs(read_priors(trace)), trained_slots_of(policy)
-    scheduler = Scheduler(control, planner, live, mode=mode, policy=name, open_log=log,
-                          trained_slots=slots, switch=switch)  # fmt: skip
-    return _started(scheduler, planner, policy, ready_s, ports)
-
-
-def _started(
-    scheduler: Scheduler,
-    planner: Planner,
-    policy: str | Policy,
-    ready_s: float | None,
-    ports: Ports,
-) -> Scheduler:
-    """The scheduler, deciding; all or nothing: no thread, port or listener is left behind."""
+    priors_read = read_priors(trace)
+    settings = _settings(chosen, waits, chosen_guard, decision_log, ports)
+    words = None if priors_read is None else json.dumps(priors_read.message())
+    attachment = _attachment(context, mode, settings, [_content(chosen.name, values),
+                                                       chosen.loads is not None, words])  # fmt: skip
+    loads = None
+    if chosen.loads is not None:
+        acts = settings["mode"] != "shadow"
+        loads = _loading(chosen, Session(_order(context), trace, acts), waits.ready_s)
+    scheduler = Scheduler(attachment, chosen.name, loads)
     try:
-        prepare(planner, policy, ready_s)
-        ports.open(scheduler)
         scheduler.start()
+        if ports.dashboard is not None:
+            scheduler.serve_dashboard(ports.dashboard)
     except BaseException:
         scheduler.detach()
         raise
+    scheduler.warn_of_size(trained_slots_of(policy))
     return scheduler
 
 
-def _control(context: Any, mode: str, waits: Waits) -> tuple[Control, str]:
-    """Choose the control of this session, and the mode that "auto" resolves to."""
-    if mode == "soft":
-        return SoftControl(context), mode
-    try:
-        exact = Jvm(
-            context,
-            lapse_ms=round(1000 * waits.lapse_s),
-            hold_ms=round(1000 * waits.hold_s),
-            observe_only=mode == "shadow",
+class Session(NamedTuple):
+    """What policy "auto" needs to know of a session."""
+
+    order: str
+    """Spark's own, by the name that the simulator has"""
+    priors: Trace | None
+    acts: bool
+    """False in mode shadow: whatever is chosen, Spark's order runs"""
+
+
+class Chosen(NamedTuple):
+    """A policy, and how Python answers for it."""
+
+    name: str
+    loads: Callable[[Session], Answers] | None
+    """None: it decides in the JVM"""
+
+
+def _chosen(
+    policy: str | Policy, parameters: Parameters | None, auto: AutoSettings | None
+) -> Chosen:
+    """Check what the caller names.
+
+    Raises:
+        AttachError, PolicyError: there is no such policy, parameter or candidate.
+    """
+    if policy != AUTO and auto is not None:
+        raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
+    if policy == AUTO:
+        settings = given(auto, AutoSettings, "auto")
+        for name in settings.candidates:
+            _check_candidate(name, settings.parameters.get(name))
+        return Chosen(AUTO, lambda session: Answers(PoliciesByName(), _auto(settings, session)))
+    if not isinstance(policy, str):
+        guest = Guest(policy)
+        return Chosen(
+            guest.name, lambda _: Answers(PoliciesByName({guest.name: lambda _trace: guest}))
         )
-    except AttachError as error:
-        if mode != "auto":
-            raise
-        LOG.warning("exact mode is not possible (%s): trying soft mode", error)
+    name = policy
+    _check_named(name, parameters)
+    if decides_in_jvm(name):
+        return Chosen(name, None)
+    return Chosen(name, lambda _: Answers(PoliciesByName({name: ready_policy(name, parameters)})))
+
+
+def _check_named(name: str, parameters: Parameters | None) -> None:
+    if is_learned(name):
+        read_card(model_path(name))
+    else:
+        Heuristic(name, parameters)
+
+
+def _check_candidate(name: str, parameters: Parameters | None) -> None:
+    if looks_ahead(name):
+        raise AttachError(
+            f"auto: {name!r} looks ahead otherwise than in the simulation that would compare "
+            f"it: take {name.removesuffix(SEARCH_SUFFIX)!r}"
+        )
+    _check_named(name, parameters)
+
+
+def _auto(settings: AutoSettings, session: Session) -> Auto:
+    order, priors, acts = session
+    return Auto(settings, order, priors, EvaluatorProcess(), acts=acts)
+
+
+def _content(name: str, parameters: Parameters | None) -> str | None:
+    """The parameters as a file of `decima tune -o` has them."""
+    if parameters is None:
+        return None
+    return json.dumps({"policy": name, "parameters": dict(parameters)})
+
+
+def _settings(
+    chosen: Chosen,
+    waits: Waits,
+    guard: Guard,
+    decision_log: DecisionLogFiles | Path | str | None,
+    ports: Ports,
+) -> dict[str, str]:
+    """The settings of the plugin (`Settings.java`)."""
+    is_file = chosen.loads is None and is_learned(chosen.name) and "." in chosen.name
+    found = {
+        "policy": str(model_path(chosen.name).absolute()) if is_file else chosen.name,
+        "lapse": _ms(waits.lapse_s),
+        "hold": _ms(waits.hold_s),
+        "decision": _ms(guard.decision_s),
+        "starve": _ms(guard.starve_s),
+        "idle": _ms(guard.idle_s),
+        "failures": str(guard.failures),
+    }
+    if ports.metrics is not None:
+        found["metricsPort"] = str(ports.metrics)
+    if decision_log is not None:
+        files = DecisionLogFiles.of(decision_log)
+        found["decisionLog"] = str(files.path.absolute())
+        found["decisionLogBytes"] = str(files.max_bytes)
+        found["decisionLogFiles"] = str(files.files)
+    return found
+
+
+def _ms(seconds: float) -> str:
+    return f"{round(1000 * seconds)}ms"
+
+
+def _attachment(context: Any, mode: str, settings: dict[str, str], others: list[Any]) -> Any:
+    """Make the JVM's end; nothing of Spark is touched yet. Mode "auto" resolves in `settings`."""
+
+    def made(mode: str) -> Any:
+        settings["mode"] = mode
+        java = context._jvm.java.util.HashMap()
+        for name, value in settings.items():
+            java.put(name, value)
+        return new_object(context, _ATTACHMENT, [context._jsc.sc(), java, *others])
+
+    if mode != "auto":
+        return made(mode)
+    try:
+        return made("exact")
+    except AttachError as exact:
         try:
-            return SoftControl(context), "soft"
+            found = made("soft")
         except AttachError as soft:
             raise AttachError(
-                f"exact mode is not possible ({error}), nor is soft: {soft}"
+                f"exact mode is not possible ({exact}), nor is soft: {soft}"
             ) from soft
-    return exact, "exact" if mode == "auto" else mode
-
-
-def _ran(context: Any, mode: str, policy: str) -> str:
-    """Name of the policy or, in shadow mode, of Spark's order in the simulator."""
-    return policy if mode != "shadow" else _order(context)
+        LOG.warning("exact mode is not possible (%s): soft mode", exact)
+        return found
 
 
 def _order(context: Any) -> str:
     """Spark's own order, by the name that the simulator has."""
-    return spark_order(is_fair=context._jsc.sc().getSchedulingMode().toString() == "FAIR")
-
-
-def spark_order(*, is_fair: bool) -> str:
-    """Name of Spark's own order in the simulator."""
+    is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
     return "spark_fair" if is_fair else "fifo"
 
 
-def _stands_back(control: Control) -> SparkOrder:
-    """The control, which policy "auto" needs to leave order to Spark.
+def _loading(
+    chosen: Chosen, session: Session, ready_s: float | None
+) -> Callable[[], Answers]:
+    """Begin to load a policy of Python, and wait for it at most `ready_s`.
 
     Raises:
-        AttachError: it cannot.
+        AttachError: it is not ready by then, or cannot be used.
     """
-    if isinstance(control, SoftControl):
-        raise AttachError('policy "auto" needs mode "exact" or "shadow", not "soft"')
-    assert isinstance(control, Jvm)  # noqa: S101 - there are these two
-    return control
-
-
-def auto_switch(
-    policy: str | Policy,
-    settings: AutoSettings | None,
-    order: str,
-    priors: Trace | None,
-    planner: Planner,
-    control: SparkOrder | None,
-) -> Switch | None:
-    """Build the switch that applies the choices of policy "auto"; None for other policies.
-
-    Args:
-        policy: as for `attach`.
-        settings: of the choice; None takes the defaults of `AutoSettings`.
-        order: Spark's own (`spark_order`).
-        priors: earlier runs, to choose by before anything is observed.
-        planner: makes the plans.
-        control: None where nothing of Spark is to change.
-
-    Raises:
-        AttachError, PolicyError: a candidate cannot be used, or settings are of no use.
-    """
-    if policy != AUTO:
-        if settings is not None:
-            raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
-        return None
-    chosen = given(settings, AutoSettings, "auto")
-
-    def candidate(name: str) -> PolicyFor:
-        return policy_for(name, chosen.parameters.get(name))[0]
-
-    for name in chosen.candidates:
-        if looks_ahead(name):
-            raise AttachError(
-                f"auto: {name!r} looks ahead otherwise than in the simulation that would compare "
-                f"it: take {name.removesuffix(SEARCH_SUFFIX)!r}"
-            )
-        candidate(name)
-    own = Auto(chosen, order, priors, EvaluatorProcess(), acts=control is not None)
-    return Switch(own, planner, control, candidate)
-
-
-def policy_for(policy: str | Policy, parameters: Parameters | None = None) -> tuple[PolicyFor, str]:
-    """Return the factory of the policy for the current jobs, and its name.
-
-    Raises:
-        AttachError, PolicyError: there is no such policy or parameter.
-    """
-    if policy == AUTO:
-        return Heuristic("strict_fair").on, AUTO
-    if not isinstance(policy, str):
-        if isinstance(policy, type):
-            raise AttachError(f"policy {policy.__name__} is a class: give one that is made")
-        if not callable(getattr(policy, "decide", None)):
-            raise AttachError(f"policy {policy!r} has no method decide(observation)")
-        own = Guest(policy)
-        return (lambda _trace: own), own.name
-    if is_learned(policy):
-        read_card(model_path(policy))
-        return LoadingPolicy(policy), policy
-    heuristic = Heuristic(policy, parameters)
-    return heuristic.on, policy
+    assert chosen.loads is not None  # noqa: S101 - it decides in Python
+    loads = chosen.loads
+    worker = Worker("decima-loading")
+    loading: Future[Answers] = worker.submit(lambda: loads(session))
+    worker.close()  # the thread ends with the call
+    if ready_s is not None:
+        wait_for([loading], ready_s)
+        if not loading.done():
+            raise AttachError(f"{chosen.name}: not ready after {ready_s:g} s")
+        error = loading.exception()
+        if error is not None:
+            raise AttachError(str(error)) from error
+    return loading.result
 
 
 class Guest:
     """Policy of another author, which gets read-only observations."""
 
     def __init__(self, policy: Policy) -> None:
+        """Raises:
+        AttachError: it cannot decide.
+        """
+        if isinstance(policy, type):
+            raise AttachError(f"policy {policy.__name__} is a class: give one that is made")
+        if not callable(getattr(policy, "decide", None)):
+            raise AttachError(f"policy {policy!r} has no method decide(observation)")
         self._policy = policy
         self.name = str(getattr(policy, "name", type(policy).__name__))
 
@@ -244,28 +289,3 @@ def trained_slots_of(policy: str | Policy) -> tuple[int, int] | None:
     if not isinstance(policy, str) or not is_learned(policy):
         return None
     return trained_slots(read_card(model_path(policy)))
-
-
-def prepare(planner: Planner, policy: str | Policy, ready_s: float | None) -> None:
-    """Start what takes a while, and wait for a learned policy at most `ready_s`.
-
-    Raises:
-        AttachError: it is not ready by then.
-    """
-    loading = planner.loading
-    is_heuristic = isinstance(policy, str) and loading is None and policy != AUTO
-    # Before the policy is loaded: numba compiles in one thread at a time.
-    planner.warm_up(Heuristic(str(policy)).on if is_heuristic else None)
-    if loading is not None:
-        loading.start()
-        if ready_s is not None:
-            _wait_for(loading, ready_s)
-
-
-def _wait_for(loading: LoadingPolicy, ready_s: float) -> None:
-    try:
-        is_ready = loading.is_ready(ready_s)
-    except PolicyFaultError as error:
-        raise AttachError(str(error)) from error
-    if not is_ready:
-        raise AttachError(f"{loading.name}: not ready after {ready_s:g} s")

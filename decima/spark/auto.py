@@ -10,6 +10,7 @@ trusted: Spark's order is in force, and the policy continues in shadow.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -18,10 +19,9 @@ from typing import Any, NamedTuple
 
 from decima.registry import Parameters
 from decima.spark.checks import check_above_zero, check_count
-from decima.spark.decision_log import job_row, prior_rows
+from decima.spark.decision_log import prior_rows
 from decima.spark.errors import AttachError
 from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
-from decima.spark.jobs import LiveJobs
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.numbers import MS_PER_S
@@ -36,7 +36,7 @@ KNOWN_SHARE = 0.5
 """where earlier runs are found for fewer stages than this, durations count as unknown"""
 
 Rows = Sequence[Mapping[str, Any]]
-"""jobs, as `decision_log.job_row` has them"""
+"""jobs, as lines of the decision log"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,31 @@ class Choice(NamedTuple):
     is_shadow: bool
     """the policy decides, and Spark's order is in force"""
     why: str
+
+
+class News(NamedTuple):
+    """What the JVM reports since the last time (`Judge.java`)."""
+
+    time_ms: int
+    """since the epoch"""
+    slots: int
+    over: Rows
+    """jobs that were forgotten since"""
+    known: Rows | None
+    """all jobs that are known, those that run included; None if they were not asked for"""
+    ended: int
+    """number of known jobs that have ended"""
+    prior_hits: int
+    prior_misses: int
+    is_left: bool
+    """Spark's order is in force"""
+    given_up: str | None
+    """why the policy in force cannot decide"""
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any]) -> News:
+        """Take the fields of a message."""
+        return cls(**{name: message[name] for name in cls._fields})
 
 
 class Auto:
@@ -134,69 +159,88 @@ class Auto:
         """Ask no more."""
         self._evaluator.close()
 
-    def look(self, live: LiveJobs, now_s: float) -> Choice | None:
-        """Take in the newest report; what is to be in force from now on, if that changes.
+    def look(self, news: News, now_s: float | None = None) -> tuple[dict[str, Any], bool]:
+        """Take in what has happened.
 
         Args:
-            live: after its `update`.
-            now_s: on any clock that does not go back.
-        """
-        self._ended.extend(job_row(job) for job in live.forgotten)
-        if self._asked is not None:
-            return self._take(self._asked, live) if self._asked.done() else None
-        rows = self._rows(live, now_s)
-        if rows is not None:
-            self._asked_of = self._ran
-            self._asked = self._evaluator.ask(self._question(rows, live))
-            self._next_s = now_s + self._settings.every_s
-        return None
+            news: since the last call.
+            now_s: on any clock that does not go back; None takes this machine's.
 
-    def give_up(self, why: str, live: LiveJobs) -> None:
+        Returns:
+            What is to be in force, for `Judge.java`, and whether `News.known` is needed.
+        """
+        now_s = time.monotonic() if now_s is None else now_s
+        self._ended.extend(news.over)
+        if news.given_up is not None:
+            self.give_up(news.given_up, news.time_ms)
+        if news.is_left != self._is_left:
+            self._is_left, self._since_ms = news.is_left, news.time_ms
+        wants_known = False
+        if self._asked is not None:
+            if self._asked.done():
+                self._take(self._asked, news)
+        elif self._is_due(news, now_s):
+            rows = self._rows(news)
+            wants_known = rows is None
+            if rows is not None:
+                self._asked_of = self._ran
+                self._asked = self._evaluator.ask(self._question(rows, news))
+                self._next_s = now_s + self._settings.every_s
+        return self.message(), wants_known
+
+    def give_up(self, why: str, time_ms: int) -> None:
         """Return to Spark's order until the next verdict, as the chosen policy cannot decide.
 
         Args:
             why: it cannot.
-            live: after its `update`.
+            time_ms: since the epoch.
         """
         LOG.error("auto: %s instead of %s: %s", self._order, self.choice.policy, why)
         self.choice = Choice(self._order, False, f"{self.choice.policy}: {why}")
-        self._since_ms = live.time_ms
+        self._since_ms = time_ms
 
-    def note_left(self, is_left: bool, live: LiveJobs) -> None:
-        """Note whether Spark's order is in force, as it also is until the chosen policy is ready.
-
-        Args:
-            is_left: from now on.
-            live: after its `update`.
-        """
-        if is_left != self._is_left:
-            self._is_left, self._since_ms = is_left, live.time_ms
+    def message(self) -> dict[str, Any]:
+        """Format the choice for the JVM."""
+        name = self.choice.policy
+        values = self._settings.parameters.get(name)
+        parameters = None if values is None else {"policy": name, "parameters": dict(values)}
+        left = {"is_spark_order": self.is_spark_order, "parameters": parameters}
+        return self.choice._asdict() | left
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def _rows(self, live: LiveJobs, now_s: float) -> Rows | None:
-        """Return the jobs to compare policies on, if it is time."""
-        if live.slots == 0 or (self._next_s is not None and now_s < self._next_s):
-            return None
+    def _is_due(self, news: News, now_s: float) -> bool:
+        """Return whether it is time to compare policies, and there are jobs to compare them on."""
+        if news.slots == 0 or (self._next_s is not None and now_s < self._next_s):
+            return False
         if self._priors:
-            return self._priors
-        oldest_ms = live.time_ms - self._settings.window_s * MS_PER_S
-        ended = [row for row in self._ended if (row["completion_ms"] or 0) >= oldest_ms]
-        known = live.known()
-        # Counted before rows are made: this is asked at every report.
-        if len(ended) + sum(not job.is_active for job in known) < self._settings.least_jobs:
+            return True
+        # Counted before rows are asked for: this is looked at with every report.
+        if len(self._recent(news)) + news.ended < self._settings.least_jobs:
             if self._next_s is not None:
                 self._next_s = now_s + self._settings.every_s
+            return False
+        return True
+
+    def _recent(self, news: News) -> list[Mapping[str, Any]]:
+        oldest_ms = news.time_ms - self._settings.window_s * MS_PER_S
+        return [row for row in self._ended if (row["completion_ms"] or 0) >= oldest_ms]
+
+    def _rows(self, news: News) -> Rows | None:
+        """Return the jobs to compare policies on; None until those that are known are told."""
+        if self._priors:
+            return self._priors
+        if news.known is None:
             return None
-        rows = [*ended, *map(job_row, known)]
+        rows = [*self._recent(news), *news.known]
         return sorted(rows, key=lambda row: int(row["arrival_ms"]))[-MOST_JOBS:]
 
-    def _question(self, rows: Rows, live: LiveJobs) -> Question:
-        hits = sum(count for match, count in live.matches.items() if match.is_hit)
+    def _question(self, rows: Rows, news: News) -> Question:
         is_first = rows is self._priors
-        are_known = is_first or hits > KNOWN_SHARE * live.matches.total()
+        looked_up = news.prior_hits + news.prior_misses
+        are_known = is_first or news.prior_hits > KNOWN_SHARE * looked_up
         return Question(
-            slots=live.slots,
+            slots=news.slots,
             order=self._order,
             ran=self._ran,
             ran_since_ms=self._since_ms,
@@ -209,7 +253,7 @@ class Auto:
 
     # --- choosing --------------------------------------------------------------------------------
 
-    def _take(self, asked: Future[dict[str, Any]], live: LiveJobs) -> Choice | None:
+    def _take(self, asked: Future[dict[str, Any]], news: News) -> None:
         """The answer is there."""
         self._asked = None
         was_first = bool(self._priors)
@@ -219,21 +263,20 @@ class Auto:
         except Exception as error:  # noqa: BLE001 - whatever it is, what is in force stays
             words = str(error) if isinstance(error, EvaluatorError) else repr(error)
             LOG.warning("auto: no verdict (%s): %s stays", words, self.choice.policy)
-            return None
+            return
         if was_first:
             self._next_s = None  # what was observed is worth more than what was known before
         chosen = self._choose(verdict, "earlier runs" if was_first else "jobs of this session")
         if chosen[:2] == self.choice[:2]:
             self.choice = chosen
             LOG.info("auto: still %s: %s", chosen.policy, chosen.why)
-            return None
+            return
         if chosen.is_shadow:
             LOG.error("auto: %s goes into shadow: %s", chosen.policy, chosen.why)
         else:
             LOG.warning("auto: %s instead of %s: %s", chosen.policy, self.choice.policy, chosen.why)
         self.choice = chosen
-        self._since_ms = live.time_ms
-        return chosen
+        self._since_ms = news.time_ms
 
     def _choose(self, verdict: Mapping[str, Any], compared_by: str) -> Choice:
         by = f"{verdict['jobs']} {compared_by}"

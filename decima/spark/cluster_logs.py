@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from decima.fingerprint import versions
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
-from decima.spark.compile import first_line, java_class
+from decima.spark.jvm import first_line, java_class
 from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
 from traces.errors import TraceError
 from traces.spark_log import ImportSummary
@@ -69,7 +69,7 @@ def read_logs_on_cluster(
         TraceError: as for `read_spark_logs`.
     """
     check_executors(context, versions)
-    kind = java_class(context, "EventLogs.java", "decima.spark.EventLogs", for_executors=True)
+    kind = java_class(context, "decima.spark.EventLogs", for_executors=True)
     arguments = context._gateway.new_array(context._jvm.java.lang.Object, 1)
     arguments[0] = context._jsc
     java = kind.getConstructors()[0].newInstance(arguments)

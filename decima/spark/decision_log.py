@@ -1,19 +1,17 @@
-"""The decision log: a JSON line for each plan, and one for each job when it is over."""
+"""Reader of the decision log: a JSON line for each plan, and one for each job when it is over.
+
+The JVM writes it (`decima/spark/java/plugin/DecisionLog.java`).
+"""
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
-from decima.spark.live_job import LiveJob
-from decima.spark.log_files import DecisionLogFiles, Lines
 from decima.spark.log_rows import (
     LoggedJob,
     LoggedPlan,
@@ -23,10 +21,7 @@ from decima.spark.log_rows import (
     logged_plan,
     text,
 )
-from decima.spark.planning import Plan
-from decima.spark.reports import SessionReport
 from traces import Trace, TraceError
-from traces.files.errors import reason
 from traces.files.lines import LineBounds, read_lines
 from traces.files.numbers import is_number
 from traces.files.reading import parse_json
@@ -57,105 +52,8 @@ class DecisionHistory(NamedTuple):
     """not among `jobs`"""
 
 
-class DecisionLog:
-    """Writer of a decision log; it flushes each line, so that a crash loses none."""
-
-    def __init__(
-        self,
-        where: DecisionLogFiles | Path,
-        *,
-        mode: str,
-        policy: str,
-        parameters: Mapping[str, float] | None = None,
-        ran: str | None = None,
-        run: str | None = None,
-    ) -> None:
-        """Args:
-            where: the file or files.
-            mode: of the scheduler.
-            policy: by name.
-            parameters: of the policy, where they are not those that the package ships.
-            ran: what really decides; None: the policy.
-            run: shared by logs that are one, of processes that followed each other; None: by none.
-
-        Raises:
-            AttachError: the file cannot be written, or its path is a link.
-        """
-        files = DecisionLogFiles.of(where)
-        header = {
-            "format": FORMAT,
-            "version": VERSION,
-            "run": uuid.uuid4().hex if run is None else run,
-            "mode": mode,
-            "policy": policy,
-            "parameters": dict(parameters or {}),
-            "ran": policy if ran is None else ran,
-        }
-        try:
-            self._lines = Lines(files, json.dumps(header))
-        except OSError as error:
-            raise AttachError(f"decision log {files.path}: {reason(error)}") from error
-
-    def note_plan(
-        self,
-        number: int,
-        report: SessionReport,
-        plan: Plan,
-        applied_ms: tuple[int, int],
-        *,
-        is_in_force: bool = True,
-    ) -> None:
-        """One plan; arguments as the fields of `LoggedPlan`."""
-        self._write(
-            {
-                "plan": number,
-                "time_ms": report.time_ms,
-                "applied_ms": applied_ms,
-                "slots": report.slots,
-                "by": plan.by,
-                "fault": plan.fault,
-                "sets": report.sets,
-                "chosen": plan.chosen,
-                "limits": plan.limits,
-                "in_force": is_in_force,
-            }
-        )
-
-    def note_jobs(self, jobs: Iterable[LiveJob]) -> None:
-        """Jobs that are over, or that run while the scheduler lets go."""
-        for job in jobs:
-            self._write(job_row(job))
-
-    def close(self) -> None:
-        """Close the log; further calls have no effect."""
-        with suppress(OSError):  # what a full disk did not take
-            self._lines.close()
-
-    def _write(self, row: Mapping[str, Any]) -> None:
-        self._lines.write(json.dumps(row))
-
-
-def job_row(job: LiveJob) -> dict[str, Any]:
-    """A job as the log has it; `log_rows.logged_job` reads it."""
-    return {
-        "job": job.key,
-        "name": job.name,
-        "arrival_ms": job.arrival_ms,
-        "completion_ms": None if job.is_active else job.done_ms,
-        "own_ms": job.own_ms(),
-        "stages": [
-            {
-                "num_tasks": stage.all_tasks,
-                "parents": sorted(stage.parents),
-                "mean_ms": stage.measured_ms / stage.measured if stage.measured else None,
-            }
-            for stage in job.stages
-        ],
-    }
-
-
 def prior_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Return the jobs of a trace in the same form, by arrival if known; none has ended."""
+    """Return the jobs of a trace as lines of a log, by arrival if known; none has ended."""
     return [
         {
             "job": job.name,
@@ -176,32 +74,8 @@ def prior_rows(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def log_opener(
-    where: DecisionLogFiles | Path | str | None,
-    mode: str,
-    policy: str,
-    parameters: Mapping[str, float] | None,
-    ran: str,
-    run: str | None = None,
-) -> Callable[[], DecisionLog] | None:
-    """Return a function that opens the log (arguments as of `DecisionLog`), or None if none is
-    wanted.
-    """
-    if where is None:
-        return None
-    return partial(
-        DecisionLog,
-        DecisionLogFiles.of(where),
-        mode=mode,
-        policy=policy,
-        parameters=parameters,
-        ran=ran,
-        run=run,
-    )
-
-
 def read_decision_log(path: Path) -> DecisionHistory:
-    """Read a log of `DecisionLog`, including its rotated files.
+    """Read a decision log, including its rotated files.
 
     Raises:
         AttachError: not such a file, another version, a damaged line, impossible values, or more

@@ -10,8 +10,3 @@ class AttachError(ValueError):
 def missing(package: str) -> AttachError:
     """A package of the extra is not there."""
     return AttachError(f"{package} is not installed: pip install 'decima-scheduler[spark]'")
-
-
-class PolicyFaultError(Exception):
-    """Error of a policy that raised, took too long or gave an illegal answer; always caught
-    here."""

@@ -12,22 +12,54 @@ from decima.policy import Policy
 from decima.policy_names import is_learned
 from decima.registry import Heuristic, Parameters
 from decima.spark.auto import AutoSettings
-from decima.spark.checks import check_within
+from decima.spark.checks import check_count, check_within
 from decima.spark.errors import AttachError
-from decima.spark.planning import Guard
 from decima.spark.priors import Priors
-from decima.spark.scheduler import Scheduler
 from decima.training.tuning import read_tuned
 from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
 
-_LEAST_LAPSE_S = 0.1
-"""below it any pause of the driver would count as silence"""
-_LONGEST_S = 7 * 86_400.0
-"""a week: beyond it a wait is a slip of the pen, or infinite, which the JVM's clock cannot count"""
-Settings = TypeVar("Settings", AutoSettings, Guard)
-
 LOG = logging.getLogger("decima.spark")
+
+_WEEK_S = 7 * 86_400.0
+_BOUNDS_S = {
+    "lapse_s": (0.1, 3_600.0),
+    "hold_s": (0.0, 60.0),
+    "ready_s": (0.0, _WEEK_S),
+    "decision_s": (0.001, 600.0),
+    "starve_s": (0.1, _WEEK_S),
+    "idle_s": (0.1, _WEEK_S),
+}
+"""least and most of each time, as of the plugin's settings: what lies outside is a slip of the pen"""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Bounds on a policy's time and failures.
+
+    Raises:
+        AttachError: a bound makes no sense.
+    """
+
+    decision_s: float = 0.5
+    """a round of decisions of a policy in Python may take so long"""
+    starve_s: float = 60.0
+    """a job with a task to start that has held no slot for so long is served first"""
+    idle_s: float = 5.0
+    """so long slots may stand idle, more than under strict fair, beside tasks that its plans keep
+    from starting"""
+    failures: int = 5
+    """after so many in a row the scheduler detaches; with policy "auto", Spark's order returns
+    until the next verdict
+    """
+
+    def __post_init__(self) -> None:
+        for name in ("decision_s", "starve_s", "idle_s"):
+            check_within(f"guard: {name}", getattr(self, name), *_BOUNDS_S[name])
+        check_count("guard: failures", self.failures, 1)
+
+
+Settings = TypeVar("Settings", AutoSettings, Guard)
 
 
 def read_parameters(
@@ -113,10 +145,9 @@ class Waits:
     ready_s: float | None
 
     def __post_init__(self) -> None:
-        check_within("lapse_s", self.lapse_s, _LEAST_LAPSE_S, _LONGEST_S)
-        check_within("hold_s", self.hold_s, 0, _LONGEST_S)
-        if self.ready_s is not None:
-            check_within("ready_s", self.ready_s, 0, _LONGEST_S)
+        for name, value in asdict(self).items():
+            if name != "ready_s" or value is not None:
+                check_within(name, value, *_BOUNDS_S[name])
 
 
 @dataclass(frozen=True)
@@ -135,14 +166,3 @@ class Ports:
             is_port = isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65_535
             if port is not None and not is_port:
                 raise AttachError(f"{name} port {port!r}: ports are whole numbers from 0 to 65535")
-
-    def open(self, scheduler: Scheduler) -> None:
-        """Serve there, until the scheduler is detached.
-
-        Raises:
-            AttachError: a port is taken.
-        """
-        if self.metrics is not None:
-            scheduler.serve_metrics(self.metrics)
-        if self.dashboard is not None:
-            scheduler.serve_dashboard(self.dashboard)

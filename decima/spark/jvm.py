@@ -1,22 +1,26 @@
-"""`Jvm`: Java classes in the driver, compiled there by the compiler that Spark ships.
-
-Nothing is downloaded, put on a class path or left behind; the folder `java/exact` is all of it.
-"""
+"""The jar's classes in the driver's JVM, loaded beside Spark's own; nothing is put on a class path."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from decima.spark.claims import Claim
-from decima.spark.compile import first_line, java_class
+from decima.policy_names import LEARNED_SUFFIX, SHIPPED_MODEL
 from decima.spark.errors import AttachError, missing
-from decima.spark.planning import Plan
-from decima.spark.reports import SessionReport, read_report
+from decima.spark.jar import plugin_jar
 
 OLDEST, NEWEST_MAJOR = (3, 5), 4
-CAPACITY = 100_000
-"""events that may wait to be read; beyond it they are dropped and counted"""
+IN_JVM = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", SHIPPED_MODEL)
+"""policies that decide inside the JVM by name, as model files do (`Policies.java`)"""
+
+_loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""class loaders by gateway: py4j remembers methods by class name, so a second copy of a class would
+be called with the first one's methods"""
+
+
+def decides_in_jvm(name: str) -> bool:
+    """Return whether the policy called `name` needs no Python."""
+    return name in IN_JVM or name.endswith(LEARNED_SUFFIX)
 
 
 def check_session(spark: Any) -> Any:
@@ -48,73 +52,65 @@ def check_session(spark: Any) -> Any:
     return context
 
 
-class Jvm:
-    """Calls into the driver's JVM; every method is one round trip."""
+def java_class(context: Any, name: str, *, for_executors: bool = False) -> Any:
+    """Return a class of the jar in the driver's JVM.
 
-    def __init__(self, context: Any, *, lapse_ms: int, hold_ms: int, observe_only: bool) -> None:
-        """Compile and connect; nothing of Spark is touched before `attach`.
+    Args:
+        context: a SparkContext.
+        name: of the class, with its package.
+        for_executors: tasks need it too.
 
-        Raises:
-            AttachError: Spark's scheduler lacks the fields to set, or refuses to have them
-                set, or the classes do not compile.
-        """
-        from py4j.protocol import Py4JJavaError
+    Raises:
+        AttachError: there is no jar and it cannot be compiled, or this Spark lacks the classes
+            that its classes extend.
+    """
+    from py4j.protocol import Py4JError
 
-        self._context = context
-        self._claim = Claim(context)
-        jvm = context._jvm
-        kind = java_class(context, "exact", "decima.spark.Control")
-        arguments = context._gateway.new_array(jvm.java.lang.Object, 5)
-        arguments[0] = context._jsc.sc()
-        arguments[1] = jvm.java.lang.Long.valueOf(lapse_ms)
-        arguments[2] = jvm.java.lang.Long.valueOf(hold_ms)
-        arguments[3] = jvm.java.lang.Integer.valueOf(CAPACITY)
-        arguments[4] = observe_only
-        try:
-            self._control = kind.getConstructors()[0].newInstance(arguments)
-        except Py4JJavaError as error:
-            cause = error.java_exception.getCause() or error.java_exception
-            raise AttachError(f"Spark {context.version}: {first_line(cause.toString())}") from error
+    jar = plugin_jar().absolute()
+    jvm, gateway = context._jvm, context._gateway
+    try:
+        if gateway not in _loaders:
+            urls = gateway.new_array(jvm.java.net.URL, 1)
+            urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+            parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            _loaders[gateway] = jvm.java.net.URLClassLoader(urls, parent)
+        found = _loaders[gateway].loadClass(name)
+    except (Py4JError, TypeError) as error:
+        raise AttachError(
+            f"Spark {context.version} lacks the scheduler's base classes: {first_line(error)}"
+        ) from error
+    if for_executors:
+        context._jsc.sc().addJar(str(jar))
+    return found
 
-    def attach(self) -> None:
-        """Put ourselves before Spark's pool.
 
-        Raises:
-            AttachError: another scheduler is attached, or Spark refuses; nothing has changed.
-        """
-        from py4j.protocol import Py4JJavaError
+def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
+    """Make an object by the only constructor of a class of the jar.
 
-        self._claim.take()
-        try:
-            self._control.attach()
-        except Py4JJavaError as error:
-            self._claim.release()
-            raise AttachError(first_line(error.java_exception.getMessage())) from error
+    Raises:
+        AttachError: (one line) as for `java_class`, or the constructor refuses.
+    """
+    from py4j.protocol import Py4JJavaError
 
-    def detach(self) -> None:
-        """Give Spark its own objects back."""
-        try:
-            self._control.detach()
-        finally:
-            self._claim.release()
+    given = context._gateway.new_array(context._jvm.java.lang.Object, len(arguments))
+    for number, value in enumerate(arguments):
+        given[number] = value
+    try:
+        return java_class(context, name).getConstructors()[0].newInstance(given)
+    except Py4JJavaError as error:
+        raise AttachError(message(error)) from error
 
-    def wait(self, timeout_ms: int) -> SessionReport:
-        """Return what has happened, at the latest after `timeout_ms`."""
-        return read_report(getattr(self._control, "await")(timeout_ms))
 
-    def apply(self, plan: Plan, number: int) -> None:
-        """Put a plan in force at once."""
-        self._control.apply(plan.text(number))
+def message(error: Any) -> str:
+    """Return the first line of what an exception in the JVM says, or its type."""
+    cause = error.java_exception.getCause() or error.java_exception
+    text = (cause.getMessage() or cause.toString()).strip()
+    return str(text.splitlines()[0])
 
-    def leave_to_spark(self, is_left: bool) -> None:
-        """Spark's own order from now on, or plans again."""
-        self._control.leaveToSpark(is_left)
 
-    def counters(self) -> dict[str, Any]:
-        """Return the counters of the JVM classes."""
-        found: dict[str, Any] = json.loads(self._control.counters())
-        return found
-
-    def is_stopped(self) -> bool:
-        """Return whether the SparkContext has stopped."""
-        return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+def first_line(error: object) -> str:
+    """Return the first line of an error's text, or its type; of an error in the JVM, the text
+    there."""
+    cause = getattr(error, "java_exception", None)
+    text = str(error if cause is None else cause.toString()).strip()
+    return text.splitlines()[0] if text else type(error).__name__

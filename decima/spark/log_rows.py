@@ -7,10 +7,27 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from decima.spark.errors import AttachError
-from decima.spark.reports import TaskSet
 from traces import Job, Stage
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
+
+
+class TaskSet(NamedTuple):
+    """One attempt of a stage that the scheduler holds tasks of."""
+
+    stage: int
+    attempt: int
+    job: str
+    num_tasks: int
+    successful: int
+    running: int
+    is_zombie: bool = False
+    """it was cancelled, or another attempt replaces it: what runs ends, and nothing starts"""
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that no slot runs and that have not succeeded, but will start."""
+        return 0 if self.is_zombie else max(0, self.num_tasks - self.successful - self.running)
 
 
 class LoggedPlan(NamedTuple):
@@ -43,7 +60,7 @@ class LoggedJob(NamedTuple):
     completion_ms: int | None
     """None: it was still running"""
     own_ms: int | None
-    """of that time Spark's own (`LiveJob.own_ms`); None: it is not known"""
+    """of that time Spark's own (`LiveJob.java`); None: it is not known"""
 
 
 class UnmeasuredJob(NamedTuple):
@@ -90,7 +107,7 @@ def _task_set(stage: Any, attempt: Any, job: Any, *others: Any) -> TaskSet:
 
 
 def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
-    """Parse a row of `job_row`; None for a job of which nothing ran.
+    """Parse the row of a job; None for a job of which nothing ran.
 
     A stage that never ran is left out: it was skipped.
 

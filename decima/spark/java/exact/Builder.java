@@ -56,7 +56,7 @@ final class Builder implements SchedulableBuilder {
       control.counters.faults.incrementAndGet();
     }
     onPool.addTaskSetManager(ours, properties);
-    control.events.touch();
+    control.reader.touch();
   }
 
   private TaskSetManager limited(TaskSetManager original, Properties properties) throws Exception {

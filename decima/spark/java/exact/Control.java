@@ -4,6 +4,8 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkContext;
@@ -16,27 +18,29 @@ import org.slf4j.LoggerFactory;
 /**
  * What the outside calls: wait for events, apply a plan, attach and detach.
  *
- * <p>The classes of this folder decide which task set gets the next free slot. Where a session is
- * attached to from Python they are compiled in the driver by Janino, hence without lambdas and type
- * parameters; the plugin's jar holds the same ones, compiled by javac.
+ * <p>The classes of this folder decide which task set gets the next free slot.
  *
  * <p>Nothing of Spark is copied or replaced for good: while attached, Spark's root pool has one child,
  * a `RankPool` that holds what it held, and `Builder` stands in for Spark's builder. To detach, the
  * pool gives all back, and the one field of TaskSchedulerImpl that was set gets its old value.
  */
-public final class Control {
+final class Control {
   static final int NO_LIMIT = Integer.MAX_VALUE;
   private static final long DRAIN_MS = 2000L;
   /** after this part of its hold a new task set starts within a fair share */
   static final long SHARE_PART = 5L;
   private static final String BUILDER = "schedulableBuilder";
   private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
+  /** contexts that are attached to, if only to watch: the log of one who watches has Spark's choices */
+  private static final Set<SparkContext> CLAIMED =
+      Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<SparkContext, Boolean>()));
 
   final SparkContext context;
   final TaskSchedulerImpl scheduler;
   final Pool root;
   final Counters counters = new Counters();
-  final SessionEvents events = new SessionEvents(this);
+  final Reader reader;
+  final SessionEvents events;
   final Session session = new Session(this);
   final Caps caps;
   final long lapseNs;
@@ -61,17 +65,13 @@ public final class Control {
   /** "stage.attempt" -> Watched, for the task sets that are ours */
   final ConcurrentHashMap watched = new ConcurrentHashMap();
 
-  private final Reader reader;
   private final SchedulableBuilder sparkBuilder;
   private final RankPool pool;
   private final Builder builder;
   private final Watchdog watchdog;
+  /** null: limits are caps, not shares of pools */
+  private final Shares shares;
   private volatile Contention contention = null;
-
-  public Control(SparkContext context, long lapseMs, long holdMs, int capacity, boolean observeOnly)
-      throws Exception {
-    this(context, lapseMs, holdMs, capacity, observeOnly, Collections.EMPTY_MAP);
-  }
 
   /**
    * Nothing of Spark is touched before `attach`.
@@ -79,23 +79,21 @@ public final class Control {
    * @param lapseMs the plan lapses where it keeps slots idle and nobody is heard for so long.
    * @param holdMs a new task set waits for its first decision at most so long.
    * @param capacity events that may wait to be read.
-   * @param observeOnly change nothing, only tell.
+   * @param mode exact, soft or shadow.
    * @param caps of users (`Caps`).
+   * @throws IllegalStateException this Spark cannot be controlled so.
    */
-  Control(
-      SparkContext context,
-      long lapseMs,
-      long holdMs,
-      int capacity,
-      boolean observeOnly,
-      Map caps)
+  Control(SparkContext context, long lapseMs, long holdMs, int capacity, String mode, Map caps)
       throws Exception {
     this.context = context;
     this.scheduler = Fields.schedulerOf(context);
     this.lapseNs = lapseMs * 1000000L;
     this.holdNs = holdMs * 1000000L;
-    this.observeOnly = observeOnly;
+    this.observeOnly = !mode.equals("exact");
+    this.shares = mode.equals("soft") ? new Shares(this) : null;
     this.caps = new Caps(caps);
+    this.reader = new Reader(capacity);
+    this.events = new SessionEvents(this, reader);
     synchronized (scheduler) {
       this.root = scheduler.rootPool();
       this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, BUILDER);
@@ -109,14 +107,13 @@ public final class Control {
         Fields.set(scheduler, BUILDER, sparkBuilder);
       }
     }
-    this.reader = events.newReader(capacity);
     this.watchdog = new Watchdog(this);
   }
 
   /** Put ourselves between Spark and its pools, or leave nothing behind; safe while jobs run. */
-  public synchronized void attach() throws Exception {
+  synchronized void attach() throws Exception {
     Object current = Fields.get(scheduler, BUILDER);
-    if (current != sparkBuilder || Builder.isOurs(current)) {
+    if (current != sparkBuilder || Builder.isOurs(current) || !CLAIMED.add(context)) {
       throw new IllegalStateException("a scheduler is attached to this SparkContext already");
     }
     // Their classes load here, and not while a stage waits for its first plan.
@@ -131,6 +128,7 @@ public final class Control {
       watchdog.start();
     } catch (Throwable fault) {
       attached = false;
+      CLAIMED.remove(context);
       context.listenerBus().removeListener(events);
       putBack();
       throw new IllegalStateException("attaching failed: " + fault, fault);
@@ -145,6 +143,9 @@ public final class Control {
   }
 
   private void putBack() throws Exception {
+    if (shares != null) {
+      shares.giveBack();
+    }
     if (observeOnly) {
       return;
     }
@@ -155,11 +156,12 @@ public final class Control {
   }
 
   /** Give Spark back its own objects. Task sets that are ours go on without limits. */
-  public synchronized void detach() throws Exception {
+  synchronized void detach() throws Exception {
     if (!attached) {
       return;
     }
     attached = false;
+    CLAIMED.remove(context);
     putBack();
     if (Thread.currentThread() != watchdog) {
       watchdog.interrupt();
@@ -172,7 +174,7 @@ public final class Control {
     }
     context.listenerBus().removeListener(events);
     isOver = true;
-    events.touch();
+    reader.touch();
     revive();
   }
 
@@ -186,7 +188,7 @@ public final class Control {
     } else if (attached && !hasGivenUp) {
       hasGivenUp = true;
       leaveToSpark(true);
-      events.forgetAll();
+      events.end();
     }
   }
 
@@ -198,6 +200,11 @@ public final class Control {
         silentNs / 1000000000L,
         caps.isEmpty() ? "" : ", caps go on to hold");
     giveUp();
+  }
+
+  /** Spark's own order, by the name that the simulator has. */
+  String order() {
+    return context.getSchedulingMode().toString().equals("FAIR") ? "spark_fair" : "fifo";
   }
 
   /** Whether plans are asked for. */
@@ -216,15 +223,13 @@ public final class Control {
     }
   }
 
-  /** Take a plan (`Plan.of`), as JSON. */
-  public void apply(String text) throws Exception {
-    apply(Plan.of((Map) Json.MAPPER.readValue(text, Map.class)));
-  }
-
-  void apply(Plan next) {
+  void apply(Plan next) throws Exception {
     // Under the lock that offer rounds hold: a round follows one plan from its first task to its last.
     synchronized (scheduler) {
       plan = next;
+    }
+    if (shares != null) {
+      shares.apply(next);
     }
     counters.plans.incrementAndGet();
     beat();
@@ -233,7 +238,7 @@ public final class Control {
   }
 
   /** Spark's own order from now on, or plans again; caps hold either way. */
-  public void leaveToSpark(boolean isLeft) {
+  void leaveToSpark(boolean isLeft) {
     synchronized (scheduler) {
       isSparkOrder = isLeft;
       plan = Plan.NONE; // of long ago, when plans come again
@@ -273,25 +278,15 @@ public final class Control {
     }
   }
 
-  /** Wait until something changed, at most so long; then the state, as JSON. */
-  public String await(long timeoutMs) throws Exception {
-    return Json.text(await(reader, timeoutMs));
-  }
-
-  /** For the reader that `newReader` has made, or null: our own; as it is before it becomes JSON. */
-  LinkedHashMap await(Reader who, long timeoutMs) throws Exception {
-    Reader asks = who == null ? reader : who;
+  /** Wait until something changed, at most so long; then the state. */
+  LinkedHashMap await(long timeoutMs) throws Exception {
     beat();
-    asks.await(timeoutMs, this);
+    reader.await(timeoutMs, this);
     if (context.isStopped()) {
       detach();
     }
     beat();
-    return session.report(asks);
-  }
-
-  public String counters() throws Exception {
-    return Json.text(counters.now(this));
+    return session.report(reader);
   }
 
   boolean isFree() {

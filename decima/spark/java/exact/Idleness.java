@@ -39,7 +39,7 @@ final class Idleness {
   synchronized void look() {
     int counted = count();
     int now = control.isFree() || control.observeOnly ? 0 : counted;
-    control.events.noteIdle(now, wasted == 0);
+    control.reader.noteIdle(now, wasted == 0);
     if (wasted == 0) {
       sinceNs = System.nanoTime();
     }

@@ -65,7 +65,7 @@ final class Limited extends TaskSetManager {
       control.changeHeld(watched, runningTasks() - before);
       if (!watched.ranDry && watched.waiting() <= 0) {
         watched.ranDry = true;
-        control.events.touch();
+        control.reader.touch();
       }
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
@@ -90,7 +90,7 @@ final class Limited extends TaskSetManager {
     super.handleSuccessfulTask(task, result);
     if (watched.waiting() <= 0) {
       // The plan has no use for the slot: it was not on offer when the plan was made.
-      control.events.touch();
+      control.reader.touch();
     }
   }
 }

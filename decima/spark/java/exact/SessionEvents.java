@@ -5,7 +5,6 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
@@ -16,53 +15,30 @@ import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.storage.RDDInfo;
 
-/** Events of Spark and changes of task sets, for all who wait for them. */
+/** Events of Spark and changes of task sets, for the one who waits for them. */
 final class SessionEvents extends SparkListener {
   private final Control control;
-  private final CopyOnWriteArrayList readers = new CopyOnWriteArrayList();
+  private final Reader reader;
+  /** nobody reads any more */
+  private volatile boolean isOver = false;
 
-  SessionEvents(Control control) {
+  SessionEvents(Control control, Reader reader) {
     this.control = control;
-  }
-
-  /** @param capacity events that may wait to be read; beyond it they are dropped and counted. */
-  Reader newReader(int capacity) {
-    Reader reader = new Reader(capacity);
-    readers.add(reader);
-    return reader;
-  }
-
-  void forget(Reader reader) {
-    readers.remove(reader);
+    this.reader = reader;
   }
 
   /** Nobody reads any more. */
-  void forgetAll() {
-    touch();
-    readers.clear();
-  }
-
-  void touch() {
-    for (Iterator all = readers.iterator(); all.hasNext(); ) {
-      ((Reader) all.next()).touch();
-    }
-  }
-
-  void noteIdle(int slots, boolean isFirst) {
-    for (Iterator all = readers.iterator(); all.hasNext(); ) {
-      ((Reader) all.next()).noteIdle(slots, isFirst);
-    }
+  void end() {
+    isOver = true;
+    reader.touch();
   }
 
   private void add(Object[] event) {
-    for (Iterator all = readers.iterator(); all.hasNext(); ) {
-      ((Reader) all.next()).add(Arrays.asList(event));
+    if (!isOver) {
+      reader.add(Arrays.asList(event));
+      reader.touch();
     }
-    touch();
   }
-
-  // Only what is needed of an event, since a reply of more than 8 KB takes two packets, of which
-  // the second waits 40 ms for the first to be acknowledged.
 
   public void onJobStart(SparkListenerJobStart event) {
     try {
@@ -111,11 +87,9 @@ final class SessionEvents extends SparkListener {
 
   public void onTaskEnd(SparkListenerTaskEnd event) {
     TaskInfo task = event.taskInfo();
-    if (task == null || !task.successful()) {
+    if (isOver || task == null || !task.successful()) {
       return;
     }
-    for (Iterator all = readers.iterator(); all.hasNext(); ) {
-      ((Reader) all.next()).measure(Integer.valueOf(event.stageId()), task);
-    }
+    reader.measure(Integer.valueOf(event.stageId()), task);
   }
 }

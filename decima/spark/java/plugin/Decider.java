@@ -4,57 +4,72 @@ import decima.policy.Due;
 import decima.policy.LiveJobs;
 import decima.policy.Plan;
 import decima.policy.Planner;
+import decima.policy.Priors;
 import decima.policy.Report;
+import java.io.IOException;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.Consumer;
 
-/** Plans inside the JVM, one report after the other; stands back while a worker decides. */
+/** Plans for a session, one report after the other, for as long as that goes well. */
 final class Decider extends Thread {
   private static final long WAIT_MS = 200;
   /** after a report of which nothing follows: tiny jobs would bring several each */
   private static final long PAUSE_MS = 20;
-  /** after so many failures in a row we let go */
-  private static final int MAX_FAILURES = 5;
+  /** what the thread gets to write its last lines */
+  private static final long END_MS = 5_000;
 
   final Settings settings;
   final Control control;
   /** null: order is left to Spark */
   final Planner planner;
-  /** null: this thread decides alone */
-  final Worker worker;
   final Latencies latencies = new Latencies();
+  final Status status = new Status();
+  /** null: no Python is asked */
+  private Worker worker;
+  /** null: one policy for the whole session */
+  private Judge judge;
+  private volatile DecisionLog log;
   private final Consumer<Throwable> refuse;
   private final LiveJobs live = new LiveJobs();
-  private final Due due = new Due();
-  volatile Report report;
-  volatile Map<String, Integer> limits = Collections.emptyMap();
+  private Due due = new Due();
   private Plan plan;
+  private volatile Map<String, Integer> limits = Collections.emptyMap();
   private volatile boolean isClosed = false;
+  private volatile String endedBecause = null;
 
   /** @param refuse receives the reason, where we let go by ourselves. */
-  Decider(
-      Settings settings,
-      Control control,
-      Planner planner,
-      Worker worker,
-      Consumer<Throwable> refuse) {
+  Decider(Settings settings, Control control, Planner planner, Consumer<Throwable> refuse) {
     super("decima-planner");
     setDaemon(true);
     this.settings = settings;
     this.control = control;
     this.planner = planner;
-    this.worker = worker;
     this.refuse = refuse;
   }
 
-  /** Attach and begin to decide; all or nothing. */
-  @Override
-  public void start() {
+  /** @param judge null: `worker` is asked for plans or earlier runs only. */
+  void ask(Worker worker, Judge judge) {
+    this.worker = worker;
+    this.judge = judge;
+  }
+
+  /**
+   * Attach and begin to decide; all or nothing.
+   *
+   * @param parameters for the decision log's header; or null.
+   */
+  void begin(Map<?, ?> parameters) {
     try {
       control.attach();
+      // Not before: the log may be that of a scheduler which is attached already.
+      if (settings.decisionLog != null) {
+        String ran = settings.isShadow() ? control.order() : settings.policy;
+        log = new DecisionLog(settings, parameters, ran);
+      }
       if (worker != null) {
-        worker.start(this);
+        worker.start();
       }
     } catch (Exception error) {
       close();
@@ -62,7 +77,14 @@ final class Decider extends Thread {
           ? (RuntimeException) error
           : new IllegalStateException(error.getMessage(), error);
     }
-    super.start();
+    start();
+  }
+
+  /** Earlier runs are known from now on. */
+  void takePriors(Priors priors) {
+    synchronized (live) {
+      live.setPriors(priors);
+    }
   }
 
   @Override
@@ -71,22 +93,34 @@ final class Decider extends Thread {
       while (!isClosed && step()) {}
     } catch (Throwable fault) {
       if (!isClosed && !control.context.isStopped()) {
-        refuse.accept(fault);
+        refuse(fault);
       }
     } finally {
+      noteEnd();
       letGo();
+      endLog();
     }
   }
 
   private boolean step() throws Exception {
-    Report now = new Report(Json.plain(control.await(null, WAIT_MS)));
+    Report now = new Report(Json.plain(control.await(WAIT_MS)));
     long began = System.nanoTime();
-    report = now;
-    live.update(now);
+    take(now);
+    DecisionLog lines = log;
+    if (lines != null) {
+      lines.jobs(live.ended);
+    }
     if (!now.attached) {
       return false;
     }
-    if (planner == null || (worker != null && worker.decides())) {
+    if (planner == null) {
+      return true;
+    }
+    if (judge != null && !judge.look(live)) {
+      // Spark's own order is in force: the next plan, when it comes, is the first one.
+      plan = null;
+      due = new Due();
+      Thread.sleep(PAUSE_MS);
       return true;
     }
     if (!due.isDue(now, plan, began)) {
@@ -96,41 +130,125 @@ final class Decider extends Thread {
       return true;
     }
     decide(now, began);
-    if (planner.failuresInARow >= MAX_FAILURES) {
-      refuse.accept(
-          new IllegalStateException("the policy failed " + MAX_FAILURES + " times in a row"));
-      return false;
+    if (planner.failuresInARow < settings.failures) {
+      return true;
     }
-    return true;
+    String reason = "the policy failed " + planner.failuresInARow + " times in a row";
+    if (judge != null) {
+      DriverSide.LOG.error("{}: {}", planner.policy().name(), reason);
+      judge.giveUp(reason);
+      return true;
+    }
+    refuse(new IllegalStateException(reason));
+    return false;
   }
 
-  private void decide(Report now, long began) {
+  private void take(Report now) {
+    synchronized (live) {
+      live.update(now);
+      status.note(now);
+    }
+  }
+
+  private void decide(Report now, long began) throws Exception {
     Plan made = planner.plan(live, now.idleMs, now.idleSlots);
     if (made == null) {
       return;
     }
     plan = made;
     if (made.fault != null) {
-      DriverSide.LOG.warn("policy {} failed: {}", planner.policy().name(), made.fault);
+      DriverSide.LOG.warn(
+          "policy {} failed ({} in a row): {}",
+          planner.policy().name(), planner.failuresInARow, made.fault);
     }
-    apply(made.message(control.plan.number + 1));
+    long number = control.counters.plans.get() + 1;
+    long beganMs = System.currentTimeMillis();
+    apply(made, number);
+    long[] appliedMs = {beganMs, System.currentTimeMillis()};
     latencies.note(System.nanoTime() - began);
-  }
-
-  /** Put a plan in force, whoever made it. */
-  @SuppressWarnings("unchecked")
-  void apply(Map<String, ?> message) {
-    limits = (Map<String, Integer>) message.get("limits");
-    if (!settings.isShadow()) {
-      control.apply(decima.spark.Plan.of(message));
-    } else {
-      control.counters.plans.incrementAndGet();
+    status.notePlan(made.chosen.size());
+    DecisionLog lines = log;
+    if (lines != null) {
+      boolean isLeft = settings.isShadow() || (judge != null && judge.isLeft());
+      lines.plan(number, now, made, appliedMs, !isLeft);
     }
   }
 
-  /** The worker says that its policy cannot be used, or cannot be had at all. */
-  void refuse(String reason) {
-    refuse.accept(new SettingsError(reason));
+  private void apply(Plan made, long number) throws Exception {
+    limits = made.limits;
+    if (settings.isShadow()) {
+      control.counters.plans.incrementAndGet();
+    } else {
+      control.apply(decima.spark.Plan.of(made.message(number)));
+    }
+  }
+
+  // --- what is told --------------------------------------------------------------------------
+
+  /** A picture of now; the names are those of `decima.spark.status`. */
+  Map<String, Object> picture() {
+    Map<String, Object> out = new LinkedHashMap<>();
+    out.put("mode", settings.mode);
+    out.put("policy", settings.policy);
+    out.put("choice", judge == null ? null : choice());
+    out.put("is_attached", control.attached && endedBecause == null);
+    out.put("ended_because", endedBecause);
+    out.put("is_ready", isReady());
+    out.put("plans", control.counters.plans.get());
+    out.put("fallbacks", planner == null ? 0 : planner.failures);
+    out.put("last_fault", planner == null ? null : planner.lastFault);
+    out.put("starved", planner == null ? 0 : planner.starved);
+    out.put("plan_ms_median", 1_000.0 * latencies.quantile(0.5));
+    out.put("plan_ms_p90", 1_000.0 * latencies.quantile(0.9));
+    synchronized (live) {
+      out.put("prior_hits", live.priorHits());
+      out.put("prior_misses", live.priorMisses());
+      status.fill(out, live, limits);
+    }
+    out.put("jvm", control.counters.now(control));
+    return out;
+  }
+
+  private Map<String, Object> choice() {
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("policy", judge.chosen);
+    found.put("is_shadow", judge.isShadow);
+    found.put("why", judge.why);
+    return found;
+  }
+
+  /** Whether the policy can be asked; another decides while it cannot. */
+  boolean isReady() {
+    return settings.isInside() || settings.isAuto() || asksPython();
+  }
+
+  /** Whether a Python is there to be asked. */
+  boolean asksPython() {
+    return worker != null && worker.link() != null;
+  }
+
+  Map<String, Integer> limits() {
+    return limits;
+  }
+
+  // --- ending --------------------------------------------------------------------------------
+
+  /** Let go because of this. */
+  void refuse(Throwable reason) {
+    endedBecause = reason.getMessage() == null ? reason.toString() : reason.getMessage();
+    refuse.accept(reason);
+  }
+
+  /** Why the control is not attached any more, unless somebody detached it. */
+  private void noteEnd() {
+    if (isClosed || endedBecause != null) {
+      return;
+    }
+    if (control.context.isStopped()) {
+      endedBecause = "the SparkContext was stopped";
+    } else if (control.counters.abandoned.get() > 0) {
+      endedBecause = "the JVM detached by itself after too long without a sign of life";
+    }
   }
 
   /** Plan no more; users' caps go on to hold. Twice does no harm. */
@@ -142,6 +260,34 @@ final class Decider extends Thread {
   void close() {
     isClosed = true;
     end(control::detach);
+    try {
+      if (Thread.currentThread() != this && isAlive()) {
+        join(END_MS);
+      }
+    } catch (InterruptedException now) {
+      Thread.currentThread().interrupt();
+    }
+    endLog();
+  }
+
+  /** The last jobs, and those that run on. */
+  private synchronized void endLog() {
+    if (log == null) {
+      return;
+    }
+    try {
+      take(new Report(Json.plain(control.await(0))));
+    } catch (Exception error) {
+      DriverSide.LOG.debug("the last report", error); // Spark is gone
+    }
+    try {
+      log.jobs(live.ended);
+      log.jobs(live.untold());
+    } catch (IOException error) {
+      DriverSide.LOG.debug("the last lines of the log", error);
+    }
+    log.close();
+    log = null;
   }
 
   private void end(Ending ending) {

@@ -1,8 +1,6 @@
 package decima.spark;
 
-import decima.policy.Planner;
 import decima.policy.Policies;
-import decima.policy.WarmUp;
 import java.util.Collections;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -18,13 +16,6 @@ import org.slf4j.LoggerFactory;
  */
 final class DriverSide implements DriverPlugin {
   static final Logger LOG = LoggerFactory.getLogger(DecimaPlugin.class);
-  private static final int CAPACITY = 100_000;
-  private static final int OLDEST_MAJOR = 3;
-  private static final int OLDEST_MINOR = 5;
-  private static final int NEWEST_MAJOR = 4;
-  /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
-  private static final int WARM_UP_PLANS = 100;
-
   /** on Spark's page of the environment; no setting, which a cloned configuration would set */
   private static final String STATUS = "decima.status";
 
@@ -45,7 +36,7 @@ final class DriverSide implements DriverPlugin {
     given = Settings.given(pluginContext.conf());
     String status;
     try {
-      checkVersion(context.version());
+      Attachment.checkVersion(context.version());
       status = "schedules: " + new Settings(given);
     } catch (SettingsError fault) {
       if (Settings.isRequired(given)) {
@@ -82,60 +73,21 @@ final class DriverSide implements DriverPlugin {
   }
 
   private void start(Settings settings) throws Exception {
-    checkVersion(context.version());
-    if (settings.metricsPort >= 0) {
-      metrics.serve(settings.metricsPort);
-    }
-    Planner planner =
-        settings.beginsInSparkOrder()
-            ? null
-            : new Planner(
-                Policies.named(settings.standIn(), settings.standInParameters()),
-                settings.starveMs,
-                settings.idleMs);
-    Control control =
-        new Control(
-            context, settings.lapseMs, settings.holdMs, CAPACITY, settings.isShadow(), settings.caps);
-    control.isSparkOrder = settings.beginsInSparkOrder();
-    Worker worker = settings.needsWorker() ? new Worker(settings, control) : null;
-    Decider made = new Decider(settings, control, planner, worker, this::refuse);
-    metrics.of(made);
-    decider = made; // a worker may refuse its policy at once
+    metrics.serve(settings.metricsPort);
+    boolean hasParameters = settings.isInside() && settings.parameters != null;
+    Attachment made =
+        new Attachment(
+            context,
+            settings,
+            hasParameters ? Policies.content(settings.parameterFile()) : null,
+            this::refuse);
+    metrics.of(made.decider);
+    decider = made.decider; // a worker may refuse its policy at once
     try {
       made.start();
-    } catch (RuntimeException fault) {
+    } catch (Exception fault) {
       decider = null;
       throw fault;
-    }
-    if (planner != null) {
-      warmUp(settings);
-    }
-  }
-
-  /** Let the first real plan find compiled code; neither Spark nor a plan waits for this. */
-  private static void warmUp(Settings settings) {
-    Runnable all =
-        () -> {
-          try {
-            // A policy of its own: what decides must not remember jobs that do not exist.
-            WarmUp.run(
-                Policies.named(settings.standIn(), settings.standInParameters()), WARM_UP_PLANS);
-          } catch (RuntimeException fault) {
-            LOG.debug("warm-up", fault);
-          }
-        };
-    Thread thread = new Thread(all, "decima-warm-up");
-    thread.setDaemon(true);
-    thread.start();
-  }
-
-  private static void checkVersion(String version) {
-    String[] parts = version.split("[^0-9]+");
-    int major = Integer.parseInt(parts[0]);
-    int minor = Integer.parseInt(parts[1]);
-    boolean isOld = major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR);
-    if (isOld || major > NEWEST_MAJOR) {
-      throw new SettingsError("Spark " + version + ": supported are 3.5 to 4.x");
     }
   }
 

@@ -4,7 +4,6 @@ import com.codahale.metrics.Gauge;
 import com.codahale.metrics.MetricRegistry;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
-import decima.policy.Report;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -61,7 +60,7 @@ final class Metrics {
   }
 
   private boolean workerDecides() {
-    return decider != null && decider.worker != null && decider.worker.decides();
+    return decider != null && decider.asksPython();
   }
 
   private long fallbacks() {
@@ -75,9 +74,13 @@ final class Metrics {
         : Json.plain(decider.control.counters.now(decider.control));
   }
 
-  /** Serve `/metrics` to this machine only; port 0 is any that is free. Twice does no harm. */
+  /**
+   * Serve `/metrics` to this machine only. Twice does no harm.
+   *
+   * @param port 0: any that is free; -1: none.
+   */
   void serve(int port) throws IOException {
-    if (server != null) {
+    if (server != null || port < 0) {
       return;
     }
     InetAddress loopback = InetAddress.getByName("127.0.0.1");
@@ -129,15 +132,20 @@ final class Metrics {
       out.append("decima_plan_seconds{quantile=\"").append(quantile).append("\"} ")
           .append(seconds).append('\n');
     }
-    Map<String, Integer> held = new TreeMap<>();
-    Report report = decider.report;
-    if (report != null) {
-      for (Report.TaskSet one : report.sets) {
-        held.merge(one.job, one.running, Integer::sum);
-      }
+    Map<String, Object> now = decider.picture();
+    add(out, "decima_dropped_events_total", "counter", now.get("dropped_events"));
+    out.append("# TYPE decima_priors_total counter\n");
+    addLabelled(out, "decima_priors_total", "found", "yes", now.get("prior_hits"));
+    addLabelled(out, "decima_priors_total", "found", "no", now.get("prior_misses"));
+    Map<?, ?> choice = (Map<?, ?>) now.get("choice");
+    if (choice != null) {
+      out.append("# TYPE decima_auto gauge\n");
+      addLabelled(out, "decima_auto", "policy", String.valueOf(choice.get("policy")), 1);
+      boolean isShadow = Boolean.TRUE.equals(choice.get("is_shadow"));
+      add(out, "decima_auto_shadow", "gauge", isShadow ? 1 : 0);
     }
-    addByJob(out, "decima_job_slots", held);
-    addByJob(out, "decima_job_limit", decider.limits);
+    addByJob(out, "decima_job_slots", new TreeMap<>(decider.status.held()));
+    addByJob(out, "decima_job_limit", decider.limits());
   }
 
   private static void add(StringBuilder out, String name, String kind, Object value) {
@@ -148,10 +156,15 @@ final class Metrics {
   private static void addByJob(StringBuilder out, String name, Map<String, Integer> values) {
     out.append("# TYPE ").append(name).append(" gauge\n");
     for (Map.Entry<String, Integer> one : values.entrySet()) {
-      String job = one.getKey().replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n");
-      out.append(name).append("{job=\"").append(job).append("\"} ");
-      out.append(one.getValue()).append('\n');
+      addLabelled(out, name, "job", one.getKey(), one.getValue());
     }
+  }
+
+  private static void addLabelled(
+      StringBuilder out, String name, String label, String text, Object value) {
+    String quoted = text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n");
+    out.append(name).append('{').append(label).append("=\"").append(quoted).append("\"} ");
+    out.append(value).append('\n');
   }
 
   void close() {

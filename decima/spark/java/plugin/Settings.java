@@ -20,7 +20,7 @@ final class Settings {
   private static final String SPARK = "spark";
   /** Spark's order or the best policy, as a worker finds out */
   private static final String AUTO = "auto";
-  private static final List<String> MODES = Arrays.asList("exact", "shadow");
+  private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
   private static final String REQUIRED = "required";
@@ -29,7 +29,8 @@ final class Settings {
 
   static {
     TIMES.put("lapse", new String[] {"100ms", "1h"});
-    TIMES.put("hold", new String[] {"1ms", "1min"});
+    TIMES.put("hold", new String[] {"0ms", "1min"});
+    TIMES.put("decision", new String[] {"1ms", "10min"});
     TIMES.put("starve", new String[] {"100ms", "7d"});
     TIMES.put("idle", new String[] {"100ms", "7d"});
     TIMES.put("autoEvery", new String[] {"1s", "7d"});
@@ -44,8 +45,12 @@ final class Settings {
     DEFAULTS.put("hold", "100ms");
     DEFAULTS.put("starve", "60s");
     DEFAULTS.put("idle", "5s");
+    DEFAULTS.put("decision", "500ms");
+    DEFAULTS.put("failures", "5");
     DEFAULTS.put("metricsPort", null);
     DEFAULTS.put("decisionLog", null);
+    DEFAULTS.put("decisionLogBytes", String.valueOf(16 << 20));
+    DEFAULTS.put("decisionLogFiles", "8");
     DEFAULTS.put("priors", null);
     DEFAULTS.put("python", null);
     DEFAULTS.put("standIn", "strict_fair");
@@ -78,14 +83,21 @@ final class Settings {
   final long starveMs;
   final long idleMs;
   final long autoEveryMs;
+  final long decisionMs;
+  final int failures;
   /** -1: none; 0: any that is free */
   final int metricsPort;
-  /** for the process of `python`; null where not set */
+  /** null where not set, as the next ones */
   final String parameters;
   final String decisionLog;
+  final int decisionLogBytes;
+  final int decisionLogFiles;
   final String priors;
   final String python;
   final Map<String, Integer> caps = new TreeMap<>();
+  /** who is asked is the Python of the driver itself, not a process of `python` */
+  final boolean isInDriver;
+  private final boolean isOutside;
   private final String standIn;
   private final Map<String, String> values;
 
@@ -129,11 +141,27 @@ final class Settings {
   }
 
   /**
-   * Check settings.
+   * Check settings of an application.
    *
    * @throws SettingsError a setting is unknown, or its value not allowed.
    */
   Settings(Map<String, String> given) {
+    this(given, false, false);
+  }
+
+  /**
+   * Check settings of a driver that attaches by itself.
+   *
+   * @param isOutside the policy is an object of this driver.
+   * @throws SettingsError as above.
+   */
+  static Settings ofDriver(Map<String, String> given, boolean isOutside) {
+    return new Settings(given, true, isOutside);
+  }
+
+  private Settings(Map<String, String> given, boolean isInDriver, boolean isOutside) {
+    this.isInDriver = isInDriver;
+    this.isOutside = isOutside;
     values = new HashMap<>(DEFAULTS);
     for (Map.Entry<String, String> one : given.entrySet()) {
       if (one.getKey().startsWith(ONE)) {
@@ -166,7 +194,11 @@ final class Settings {
     starveMs = duration("starve");
     idleMs = duration("idle");
     autoEveryMs = duration("autoEvery");
+    decisionMs = duration("decision");
+    failures = count("failures", 1);
     metricsPort = values.get("metricsPort") == null ? -1 : port();
+    decisionLogBytes = count("decisionLogBytes", 1);
+    decisionLogFiles = count("decisionLogFiles", 2);
     parameters = values.get("parameters");
     decisionLog = values.get("decisionLog");
     priors = values.get("priors");
@@ -190,6 +222,16 @@ final class Settings {
     if (found < 1) {
       throw new SettingsError(
           PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on");
+    }
+    return found;
+  }
+
+  private int count(String key, int least) {
+    int found = wholeNumber(values.get(key));
+    if (found < least) {
+      throw new SettingsError(
+          PREFIX + key + ": '" + values.get(key) + "', whole numbers from " + least
+              + " on are allowed");
     }
     return found;
   }
@@ -231,22 +273,27 @@ final class Settings {
   }
 
   private void checkWorker() {
-    boolean isInside = isSparkOrder() || Policies.isInside(policy);
-    if (!isInside && python == null) {
+    if (!isInside() && python == null && !isInDriver) {
       throw new SettingsError(
           PREFIX + "policy: '" + policy + "' needs " + PREFIX + "python; without it there are "
               + SPARK + ", " + String.join(", ", Policies.NAMES) + " and model files");
     }
-    for (String key : new String[] {"decisionLog", "priors"}) {
-      if (values.get(key) != null && (python == null || isSparkOrder())) {
-        throw new SettingsError(
-            PREFIX + key + " needs " + PREFIX + "python, and a policy other than " + SPARK);
-      }
+    if (priors != null && python == null) {
+      throw new SettingsError(PREFIX + "priors needs " + PREFIX + "python, which reads the trace");
+    }
+    if (isSparkOrder() && (priors != null || decisionLog != null)) {
+      throw new SettingsError(
+          PREFIX + (priors == null ? "decisionLog" : "priors") + " needs a policy other than "
+              + SPARK);
     }
     if (!Policies.NAMES.contains(standIn)) {
       throw new SettingsError(
           PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
     }
+  }
+
+  boolean isSoft() {
+    return mode.equals("soft");
   }
 
   boolean isShadow() {
@@ -258,26 +305,29 @@ final class Settings {
     return policy.equals(SPARK);
   }
 
-  /** Whether order is left to Spark, unless a worker says otherwise. */
-  boolean beginsInSparkOrder() {
-    return isSparkOrder() || policy.equals(AUTO);
+  /** Whether the best of several policies is looked for. */
+  boolean isAuto() {
+    return policy.equals(AUTO);
   }
 
-  /** Whether a Python process decides. */
-  boolean needsWorker() {
-    return python != null && !isSparkOrder();
+  /** Whether the policy decides inside the JVM. */
+  boolean isInside() {
+    return isSparkOrder() || (!isOutside && Policies.isInside(policy));
   }
 
-  /** What decides inside the JVM: the policy itself, or what stands in for the worker's. */
+  /** Whether Python is asked for anything: to decide, to choose, or to read earlier runs. */
+  boolean needsPython() {
+    return !isInside() || priors != null;
+  }
+
+  /** Who decides while a Python policy does not. */
   String standIn() {
-    if (beginsInSparkOrder()) {
-      return "Spark's order";
-    }
-    return needsWorker() ? standIn : policy;
+    return standIn;
   }
 
-  File standInParameters() {
-    return needsWorker() || parameters == null ? null : new File(parameters);
+  /** The parameters of a policy inside the JVM, or null. */
+  File parameterFile() {
+    return parameters == null ? null : new File(parameters);
   }
 
   @Override

@@ -1,61 +1,97 @@
 package decima.spark;
 
+import decima.policy.Priors;
 import java.io.IOException;
 import java.net.Socket;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 
 /**
- * The Python process that decides by a learned policy (`decima.spark.plugin_worker`): started, watched
- * and started again. It connects to our `WorkerSocket` with a secret; then it asks for events and
- * hands over plans, as an attached driver would. While it is not there, or silent, the JVM decides.
+ * The Python that is asked what the JVM cannot answer: the driver's own, or a process
+ * (`decima.spark.plugin_worker`) that is started, watched and started again. It connects to our
+ * `WorkerSocket` with a secret, says when it is ready, and then answers questions. While it is not
+ * there, or silent, the JVM decides.
  */
 final class Worker {
-  private static final int CAPACITY = 100_000;
   private static final int MAX_STARTS = 5;
   private static final long FIRST_PAUSE_MS = 1_000;
   private static final long LOOK_MS = 200;
   /** what a stop signal gets before the process is killed */
   private static final long END_MS = 2_000;
-  /** what the process gets to write the last jobs to its decision log */
-  private static final long FLUSH_MS = 15_000;
 
   private final Settings settings;
   private final Control control;
+  private final Consumer<String> refuse;
+  private final Consumer<Priors> takePriors;
+  private final WorkerSocket socket;
   private final Thread watcher = new Thread(this::watch, "decima-worker");
-  /** of the decision log: those of all its processes are one */
-  private final String run = UUID.randomUUID().toString();
-  private WorkerSocket socket;
-  private Decider decider;
   private volatile Process process;
-  private volatile long heardNs = 0;
-  private volatile boolean isReady = false;
-  /** no process is started any more */
+  private volatile WorkerLink link;
+  /** it has said a word */
+  private volatile boolean wasHeard = false;
+  /** nobody is waited for any more */
   private volatile boolean isClosing = false;
+  /** it has done all that it was needed for */
+  private boolean isDone = false;
   /** so often a process was started */
   private int starts = 0;
 
-  Worker(Settings settings, Control control) {
+  /**
+   * @param refuse receives the reason why its policy cannot be used, or Python cannot be had at all.
+   * @param takePriors receives earlier runs, where the settings name some.
+   */
+  Worker(
+      Settings settings, Control control, Consumer<String> refuse, Consumer<Priors> takePriors)
+      throws IOException {
     this.settings = settings;
     this.control = control;
+    this.refuse = refuse;
+    this.takePriors = takePriors;
+    socket = new WorkerSocket();
+    watcher.setDaemon(true);
   }
 
   /**
-   * Start the first process.
+   * Start the first process, or wait for the driver's Python.
    *
    * @throws IOException there is no such Python.
    */
-  void start(Decider with) throws IOException {
-    decider = with;
-    socket = new WorkerSocket();
-    process = newProcess();
-    watcher.setDaemon(true);
+  void start() throws IOException {
+    if (!isInDriver()) {
+      process = newProcess();
+    }
     watcher.start();
+  }
+
+  boolean isInDriver() {
+    return settings.isInDriver;
+  }
+
+  int port() {
+    return socket.port();
+  }
+
+  String secret() {
+    return socket.secret;
+  }
+
+  /** Whom to ask; null while nobody is ready. */
+  WorkerLink link() {
+    return link;
+  }
+
+  /** End a process that has not answered for as long as it may be silent; whether that was done. */
+  boolean giveUpIfSilent(long sinceNs) {
+    WorkerLink asked = link;
+    if (isInDriver() || asked == null || System.nanoTime() - sinceNs < control.lapseNs) {
+      return !isInDriver();
+    }
+    DriverSide.LOG.warn("the worker process has not answered for {} s", control.lapseNs / 1e9);
+    link = null;
+    asked.close();
+    return true;
   }
 
   private Process newProcess() throws IOException {
@@ -72,11 +108,6 @@ final class Worker {
     return made;
   }
 
-  /** Whether the process makes the plans now: it is ready, and not silent. */
-  boolean decides() {
-    return isReady && System.nanoTime() - heardNs < control.lapseNs;
-  }
-
   // --- the thread ----------------------------------------------------------------------------
 
   private void watch() {
@@ -91,18 +122,15 @@ final class Worker {
     long pauseMs = FIRST_PAUSE_MS;
     while (true) {
       String ended = serveOne();
-      isReady = false;
-      if (isClosing || !control.isServed() || control.context.isStopped()) {
+      link = null;
+      if (isOver() || isDone) {
         return;
       }
-      if (settings.beginsInSparkOrder()) {
-        control.leaveToSpark(true);
-      }
-      if (heardNs == 0) {
-        decider.refuse(settings.python + ": " + ended + "; is the package installed there?");
+      if (!wasHeard) {
+        refuse.accept(settings.python + ": " + ended + "; is the package installed there?");
         return;
       }
-      if (starts >= MAX_STARTS) {
+      if (isInDriver() || starts >= MAX_STARTS) {
         DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn());
         return;
       }
@@ -120,37 +148,55 @@ final class Worker {
     }
   }
 
-  /** Serve a process from its first word to its end; why it ended. */
+  private boolean isOver() {
+    return isClosing || !control.isServed() || control.context.isStopped();
+  }
+
+  /** Serve a Python from its first word to its end; why it ended. */
   private String serveOne() {
-    Reader reader = control.events.newReader(CAPACITY);
     try (Socket end = connection()) {
-      DriverSide.LOG.info("the worker process {} is there", settings.python);
+      wasHeard = true;
       Frames.write(end.getOutputStream(), settingsOfWorker());
-      heardNs = System.nanoTime();
-      while (true) {
-        Map<?, ?> request = Frames.read(end.getInputStream());
-        if (request == null) {
-          return "the worker process ended";
-        }
-        Frames.write(end.getOutputStream(), answer(request, reader));
-        heardNs = System.nanoTime();
+      Map<?, ?> ready = Frames.read(end.getInputStream());
+      if (ready == null) {
+        return "the worker process ended before it was ready";
       }
+      if (ready.get("refused") != null) {
+        isDone = true;
+        refuse.accept(String.valueOf(ready.get("refused")));
+        return "it refused its policy";
+      }
+      if (ready.get("priors") instanceof Map) {
+        takePriors.accept(Priors.of((Map<?, ?>) ready.get("priors")));
+      }
+      if (settings.isInside()) {
+        isDone = true; // earlier runs were all that it was asked for
+        return "it is not needed any more";
+      }
+      DriverSide.LOG.info("the Python that decides is ready");
+      WorkerLink made = new WorkerLink(end);
+      link = made;
+      made.run();
+      return "the worker process ended";
     } catch (Exception error) {
       return "the worker process: " + error.getMessage();
     } finally {
-      control.events.forget(reader);
+      link = null;
       kill();
     }
   }
 
-  /** The connection of our process, once that is there. */
+  /** The connection of our Python, once that is there. */
   private Socket connection() throws Exception {
     while (true) {
       Socket found = socket.poll(LOOK_MS);
       if (found != null) {
         return found;
       }
-      if (!process.isAlive()) {
+      if (isOver()) {
+        throw new IOException("nobody is waited for any more");
+      }
+      if (process != null && !process.isAlive()) {
         throw new IOException("ended before it said a word (exit code " + process.exitValue() + ")");
       }
     }
@@ -160,50 +206,12 @@ final class Worker {
     Map<String, Object> found = new LinkedHashMap<>();
     found.put("policy", settings.policy);
     found.put("parameters", settings.parameters);
-    found.put("mode", settings.mode);
     found.put("priors", settings.priors);
-    found.put("decision_log", settings.decisionLog);
-    found.put("run", run);
-    found.put("starve_s", settings.starveMs / 1000.0);
-    found.put("idle_s", settings.idleMs / 1000.0);
+    found.put("is_shadow", settings.isShadow());
     found.put("auto_every_s", settings.autoEveryMs / 1000.0);
-    found.put("fair", control.context.getSchedulingMode().toString().equals("FAIR"));
+    found.put("order", control.order());
+    found.put("decides", !settings.isInside());
     return found;
-  }
-
-  private Map<?, ?> answer(Map<?, ?> request, Reader reader) throws Exception {
-    String call = String.valueOf(request.get("call"));
-    switch (call) {
-      case "wait":
-        return control.await(reader, ((Number) request.get("timeout_ms")).longValue());
-      case "apply":
-        return apply((Map<?, ?>) request.get("plan"));
-      case "leave_to_spark":
-        control.leaveToSpark(Boolean.TRUE.equals(request.get("is_left")));
-        return Collections.emptyMap();
-      case "counters":
-        return control.counters.now(control);
-      case "refused":
-        decider.refuse(String.valueOf(request.get("reason")));
-        return Collections.emptyMap();
-      default:
-        throw new IOException("it asked for '" + call + "'");
-    }
-  }
-
-  @SuppressWarnings("unchecked")
-  private Map<?, ?> apply(Map<?, ?> plan) {
-    Map<String, Object> message = new LinkedHashMap<>((Map<String, ?>) plan);
-    if (!settings.caps.isEmpty()) {
-      // It knows nothing of caps: what they keep from its stages goes to those that it left out.
-      List<Object> all = new ArrayList<>((List<?>) message.get("chosen"));
-      all.addAll((List<?>) message.get("others"));
-      message.put("chosen", all);
-      message.put("others", Collections.emptyList());
-    }
-    decider.apply(message);
-    isReady = true;
-    return Collections.emptyMap();
   }
 
   // --- ending --------------------------------------------------------------------------------
@@ -223,25 +231,16 @@ final class Worker {
     }
   }
 
-  /**
-   * End the process; twice does no harm. Reports tell it already that it is over: where it keeps a
-   * decision log, it gets the time to write down what it has heard.
-   */
+  /** Ask no more, and end the process; twice does no harm. */
   void close() {
     isClosing = true;
-    isReady = false;
-    Process own = process;
-    if (Thread.currentThread() == watcher) {
-      return; // which sees it out
+    WorkerLink asked = link;
+    link = null;
+    if (asked != null) {
+      asked.close();
     }
-    try {
-      if (own != null && settings.decisionLog != null && !own.waitFor(FLUSH_MS, TimeUnit.MILLISECONDS)) {
-        DriverSide.LOG.warn(
-            "{} may lack the last jobs: the worker did not end within {} s",
-            settings.decisionLog, FLUSH_MS / 1_000);
-      }
-    } catch (InterruptedException now) {
-      DriverSide.LOG.debug("closing", now);
+    if (Thread.currentThread() == watcher) {
+      return; // which sees the process out
     }
     kill();
     watcher.interrupt();
@@ -250,9 +249,7 @@ final class Worker {
 
   private void closeSocket() {
     try {
-      if (socket != null) {
-        socket.close();
-      }
+      socket.close();
     } catch (IOException error) {
       DriverSide.LOG.debug("closing", error);
     }

@@ -24,6 +24,11 @@ public final class Allowances {
     return new Allowances(new int[jobs][0], new int[0]);
   }
 
+  /** Whether there is any cap. */
+  boolean areSet() {
+    return left.length > 0;
+  }
+
   /** What is left now, to be taken from without a change of this. */
   Allowances copy() {
     return new Allowances(ofJob, left);

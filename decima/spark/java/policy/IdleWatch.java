@@ -35,7 +35,7 @@ final class IdleWatch {
       return 0;
     }
     Round round = new Round(found.tables, found.caps);
-    Planner.decide(new StrictFair(), round);
+    new StrictFair().fill(round);
     return Math.min(round.unused(), round.tasksLeft());
   }
 }

@@ -5,11 +5,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Makes plans for a live session by a policy, as decima/spark/planning.py does: a job that has waited
- * too long is served first, and where plans keep slots idle, strict fair decides.
+ * Makes plans for a live session by a policy that may fail: a job that has waited too long is served
+ * first, and where the policy fails or its plans keep slots idle, strict fair decides.
  */
 public final class Planner {
-  private final Policy policy;
+  private Policy policy;
+  private final Policy absent;
   private final double starveMs;
   private final IdleWatch idleWatch;
   private final Policy standIn = new StrictFair();
@@ -22,14 +23,23 @@ public final class Planner {
   public volatile int failuresInARow = 0;
   /** jobs that were served because they had waited too long */
   public volatile long starved = 0;
+  /** the last one of the policy; null: none */
+  public volatile String lastFault = null;
 
   /**
+   * @param policy what decides, unless it fails; null until `switchTo`.
    * @param starveMs a job with a task to start that has held no slot for so long is served first.
    * @param idleMs so long slots may stand idle, more than under strict fair, beside tasks that plans
    *     keep from starting.
    */
   public Planner(Policy policy, double starveMs, double idleMs) {
+    this(policy, new StrictFair(), starveMs, idleMs);
+  }
+
+  /** @param absent decides while the policy is not there; other arguments as above. */
+  public Planner(Policy policy, Policy absent, double starveMs, double idleMs) {
     this.policy = policy;
+    this.absent = absent;
     this.starveMs = starveMs;
     this.idleWatch = new IdleWatch(idleMs);
   }
@@ -37,6 +47,12 @@ public final class Planner {
   /** What decides, unless it fails. */
   public Policy policy() {
     return policy;
+  }
+
+  /** Let another policy decide; null: none does, and no plan may be asked for. */
+  public void switchTo(Policy other) {
+    policy = other;
+    failuresInARow = 0;
   }
 
   /** What to do now; null if nothing waits. The arguments are those of a `Report`. */
@@ -58,15 +74,20 @@ public final class Planner {
     boolean isAsked = round.isOpen();
     Policy decides = fault == null ? policy : standIn;
     try {
-      decide(decides, round);
+      decides.fill(round);
+    } catch (AbsentException away) {
+      isAsked = false;
+      decides = absent;
+      decides.fill(round);
     } catch (RuntimeException error) {
-      fault = error.toString();
+      fault = words(error);
       decides = standIn;
-      decide(decides, round);
+      decides.fill(round);
     }
     if (fault != null) {
       failures += 1;
       failuresInARow += 1;
+      lastFault = fault;
     } else if (isAsked && idleMs == 0 && !(round.unused() > 0 && round.tasksLeft() > 0)) {
       // One that only passes is no proof of health, nor is one that caps or busy slots had closed.
       failuresInARow = 0;
@@ -79,10 +100,9 @@ public final class Planner {
         fault);
   }
 
-  static void decide(Policy policy, Round round) {
-    while (round.isOpen()) {
-      round.assign(policy.decide(round));
-    }
+  /** The message of a fault that says all, else with its class. */
+  private static String words(RuntimeException fault) {
+    return fault instanceof PolicyFault ? fault.getMessage() : fault.toString();
   }
 
   /** Give a slot to jobs that have waited beyond the bound, before the policy decides. */

@@ -32,22 +32,23 @@ public final class Policies {
   /**
    * The policy called `name`, or the network in the model file of this name.
    *
-   * @param file of `decima tune -o` or `decima fit-rule -o`, with its parameters; null: those that
-   *     the jar holds.
-   * @throws IllegalArgumentException (one line) no such policy, it takes no parameters, or a file is
-   *     not to be read, another policy's, of other parameters, or no model of this version.
+   * @param content of a file of `decima tune -o` or `decima fit-rule -o` (`content`), with its
+   *     parameters; null: those that the jar holds.
+   * @throws IllegalArgumentException (one line) no such policy, it takes no parameters, these are
+   *     another policy's or of another version, or a model is not to be read.
    */
-  public static Policy named(String name, File file) {
+  public static Policy named(String name, Map<?, ?> content) {
     switch (name) {
       case "tuned_srw":
         return new ShortestRemaining(
-            file == null
+            content == null
                 ? ShortestRemaining.DEFAULTS
-                : values(name, file, Arrays.asList(ShortestRemaining.PARAMETERS)));
+                : values(name, content, Arrays.asList(ShortestRemaining.PARAMETERS)));
       case "es_rule":
-        return new ScoringRule(name, values(name, file, ScoringRule.parameters()));
+        Map<?, ?> weights = content == null ? weights(name) : content;
+        return new ScoringRule(name, values(name, weights, ScoringRule.parameters()));
       default:
-        if (file != null && isInside(name)) {
+        if (content != null && isInside(name)) {
           throw new IllegalArgumentException("policy '" + name + "' takes no parameters");
         }
         return name.equals("decima") || name.endsWith(MODEL) ? learned(name) : simple(name);
@@ -59,13 +60,13 @@ public final class Policies {
     String where = isShipped ? "the jar's model" : name;
     try {
       return new LearnedPolicy(
-          name, Network.read(isShipped ? shipped(name + MODEL) : content(new File(name)), where));
+          name, Network.read(isShipped ? shipped(name + MODEL) : bytes(new File(name)), where));
     } catch (IOException error) {
       throw unreadable(where, error);
     }
   }
 
-  private static byte[] content(File file) throws IOException {
+  private static byte[] bytes(File file) throws IOException {
     if (file.length() > MAX_BYTES) {
       throw new IOException(file.length() + " bytes; a model has at most " + MAX_BYTES);
     }
@@ -108,17 +109,16 @@ public final class Policies {
     }
   }
 
-  /** The parameters in the order of `names`; the file must hold these and no others. */
-  private static double[] values(String policy, File file, List<String> names) {
-    String where = file == null ? "the jar's weights of " + policy : file.toString();
-    Map<?, ?> content = content(policy, file, where);
+  /** The parameters in the order of `names`; `content` must hold these and no others. */
+  private static double[] values(String policy, Map<?, ?> content, List<String> names) {
+    String where = "parameters of " + policy;
     if (!policy.equals(content.get("policy"))) {
       throw new IllegalArgumentException(
-          where + ": parameters of '" + content.get("policy") + "', not of '" + policy + "'");
+          where + ": they are those of '" + content.get("policy") + "'");
     }
     Object values = content.get("parameters");
     if (!(values instanceof Map) || !((Map<?, ?>) values).keySet().equals(new HashSet<>(names))) {
-      throw new IllegalArgumentException(where + ": its features are not those of this version");
+      throw new IllegalArgumentException(where + ": they are not those of this version");
     }
     double[] found = new double[names.size()];
     for (int index = 0; index < found.length; index++) {
@@ -132,15 +132,24 @@ public final class Policies {
     return found;
   }
 
-  private static Map<?, ?> content(String policy, File file, String where) {
-    ObjectMapper mapper = new ObjectMapper();
+  private static Map<?, ?> weights(String policy) {
     try {
-      if (file != null) {
-        return mapper.readValue(file, Map.class);
-      }
-      return mapper.readValue(shipped(policy + ".json"), Map.class);
+      return new ObjectMapper().readValue(shipped(policy + ".json"), Map.class);
     } catch (IOException error) {
-      throw unreadable(where, error);
+      throw unreadable("the jar's weights of " + policy, error);
+    }
+  }
+
+  /**
+   * What a file of parameters holds.
+   *
+   * @throws IllegalArgumentException (one line) it is not to be read.
+   */
+  public static Map<?, ?> content(File file) {
+    try {
+      return new ObjectMapper().readValue(file, Map.class);
+    } catch (IOException error) {
+      throw unreadable(file.toString(), error);
     }
   }
 }

@@ -12,6 +12,10 @@ public final class Report {
   /** tasks that can run at once */
   public final int slots;
   public final boolean attached;
+  /** the plan is suspended, because nothing was heard of what plans for too long */
+  public final boolean lapsed;
+  /** events lost so far because they came faster than they were read */
+  public final long dropped;
   /** for how long slots have stood idle beside tasks that the plan in force kept from starting */
   public final long idleMs;
   /** how many did so all the time since the last report */
@@ -29,6 +33,8 @@ public final class Report {
     timeMs = number(message.get("time_ms"));
     slots = (int) number(message.get("slots"));
     attached = Boolean.TRUE.equals(message.get("attached"));
+    lapsed = Boolean.TRUE.equals(message.get("lapsed"));
+    dropped = message.get("dropped") == null ? 0 : number(message.get("dropped"));
     idleMs = number(message.get("idle_ms"));
     idleSlots = (int) number(message.get("idle_slots"));
     for (Object row : (List<?>) message.get("sets")) {

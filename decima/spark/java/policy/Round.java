@@ -83,6 +83,21 @@ public final class Round {
     return held[job];
   }
 
+  /** Whether users' caps bound what jobs of this round may get. */
+  boolean hasCaps() {
+    return caps.areSet();
+  }
+
+  /** Whether `assign` would take the action. */
+  boolean allows(Action action) {
+    return isOpen
+        && action.stage >= 0
+        && action.stage < open.length
+        && open[action.stage]
+        && action.limit > held[tables.job[action.stage]]
+        && action.limit <= tables.slots;
+  }
+
   /** Whether the stage may be chosen. */
   public boolean isOpen(int stage) {
     return open[stage];

@@ -6,9 +6,14 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Plans for jobs that do not exist, so that the first real plan finds compiled code. */
 public final class WarmUp {
+  private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);
+  /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
+  private static final int ENOUGH = 100;
   private static final int JOBS = 10;
   private static final int SLOTS = 40;
   private static final int STAGES = 4;
@@ -25,6 +30,25 @@ public final class WarmUp {
   WarmUp(int jobs, int slots) {
     this.jobs = jobs;
     this.slots = slots;
+  }
+
+  /**
+   * Make plans in a thread of their own: neither Spark nor a real plan waits for them.
+   *
+   * @param policy as for `run`.
+   */
+  public static void inBackground(Policy policy) {
+    Runnable all =
+        () -> {
+          try {
+            run(policy, ENOUGH);
+          } catch (RuntimeException fault) {
+            LOG.debug("warm-up", fault);
+          }
+        };
+    Thread thread = new Thread(all, "decima-warm-up");
+    thread.setDaemon(true);
+    thread.start();
   }
 
   /**

@@ -1,5 +1,4 @@
 // Stages of tasks that only sleep, with the graph of a recorded job: a real Spark schedules them.
-// Compiled by Janino and shipped to the executors as a jar.
 package decima.spark;
 
 import java.util.ArrayList;

@@ -1,5 +1,4 @@
 // Event logs on any file system of Hadoop's, as streams of bytes for Python.
-// Compiled by Janino and shipped to the executors as a jar.
 package decima.spark;
 
 import java.io.IOException;

@@ -1,0 +1,188 @@
+"""`Answers`: what the planner in the JVM asks of Python, over one connection (`Worker.java`).
+
+A connection is a policy's only way in: one that hangs, raises or answers nonsense costs its round,
+which strict fair then decides.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from decima.policy import Policy
+from decima.spark import frames
+from decima.spark.auto import Auto, News
+from decima.spark.errors import AttachError
+from decima.spark.jvm import decides_in_jvm
+from decima.spark.loading import PolicyFor, ready_policy
+from decima.spark.tables import LiveTables
+from decima.spark.worker import Worker
+from spark_sim import IllegalActionError
+from spark_sim.rounds import Round
+from traces.arrays import TraceArrays
+from traces.files.reading import parse_json
+from traces.loopback import ADDRESS
+
+LOG = logging.getLogger("decima.spark")
+
+Message = Mapping[str, Any]
+
+
+class PolicyFaultError(Exception):
+    """Error of a policy that raised or gave an illegal answer; always caught here."""
+
+
+class PoliciesByName:
+    """Factories of policies; one that is not there yet is loaded in a thread of its own."""
+
+    def __init__(self, known: Mapping[str, PolicyFor] | None = None) -> None:
+        self._known = dict(known or {})
+        self._loading: dict[str, Future[PolicyFor]] = {}
+
+    def __getitem__(self, name: str) -> PolicyFor:
+        return self._known[name]
+
+    def is_ready(self, name: str) -> bool:
+        """Return whether a policy can decide, and begin to load it if not.
+
+        Raises:
+            ValueError: (one line) it cannot be loaded.
+        """
+        if name in self._known:
+            return True
+        if name not in self._loading:
+            worker = Worker("decima-loading")
+            self._loading[name] = worker.submit(lambda: ready_policy(name))
+            worker.close()  # the thread ends with the call
+        if not self._loading[name].done():
+            return False
+        self._known[name] = self._loading.pop(name).result()
+        return True
+
+
+class Answers:
+    """Answers of the policies of one session."""
+
+    def __init__(self, policies: PoliciesByName, auto: Auto | None = None) -> None:
+        """Args:
+        policies: that may be asked.
+        auto: what chooses among policies; None: nothing does.
+        """
+        self._policies = policies
+        self._auto = auto
+        self._tables = LiveTables()
+        self._made: tuple[str, TraceArrays, Policy] | None = None
+
+    def answer(self, question: Message) -> dict[str, Any]:
+        """Return the answer to a question of the JVM."""
+        if question["ask"] == "look":
+            return self._look(question)
+        try:
+            return {"actions": self._plan(question)}
+        except PolicyFaultError as fault:
+            return {"fault": str(fault)}
+
+    def _look(self, question: Message) -> dict[str, Any]:
+        if self._auto is None:
+            raise AttachError("the plugin asks for a choice, and policy 'auto' is not set")
+        choice, wants_known = self._auto.look(News.of(question))
+        if not choice["is_spark_order"] and not decides_in_jvm(str(choice["policy"])):
+            # It takes over once it is loaded.
+            try:
+                choice["is_spark_order"] = not self._policies.is_ready(str(choice["policy"]))
+            except (ValueError, OSError) as error:
+                self._auto.give_up(str(error), int(question["time_ms"]))
+                choice = self._auto.message()
+        return {"choice": choice, "wants_known": wants_known}
+
+    def _plan(self, question: Message) -> list[list[int]]:
+        """The policy's actions, until nothing is left to give."""
+        round_ = self._tables.fill(question)
+        try:
+            policy = self._policy(str(question["policy"]))
+        except Exception as error:
+            raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
+        actions = []
+        while round_.is_open:
+            actions.append(_decide(policy, round_))
+        return actions
+
+    def _policy(self, name: str) -> Policy:
+        """The policy for the jobs of now; made anew when their graphs have changed."""
+        trace = self._tables.trace
+        assert trace is not None  # noqa: S101 - the tables are filled
+        if self._made is None or self._made[:1] != (name,) or self._made[1] is not trace:
+            self._made = name, trace, self._policies[name](trace)
+        return self._made[2]
+
+
+def _decide(policy: Policy, round_: Round) -> list[int]:
+    try:
+        action = policy.decide(round_.observation())
+    except BaseException as error:
+        # SystemExit is among what a policy may raise.
+        raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
+    try:
+        round_.assign(action)
+        return [int(action.stage), int(action.limit)]
+    except (IllegalActionError, TypeError, AttributeError, ValueError) as error:
+        raise PolicyFaultError(f"illegal action {action!r}: {error}") from error
+
+
+class Connection:
+    """Connection to the JVM's planner."""
+
+    def __init__(self, port: int, secret: str) -> None:
+        """Connect to loopback, and learn the settings.
+
+        Raises:
+            ConnectionError: it refused the connection.
+        """
+        self._end = socket.create_connection((ADDRESS, port))
+        self._end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._send({"secret": secret})
+        settings = self._receive()
+        if settings is None:
+            raise ConnectionError("the plugin is gone")
+        self.settings = settings
+
+    def ready(self, priors: Message | None = None) -> None:
+        """Say that questions will be answered.
+
+        Args:
+            priors: earlier runs (`Priors.message`).
+        """
+        self._send({"priors": priors})
+
+    def refuse(self, reason: str) -> None:
+        """Say why the policy cannot be used."""
+        self._send({"refused": reason})
+
+    def serve(self, answers: Answers) -> None:
+        """Answer until the other end is gone."""
+        while (question := self._receive()) is not None:
+            self._send({**answers.answer(question), "number": question["number"]})
+
+    def close(self) -> None:
+        """Hang up; twice does no harm."""
+        try:
+            self._end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            LOG.debug("the connection to the planner was closed already")
+        self._end.close()
+
+    def _send(self, message: Message) -> None:
+        frames.send(self._end, json.dumps(message).encode())
+
+    def _receive(self) -> dict[str, Any] | None:
+        data = frames.receive(self._end)
+        if data is None:
+            return None
+        found = parse_json(data, "message of the planner", AttachError)
+        if not isinstance(found, dict):
+            raise AttachError(f"message of the planner: {found!r:.60} is no JSON object")
+        return found

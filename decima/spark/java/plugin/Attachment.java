@@ -1,0 +1,160 @@
+package decima.spark;
+
+import decima.policy.Planner;
+import decima.policy.Policies;
+import decima.policy.Policy;
+import decima.policy.Priors;
+import decima.policy.WarmUp;
+import java.util.Map;
+import java.util.function.Consumer;
+import org.apache.spark.SparkContext;
+
+/**
+ * A policy attached to a session: by the plugin (`DriverSide`), or by a driver in Python
+ * (decima/spark/attaching.py), which calls the public methods.
+ */
+public final class Attachment {
+  private static final int CAPACITY = 100_000;
+  private static final int OLDEST_MAJOR = 3;
+  private static final int OLDEST_MINOR = 5;
+  private static final int NEWEST_MAJOR = 4;
+
+  final Decider decider;
+  private final Map<?, ?> parameters;
+  /** of a driver in Python: the plugin has its own */
+  private final Metrics metrics = new Metrics();
+  private final boolean isPlugin;
+  private Worker worker = null;
+
+  /**
+   * For a driver in Python; nothing of Spark is touched before `start`.
+   *
+   * @param settings as of the plugin, without the prefix.
+   * @param parameters of the policy, as JSON, or null.
+   * @param isOutside the policy is an object of the driver's Python.
+   * @param priors earlier runs as JSON (`decima.spark.priors`), or null.
+   */
+  public Attachment(
+      SparkContext context,
+      Map<String, String> settings,
+      String parameters,
+      boolean isOutside,
+      String priors)
+      throws Exception {
+    this(
+        context,
+        Settings.ofDriver(settings, isOutside),
+        parameters == null ? null : Json.MAPPER.readValue(parameters, Map.class),
+        fault -> DriverSide.LOG.error("{}: detaching", fault.getMessage()),
+        false);
+    if (priors != null) {
+      decider.takePriors(Priors.of(Json.MAPPER.readValue(priors, Map.class)));
+    }
+  }
+
+  /**
+   * Nothing of Spark is touched before `start`.
+   *
+   * @param parameters of the policy, as `Policies.named` takes them, or null.
+   * @param refuse receives the reason, where the decider lets go by itself.
+   */
+  Attachment(
+      SparkContext context, Settings settings, Map<?, ?> parameters, Consumer<Throwable> refuse)
+      throws Exception {
+    this(context, settings, parameters, refuse, true);
+  }
+
+  private Attachment(
+      SparkContext context,
+      Settings settings,
+      Map<?, ?> parameters,
+      Consumer<Throwable> refuse,
+      boolean isPlugin)
+      throws Exception {
+    this.isPlugin = isPlugin;
+    checkVersion(context.version());
+    this.parameters = parameters;
+    Control control =
+        new Control(
+            context, settings.lapseMs, settings.holdMs, CAPACITY, settings.mode, settings.caps);
+    control.isSparkOrder = settings.isSparkOrder() || settings.isAuto();
+    Policy absent = Policies.named(settings.standIn(), null);
+    Planner planner =
+        settings.isSparkOrder()
+            ? null
+            : new Planner(null, absent, settings.starveMs, settings.idleMs);
+    decider = new Decider(settings, control, planner, refuse);
+    if (settings.needsPython()) {
+      worker =
+          new Worker(
+              settings,
+              control,
+              reason -> decider.refuse(new SettingsError(reason)),
+              decider::takePriors);
+    }
+    choosePolicy(settings, control, planner, absent);
+  }
+
+  private void choosePolicy(
+      Settings settings, Control control, Planner planner, Policy absent) {
+    Judge judge = null;
+    if (settings.isAuto()) {
+      judge =
+          new Judge(
+              control,
+              planner,
+              worker,
+              name -> new OutsidePolicy(name, worker, absent, settings.decisionMs));
+    } else if (!settings.isInside()) {
+      planner.switchTo(new OutsidePolicy(settings.policy, worker, absent, settings.decisionMs));
+    } else if (planner != null) {
+      planner.switchTo(Policies.named(settings.policy, parameters));
+    }
+    decider.ask(worker, judge);
+  }
+
+  /** Attach and begin to decide; all or nothing. */
+  public void start() throws Exception {
+    Settings settings = decider.settings;
+    decider.begin(parameters);
+    if (!isPlugin) {
+      metrics.of(decider);
+      metrics.serve(settings.metricsPort);
+    }
+    if (settings.isInside() && !settings.isSparkOrder()) {
+      // A policy of its own: what decides must not remember jobs that do not exist.
+      WarmUp.inBackground(Policies.named(settings.policy, parameters));
+    }
+  }
+
+  static void checkVersion(String version) {
+    String[] parts = version.split("[^0-9]+");
+    int major = Integer.parseInt(parts[0]);
+    int minor = Integer.parseInt(parts[1]);
+    boolean isOld = major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR);
+    if (isOld || major > NEWEST_MAJOR) {
+      throw new SettingsError("Spark " + version + ": supported are 3.5 to 4.x");
+    }
+  }
+
+  /** The port at which the driver's Python is waited for; 0: it is not needed. */
+  public int port() {
+    return worker == null ? 0 : worker.port();
+  }
+
+  /** What it must say first. */
+  public String secret() {
+    return worker == null ? "" : worker.secret();
+  }
+
+  /** A picture of now, as JSON (`decima.spark.status`). */
+  public String status() throws Exception {
+    return Json.text(decider.picture());
+  }
+
+  /** Give Spark its own objects back; jobs that run go on. Twice does no harm. */
+  public void detach() {
+    decider.close();
+    metrics.close();
+  }
+}

@@ -1,0 +1,152 @@
+package decima.spark;
+
+import decima.policy.LiveJob;
+import decima.policy.LiveJobs;
+import decima.policy.Planner;
+import decima.policy.Policies;
+import decima.policy.Policy;
+import decima.policy.WarmUp;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
+
+/**
+ * Puts in force what policy "auto" chooses: Spark's own order, or one of several policies. Python
+ * chooses (decima/spark/auto.py), by simulations of the jobs that it is told of here.
+ */
+final class Judge {
+  private static final long LOOK_NS = 200_000_000L;
+
+  private final Control control;
+  private final Planner planner;
+  private final Worker worker;
+  /** a policy that is not inside the JVM, by name */
+  private final Function<String, Policy> outside;
+  /** jobs that are over, and were not told of yet */
+  private final List<Map<String, ?>> over = new ArrayList<>();
+  private CompletableFuture<Map<?, ?>> answer;
+  private long askedNs = 0;
+  private boolean wantsKnown = false;
+  /** why the policy in force cannot decide, until that was told */
+  private String givenUp = null;
+  /** whose policy the planner has; null: none */
+  private String policy = null;
+  private Boolean isLeft = null;
+
+  // the choice, for status pages
+  volatile String chosen;
+  volatile boolean isShadow = false;
+  volatile boolean isSparkOrder = true;
+  volatile String why = "nothing is known of this session yet";
+
+  Judge(Control control, Planner planner, Worker worker, Function<String, Policy> outside) {
+    this.control = control;
+    this.planner = planner;
+    this.worker = worker;
+    this.outside = outside;
+    chosen = control.order();
+  }
+
+  /** Whether order is left to Spark, whatever is planned. */
+  boolean isLeft() {
+    return Boolean.TRUE.equals(isLeft);
+  }
+
+  /** Take in the newest report; whether plans are to be made of it. */
+  boolean look(LiveJobs live) {
+    for (LiveJob job : live.forgotten) {
+      over.add(job.row());
+    }
+    WorkerLink link = worker.link();
+    if (link == null) {
+      answer = null;
+    } else if (answer != null && answer.isDone()) {
+      take(answer);
+      answer = null;
+    } else if (answer == null && System.nanoTime() - askedNs > LOOK_NS) {
+      askedNs = System.nanoTime();
+      answer = link.ask("look", news(live));
+      over.clear();
+      givenUp = null;
+    }
+    boolean isWanted = link != null && policy != null && (isShadow || !isSparkOrder);
+    leave(isSparkOrder || isShadow || !isWanted);
+    return isWanted;
+  }
+
+  private Map<String, ?> news(LiveJobs live) {
+    Map<String, Object> found = new LinkedHashMap<>();
+    List<Map<String, ?>> known = new ArrayList<>();
+    int ended = 0;
+    for (LiveJob job : live.known()) {
+      ended += job.isActive() ? 0 : 1;
+      if (wantsKnown) {
+        known.add(job.row());
+      }
+    }
+    found.put("time_ms", live.timeMs);
+    found.put("slots", live.slots);
+    found.put("over", new ArrayList<>(over));
+    found.put("known", wantsKnown ? known : null);
+    found.put("ended", ended);
+    found.put("prior_hits", live.priorHits());
+    found.put("prior_misses", live.priorMisses());
+    found.put("is_left", isLeft == null || isLeft);
+    found.put("given_up", givenUp);
+    return found;
+  }
+
+  private void take(CompletableFuture<Map<?, ?>> told) {
+    Map<?, ?> found = told.getNow(Collections.emptyMap());
+    if (!(found.get("choice") instanceof Map)) {
+      return;
+    }
+    wantsKnown = Boolean.TRUE.equals(found.get("wants_known"));
+    Map<?, ?> choice = (Map<?, ?>) found.get("choice");
+    chosen = String.valueOf(choice.get("policy"));
+    isShadow = Boolean.TRUE.equals(choice.get("is_shadow"));
+    isSparkOrder = Boolean.TRUE.equals(choice.get("is_spark_order"));
+    why = String.valueOf(choice.get("why"));
+    if (!isSparkOrder && !isShadow && !chosen.equals(policy)) {
+      try {
+        switchTo(chosen, (Map<?, ?>) choice.get("parameters"));
+      } catch (IllegalArgumentException error) { // its file has gone since
+        giveUp(error.getMessage());
+      }
+    }
+  }
+
+  private void switchTo(String name, Map<?, ?> parameters) {
+    if (Policies.isInside(name)) {
+      planner.switchTo(Policies.named(name, parameters));
+      WarmUp.inBackground(Policies.named(name, parameters));
+    } else {
+      planner.switchTo(outside.apply(name));
+    }
+    policy = name;
+  }
+
+  /** Leave order to Spark until the next verdict, which may choose the same policy again. */
+  void giveUp(String reason) {
+    givenUp = reason;
+    answer = null; // it does not know of this yet
+    isSparkOrder = true;
+    isShadow = false;
+    why = chosen + ": " + reason;
+    chosen = control.order();
+    policy = null;
+    planner.switchTo(null);
+    leave(true);
+  }
+
+  private void leave(boolean now) {
+    if (isLeft == null || now != isLeft) {
+      control.leaveToSpark(now);
+      isLeft = now;
+    }
+  }
+}

@@ -1,0 +1,72 @@
+package decima.spark;
+
+import java.io.IOException;
+import java.net.Socket;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** Questions to a Python that is ready, and its answers; each answer has the number of its question. */
+final class WorkerLink {
+  private static final String NUMBER = "number";
+
+  private final Socket end;
+  private final AtomicLong asked = new AtomicLong();
+  private final Map<Long, CompletableFuture<Map<?, ?>>> open = new ConcurrentHashMap<>();
+
+  WorkerLink(Socket end) {
+    this.end = end;
+  }
+
+  /** Ask, and do not wait. */
+  CompletableFuture<Map<?, ?>> ask(String kind, Map<String, ?> question) {
+    CompletableFuture<Map<?, ?>> answer = new CompletableFuture<>();
+    long number = asked.incrementAndGet();
+    Map<String, Object> message = new LinkedHashMap<>(question);
+    message.put("ask", kind);
+    message.put(NUMBER, number);
+    open.put(number, answer);
+    try {
+      synchronized (this) {
+        Frames.write(end.getOutputStream(), message);
+      }
+    } catch (IOException gone) {
+      open.remove(number);
+      answer.completeExceptionally(gone);
+    }
+    return answer;
+  }
+
+  /** Take answers until the other end is gone. */
+  void run() throws IOException {
+    IOException why = new IOException("the Python that decides is gone");
+    try {
+      for (Map<?, ?> answer = read(); answer != null; answer = read()) {
+        CompletableFuture<Map<?, ?>> waits =
+            open.remove(((Number) answer.get(NUMBER)).longValue());
+        if (waits != null) {
+          waits.complete(answer);
+        }
+      }
+    } finally {
+      for (CompletableFuture<Map<?, ?>> waits : open.values()) {
+        waits.completeExceptionally(why);
+      }
+    }
+  }
+
+  private Map<?, ?> read() throws IOException {
+    return Frames.read(end.getInputStream());
+  }
+
+  /** Hang up: `run` then ends. */
+  void close() {
+    try {
+      end.close();
+    } catch (IOException error) {
+      DriverSide.LOG.debug("closing", error);
+    }
+  }
+}

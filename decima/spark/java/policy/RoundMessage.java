@@ -1,0 +1,64 @@
+package decima.policy;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** A round for a policy that decides outside the JVM, and its answer (decima/spark/tables.py). */
+public final class RoundMessage {
+  private RoundMessage() {}
+
+  /** The columns of the tables, the edges, and what is given already. */
+  public static Map<String, Object> of(Round round) {
+    Tables tables = round.tables;
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("slots", tables.slots);
+    found.put("time_ms", tables.timeMs);
+    found.put("last_arrival_ms", tables.lastArrivalMs);
+    // JSON has no infinity.
+    found.put("mean_gap_ms", Double.isInfinite(tables.meanGapMs) ? null : tables.meanGapMs);
+    found.put("typical_ms", tables.typicalMs);
+    found.put("inflation", tables.inflation);
+    found.put("arrival_ms", tables.arrivalMs);
+    found.put("work_ms", tables.workMs);
+    found.put("remaining_ms", tables.remainingMs);
+    found.put("first_stage", tables.firstStage);
+    found.put("first_child", tables.graphs.firstChild);
+    found.put("children", tables.graphs.children);
+    found.put("num_tasks", tables.numTasks);
+    found.put("launched", tables.launched);
+    found.put("finished", tables.finished);
+    found.put("runnable", tables.runnable);
+    found.put("mean_ms", tables.meanMs);
+    found.put("critical_path_ms", tables.criticalPathMs);
+    List<int[]> given = new ArrayList<>();
+    for (int stage : round.chosen()) {
+      given.add(new int[] {stage, round.limit(tables.job[stage])});
+    }
+    found.put("given", given);
+    return found;
+  }
+
+  /**
+   * Do what an answer says.
+   *
+   * @param actions pairs of a stage's row and a limit.
+   * @throws IllegalArgumentException an action is not allowed. Where users have set caps, of which
+   *     who answers knows nothing, it is left out, and what is left over then goes to `others`.
+   */
+  public static void apply(List<?> actions, Round round, Policy others) {
+    for (Object pair : actions) {
+      long[] values = Report.numbers((List<?>) pair);
+      Action action = new Action((int) values[0], (int) values[1]);
+      if (!round.hasCaps() || round.allows(action)) {
+        round.assign(action);
+      }
+    }
+    if (round.hasCaps()) {
+      others.fill(round);
+    } else if (round.isOpen()) {
+      round.assign(Action.PASS);
+    }
+  }
+}
