@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Makes plans for a live session by a policy, as decima/spark/planning.py does: a job that has waited
- * too long is served first, and where plans keep slots idle, strict fair decides.
+ * Makes plans for a live session by a policy: a job that has waited too long is served first, and
+ * where the policy fails, or its plans keep slots idle, strict fair decides.
  */
 public final class Planner {
   private final Policy policy;
