@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,14 +48,14 @@ class Priors:
     """Durations by query and shape of the stage; queries as in `traces.spark_log.names`."""
 
     def __init__(self, trace: Trace) -> None:
-        self._known: dict[str, dict[int, list[list[float]]]] = {}
+        self._known: dict[Query, dict[int, list[list[float]]]] = {}
         self._shapes: defaultdict[int, list[float]] = defaultdict(list)
         self.jobs = len(trace.jobs)
         self.recurring = 0
         """jobs of the trace whose name can come again"""
         for job in trace.jobs:
             query = query_in(trace, job)
-            by_size = {} if query is None else self._known.setdefault(query.name, {})
+            by_size = {} if query is None else self._known.setdefault(query, {})
             self.recurring += query is not None
             seen: Counter[int] = Counter()
             for stage in job.stages:
@@ -71,6 +71,32 @@ class Priors:
         """Number of queries with a name."""
         return len(self._known)
 
+    def message(self) -> dict[str, Any]:
+        """Return the durations in the form that the JVM reads (`decima.policy.Priors`).
+
+        ``queries``: by name and number of tasks, the mean of each place, which is the number of
+        earlier stages of the job with as many tasks. ``shapes``: the mean by number of tasks alone.
+
+        A user's name is trusted: its durations are the mean over its runs. A place in a program may
+        stand for many queries, and a bare number of tasks for anything: these are None unless all
+        runs agree.
+        """
+        return {
+            "queries": {
+                query.name: {
+                    str(num_tasks): [
+                        _mean_ms(runs, must_agree=not query.is_given) for runs in places
+                    ]
+                    for num_tasks, places in by_size.items()
+                }
+                for query, by_size in self._known.items()
+            },
+            "shapes": {
+                str(num_tasks): _mean_ms(runs_ms, must_agree=True)
+                for num_tasks, runs_ms in self._shapes.items()
+            },
+        }
+
     def find(self, queries: Sequence[Query], num_tasks: int, place: int) -> Prior:
         """Look up a stage in earlier runs.
 
@@ -84,18 +110,24 @@ class Priors:
             place: how many earlier stages of the job have as many tasks.
         """
         for query in queries:
-            if query.name in self._known:
-                places = self._known[query.name].get(num_tasks)
+            if query in self._known:
+                places = self._known[query].get(num_tasks)
                 if places is None:
                     return UNKNOWN
                 runs_ms = places[min(place, len(places) - 1)]
-                return _mean(runs_ms, Match.NAME, must_agree=not query.is_given)
+                return _prior(runs_ms, Match.NAME, must_agree=not query.is_given)
         if any(query.is_given for query in queries) or num_tasks not in self._shapes:
             return UNKNOWN
-        return _mean(self._shapes[num_tasks], Match.SHAPE, must_agree=True)
+        return _prior(self._shapes[num_tasks], Match.SHAPE, must_agree=True)
 
 
-def _mean(runs_ms: Sequence[float], match: Match, *, must_agree: bool) -> Prior:
+def _prior(runs_ms: Sequence[float], match: Match, *, must_agree: bool) -> Prior:
+    mean_ms = _mean_ms(runs_ms, must_agree=must_agree)
+    return Prior(Match.AMBIGUOUS if mean_ms is None else match, mean_ms)
+
+
+def _mean_ms(runs_ms: Sequence[float], *, must_agree: bool) -> float | None:
+    """Mean over runs; None where they must agree and do not."""
     if must_agree and max(runs_ms) > AGREE * min(runs_ms):
-        return Prior(Match.AMBIGUOUS, None)
-    return Prior(match, float(np.mean(runs_ms)))
+        return None
+    return float(np.mean(runs_ms))

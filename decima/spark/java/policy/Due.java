@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Whether a report calls for a plan, or what waits will start without one; as decima/spark/due.py. */
+/** Whether a report calls for a plan, or what waits will start without one. */
 public final class Due {
   /** what can start at once has started after so long, or something holds it back */
   private static final long SETTLE_NS = 50_000_000L;

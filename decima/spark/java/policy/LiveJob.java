@@ -1,9 +1,12 @@
 package decima.policy;
 
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableSet;
@@ -12,14 +15,17 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /** A job that runs on a live Spark; stages in the order in which Spark named them. */
-final class LiveJob {
+public final class LiveJob {
   /** a policy sees so many finished stages of a job, the newest; all of any ordinary job */
   private static final int SHOWN_FINISHED = 100;
-  /** so many are remembered, for stages that are listed again */
+  /** so many are remembered, for reviews and for stages that are listed again */
   private static final int KEPT_FINISHED = 10_000;
 
-  final String key;
-  final long arrivalMs;
+  public final String key;
+  public final long arrivalMs;
+  private String name;
+  /** by which earlier runs of it are known, best first */
+  List<Queries.Query> queries = Collections.emptyList();
   List<LiveStage> stages = new ArrayList<>();
   /** stages by their RDDs: several where these are shuffled in several ways */
   Map<List<Long>, List<Integer>> rowsOf = new HashMap<>();
@@ -40,21 +46,49 @@ final class LiveJob {
   long seenMs;
   /** when the last of its Spark jobs ended; -1: none has */
   long doneMs = -1;
+  /** number of stages by number of tasks */
+  private final Map<Integer, Integer> sizes = new HashMap<>();
 
   LiveJob(String key, long arrivalMs) {
     this.key = key;
+    this.name = key.substring(key.indexOf(' ') + 1);
     this.arrivalMs = arrivalMs;
     this.seenMs = arrivalMs;
   }
 
-  boolean isActive() {
+  /** The name for people. */
+  public String name() {
+    return name;
+  }
+
+  /**
+   * Take the names of the newest Spark job, unless it has fewer: a broadcast has no name.
+   *
+   * @return whether they are others than before.
+   */
+  boolean takeNames(List<Queries.Query> found) {
+    if (found.isEmpty() || found.equals(queries)) {
+      return false;
+    }
+    boolean isGiven = found.get(0).isGiven;
+    if (!queries.isEmpty() && !isGiven) {
+      return false;
+    }
+    queries = found;
+    name = isGiven ? found.get(0).name : name;
+    return true;
+  }
+
+  /** Whether a Spark job of it has not ended, or Spark holds tasks of it. */
+  public boolean isActive() {
     return !unfinished.isEmpty() || submitted > 0;
   }
 
   /** The row of a new stage. */
   int addStage(int sparkStage, int numTasks) {
     int row = stages.size();
-    stages.add(new LiveStage(sparkStage, numTasks));
+    int place = sizes.merge(numTasks, 1, Integer::sum) - 1;
+    stages.add(new LiveStage(sparkStage, numTasks, place));
     openRows.add(row);
     sparkStages.add(sparkStage);
     return row;
@@ -121,6 +155,63 @@ final class LiveJob {
         found.add(newOf.get(row));
       }
     }
+    return found;
+  }
+
+  // --- its row in the decision log -----------------------------------------------------------
+
+  /** The job as the decision log has it; decima/spark/log_rows.py reads it. */
+  public Map<String, Object> row() {
+    List<Map<String, Object>> rows = new ArrayList<>();
+    for (LiveStage stage : stages) {
+      Map<String, Object> row = new LinkedHashMap<>();
+      row.put("num_tasks", stage.allTasks);
+      row.put("parents", new ArrayList<>(stage.parents));
+      row.put("mean_ms", stage.measured > 0 ? stage.measuredMs / stage.measured : null);
+      rows.add(row);
+    }
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("job", key);
+    found.put("name", name);
+    found.put("arrival_ms", arrivalMs);
+    found.put("completion_ms", hasEnded() ? doneMs : null);
+    found.put("own_ms", ownMs());
+    found.put("stages", rows);
+    return found;
+  }
+
+  private boolean hasEnded() {
+    return !isActive() && doneMs >= 0;
+  }
+
+  /**
+   * Spark's own time for the job, from planning to the first decision: that with neither running
+   * tasks nor waiting for slots that other jobs held. Null while the job runs.
+   */
+  public Long ownMs() {
+    if (!hasEnded()) {
+      return null;
+    }
+    long freeMs = 0;
+    long sinceMs = arrivalMs;
+    for (long[] busyMs : busyMs()) {
+      freeMs += Math.max(0, busyMs[0] - sinceMs);
+      sinceMs = Math.max(sinceMs, busyMs[1]);
+    }
+    return freeMs + Math.max(0, doneMs - sinceMs);
+  }
+
+  /** The intervals (begin, end) in which stages ran or waited for slots, by begin. */
+  private List<long[]> busyMs() {
+    List<long[]> found = new ArrayList<>();
+    for (LiveStage stage : stages) {
+      if (stage.measured > 0) {
+        long beginMs = stage.firstLaunchMs;
+        beginMs = stage.keptSinceMs < 0 ? beginMs : Math.min(beginMs, stage.keptSinceMs);
+        found.add(new long[] {beginMs, stage.lastFinishMs});
+      }
+    }
+    found.sort(Comparator.comparingLong(interval -> interval[0]));
     return found;
   }
 }

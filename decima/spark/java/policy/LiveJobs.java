@@ -1,31 +1,34 @@
 package decima.policy;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
 /**
- * Spark's jobs and stages, put together from reports to the jobs that a policy knows; the same rules
- * as decima/spark/jobs.py, which a test holds it to.
+ * Spark's jobs and stages, put together from reports to the jobs that a policy knows. For one thread;
+ * any may read `priorHits` and `priorMisses`.
+ *
+ * <p>A job is a SQL execution, a job group, or a Spark job. Under adaptive execution every stage is a
+ * Spark job of its own: they are joined into one job that grows. A stage that is listed again because
+ * its output is reused is the stage that ran: both have the same RDDs.
  */
 public final class LiveJobs {
   /** a job without an unfinished Spark job may still grow for so long */
   private static final long FORGET_MS = 60_000;
   /** a job that held no task set for so long has ended, and its event was lost */
   private static final long LOST_MS = 600_000;
+  /** a job of which nothing was heard since its last end for so long is taken to be over */
+  private static final long QUIET_MS = 500;
   /** of a job that the application has named: after so long it is another run */
   private static final long NEXT_RUN_MS = 5_000;
-  /** of a task, while nothing at all has been measured */
-  private static final double DEFAULT_TASK_MS = 1_000.0;
-  private static final double LEAST_WORK_MS = 1.0;
   private static final String[] EXECUTIONS = {
     "spark.sql.execution.root.id", "spark.sql.execution.id"
   };
@@ -40,6 +43,14 @@ public final class LiveJobs {
   Map<String, Integer> lostSlots = new HashMap<>();
   /** by job: the caps that it is under */
   Map<String, Map<String, Integer>> caps = Collections.emptyMap();
+  /** jobs that the last `update` found to be over */
+  public List<LiveJob> forgotten = new ArrayList<>();
+  /**
+   * jobs that the last `update` found to have ended, or to be lost; one that goes on after its end
+   * comes again
+   */
+  public List<LiveJob> ended = new ArrayList<>();
+  final Durations durations = new Durations();
 
   private final Map<String, LiveJob> jobs = new LinkedHashMap<>();
   private final Map<Integer, Place> place = new HashMap<>();
@@ -49,8 +60,11 @@ public final class LiveJobs {
   private long firstArrivalMs = Long.MAX_VALUE;
   private int forgottenJobs = 0;
   private double forgottenWorkLog = 0.0;
-  private long measured = 0;
-  private double measuredMs = 0.0;
+  private List<LiveJob> nextForgotten = new ArrayList<>();
+  /** jobs whose last end was not in `ended` yet */
+  private final Map<String, LiveJob> ending = new LinkedHashMap<>();
+  /** likewise, of those that are known no more */
+  private List<LiveJob> dropped = new ArrayList<>();
 
   /** Where a stage of Spark's is. */
   private static final class Place {
@@ -65,6 +79,33 @@ public final class LiveJobs {
     LiveStage stage() {
       return job.stages.get(row);
     }
+  }
+
+  /** Look up all stages that are not done, and those to come, in earlier runs. */
+  public void setPriors(Priors priors) {
+    durations.setPriors(priors, jobs.values());
+  }
+
+  /** Number of stages for which earlier runs were found. */
+  public int priorHits() {
+    return durations.hits;
+  }
+
+  /** Number of stages that were looked up in vain. */
+  public int priorMisses() {
+    return durations.misses;
+  }
+
+  /** Jobs that run, and those that ended a short while ago. */
+  public List<LiveJob> known() {
+    return new ArrayList<>(jobs.values());
+  }
+
+  /** Jobs that run, and those that ended and have not been in `ended` yet. */
+  public List<LiveJob> untold() {
+    List<LiveJob> found = known();
+    found.removeIf(job -> !job.isActive() && !ending.containsKey(job.key));
+    return found;
   }
 
   /** Jobs with something left to run, by arrival. */
@@ -103,22 +144,11 @@ public final class LiveJobs {
     forget();
   }
 
-  /** Expected duration of a task: measured, else the mean of the job's, else of all so far. */
-  double meanMs(LiveJob job, LiveStage stage) {
-    if (stage.measured > 0) {
-      return Math.max(1.0, stage.measuredMs / stage.measured);
-    }
-    if (job.measured > 0) {
-      return Math.max(1.0, job.measuredMs / job.measured);
-    }
-    return measured > 0 ? Math.max(1.0, measuredMs / measured) : DEFAULT_TASK_MS;
-  }
-
   /** Work of a job: geometric mean over all so far, those that are over included. */
   double typicalMs() {
     double total = 0.0;
     for (LiveJob job : jobs.values()) {
-      total += workLog(job);
+      total += durations.workLog(job);
     }
     return Math.exp((forgottenWorkLog + total) / Math.max(1, forgottenJobs + jobs.size()));
   }
@@ -128,14 +158,6 @@ public final class LiveJobs {
     int gaps = forgottenJobs + jobs.size() - 1;
     return gaps > 0
         ? (double) (lastArrivalMs - firstArrivalMs) / gaps : Double.POSITIVE_INFINITY;
-  }
-
-  private double workLog(LiveJob job) {
-    double workMs = 0.0;
-    for (LiveStage stage : job.stages) {
-      workMs += stage.numTasks * meanMs(job, stage);
-    }
-    return Math.log(Math.max(workMs, LEAST_WORK_MS));
   }
 
   // --- events --------------------------------------------------------------------------------
@@ -148,11 +170,14 @@ public final class LiveJobs {
     String execution = executionOf(properties);
     LiveJob known = jobs.get(key);
     if (known != null && isOver(known, execution, startMs)) {
-      drop(key);
+      nextForgotten.add(drop(known));
     }
     LiveJob job = job(key, startMs);
     job.execution = execution;
     trim(job);
+    if (job.takeNames(Queries.of(properties))) {
+      durations.lookUpOpen(job);
+    }
     job.unfinished.add(sparkJob);
     job.seenMs = startMs;
     jobOfSparkJob.put(sparkJob, job);
@@ -212,32 +237,12 @@ public final class LiveJobs {
     version += 1;
   }
 
-  /** What Spark tells of a stage when its job begins. */
-  private static final class StageInfo {
-    final int stage;
-    final int numTasks;
-    final long[] parents;
-    final List<Long> rdds = new ArrayList<>();
-
-    StageInfo(List<?> info) {
-      stage = (int) Report.number(info.get(0));
-      numTasks = (int) Report.number(info.get(1));
-      parents = Report.numbers((List<?>) info.get(2));
-      long[] found = Report.numbers((List<?>) info.get(3));
-      Arrays.sort(found);
-      for (long rdd : found) {
-        rdds.add(rdd);
-      }
-    }
-  }
-
   private void addStages(LiveJob job, List<StageInfo> infos) {
     Map<Integer, Integer> rows = knownRows(job, infos);
     for (StageInfo info : infos) {
       Integer row = rows.get(info.stage);
       if (row == null) {
-        row = job.addStage(info.stage, info.numTasks);
-        version += 1;
+        row = newStage(job, info.stage, info.numTasks);
       }
       place.put(info.stage, new Place(job, row));
       job.sparkStages.add(info.stage);
@@ -274,6 +279,13 @@ public final class LiveJobs {
     return found;
   }
 
+  private int newStage(LiveJob job, int sparkStage, int numTasks) {
+    int row = job.addStage(sparkStage, numTasks);
+    durations.lookUp(job, job.stages.get(row));
+    version += 1;
+    return row;
+  }
+
   private void addParents(LiveJob job, StageInfo info) {
     int row = place.get(info.stage).row;
     for (long parent : info.parents) {
@@ -289,6 +301,7 @@ public final class LiveJobs {
     if (job != null) {
       job.unfinished.remove(sparkJob);
       job.seenMs = job.doneMs = endMs;
+      ending.put(job.key, job);
       version += 1;
     }
   }
@@ -302,14 +315,9 @@ public final class LiveJobs {
 
   private void measure(long[] row) {
     Place known = place.get((int) row[0]);
-    if (known == null) {
-      return;
+    if (known != null) {
+      durations.measure(known.job, known.stage(), row);
     }
-    known.stage().measure(row);
-    known.job.measured += row[1];
-    known.job.measuredMs += row[2];
-    measured += row[1];
-    measuredMs += row[2];
   }
 
   // --- task sets -----------------------------------------------------------------------------
@@ -361,8 +369,7 @@ public final class LiveJobs {
   /** A task set whose job's event is still on its way. */
   private Place unannounced(Report.TaskSet one) {
     LiveJob job = job(one.job, timeMs);
-    Place made = new Place(job, job.addStage(one.stage, one.numTasks));
-    version += 1;
+    Place made = new Place(job, newStage(job, one.stage, one.numTasks));
     place.put(one.stage, made);
     return made;
   }
@@ -381,19 +388,34 @@ public final class LiveJobs {
   }
 
   private void forget() {
-    for (LiveJob job : new ArrayList<>(jobs.values())) {
+    forgotten = nextForgotten;
+    nextForgotten = new ArrayList<>();
+    for (LiveJob job : known()) {
       if (timeMs - job.seenMs > (job.isActive() ? LOST_MS : FORGET_MS)) {
-        drop(job.key);
+        forgotten.add(drop(job));
+      }
+    }
+    ended = dropped;
+    dropped = new ArrayList<>();
+    for (Iterator<LiveJob> all = ending.values().iterator(); all.hasNext(); ) {
+      LiveJob job = all.next();
+      if (!job.isActive() && timeMs - job.seenMs >= QUIET_MS) {
+        ended.add(job);
+        all.remove();
       }
     }
   }
 
-  private void drop(String key) {
-    LiveJob job = jobs.remove(key);
+  private LiveJob drop(LiveJob job) {
+    jobs.remove(job.key);
+    if (ending.remove(job.key) != null || job.isActive()) {
+      dropped.add(job);
+    }
     version += 1;
     forgottenJobs += 1;
-    forgottenWorkLog += workLog(job);
+    forgottenWorkLog += durations.workLog(job);
     place.keySet().removeAll((Collection<Integer>) job.sparkStages);
     jobOfSparkJob.keySet().removeAll((Collection<Integer>) job.unfinished);
+    return job;
   }
 }

@@ -12,6 +12,8 @@ final class LiveStage {
   Set<Integer> parents = new TreeSet<>();
   /** the id under which it runs or ran last */
   int sparkStage;
+  /** how many earlier stages of the job have as many tasks */
+  final int place;
   int successful = 0;
   int running = 0;
   /** Spark holds tasks of it */
@@ -19,14 +21,17 @@ final class LiveStage {
   boolean isDone = false;
   long measured = 0;
   double measuredMs = 0.0;
+  /** null while it has not been looked up */
+  Priors.Prior prior;
   /** since when its tasks have waited for slots that others held, until the first started; -1 */
   long keptSinceMs = -1;
   /** of the tasks that were measured, since the epoch; -1: none was */
   long firstLaunchMs = -1;
   long lastFinishMs = -1;
 
-  LiveStage(int sparkStage, int numTasks) {
+  LiveStage(int sparkStage, int numTasks, int place) {
     this.sparkStage = sparkStage;
+    this.place = place;
     this.numTasks = numTasks;
     this.allTasks = numTasks;
   }

@@ -77,7 +77,7 @@ final class LiveTables {
       tables.launched[row] = stage.launched();
       tables.finished[row] = stage.finished();
       tables.runnable[row] = stage.isSubmitted || stage.isDone;
-      tables.meanMs[row] = live.meanMs(own, stage);
+      tables.meanMs[row] = live.durations.meanMs(own, stage);
       allMs[index] = tables.numTasks[row] * tables.meanMs[row];
       leftMs[index] = (tables.numTasks[row] - tables.launched[row]) * tables.meanMs[row];
       index += 1;
