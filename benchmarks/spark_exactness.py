@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from decima.spark.reports import job_of
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
 from decima.spark.log_rows import LoggedPlan
 from decima.spark.replay import Replayer, at_scale
-from decima.spark.reports import job_of
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
 from traces.spark_log.events import JobStart, TaskEnd

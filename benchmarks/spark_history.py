@@ -13,11 +13,11 @@ import argparse
 import time
 
 import numpy as np
-
-from decima.registry import Heuristic
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Guard, Planner
 from decima.spark.reports import JobDone, LiveEvent, Measured, SessionReport, StageDone, TaskSet
+
+from decima.registry import Heuristic
 from traces.spark_log.events import JobStart, StageInfo
 
 SLOTS = 16

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from decima.spark import Scheduler
-from decima.spark.compile import java_text
+from decima.spark import Scheduler, jar
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
 
@@ -112,16 +113,27 @@ def spark_objects(spark: Any) -> tuple[str, str]:
     return str(pools), str(field.get(scheduler).getClass().getName())
 
 
-def refusing(when: str, package: str) -> Callable[..., Any]:
-    """`java_class`, but that the field cannot be set, as a final one on a Java to come."""
+def refusing_jar(folder: Path, when: str, package: str) -> Path:
+    """A jar whose classes cannot set a field, as a final one on a Java to come.
 
-    def compiled(context: Any, source: str, name: str) -> Any:
-        text = java_text(source).replace("package decima.spark;", f"package {package};")
-        setting = "find(owner, name).set(owner, value);"
-        assert setting in text
-        refusal = f'if ({when}) throw new IllegalAccessException("final field " + name); {setting}'
-        compiler = context._jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.cook(text.replace(setting, refusal))
-        return compiler.getClassLoader().loadClass(name.replace("decima.spark", package))
-
-    return compiled
+    Args:
+        folder: for the jar.
+        when: a Java condition on `name`, the field's.
+        package: in place of decima.spark, as py4j remembers methods by class name.
+    """
+    setting = "find(owner, name).set(owner, value);"
+    refusal = f'if ({when}) throw new IllegalAccessException("final field " + name); {setting}'
+    sources = {name: content.decode() for name, content in jar._sources().items()}
+    assert setting in sources["exact/Fields.java"]
+    changed = [
+        (name, text.replace(setting, refusal).replace("decima.spark", package).encode())
+        for name, text in sources.items()
+    ]
+    classes, path = folder / "classes", folder / f"{package}.jar"
+    jar.compile_java(changed, classes)
+    with zipfile.ZipFile(path, "w") as file:
+        for one in [*classes.rglob("*.class")]:
+            file.write(one, one.relative_to(classes))
+        for name, content in jar._resources().items():
+            file.writestr(name, content)
+    return path

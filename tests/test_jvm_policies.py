@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decima.spark.due import Due
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Guard, Planner
+from decima.spark.reports import parse_report
 
 from decima.registry import Heuristic
 from decima.spark import jar
-from decima.spark.due import Due
-from decima.spark.jobs import LiveJobs
 from decima.spark.loading import PolicyFor
-from decima.spark.planning import Guard, Planner
-from decima.spark.reports import parse_report
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes
 from traces import load_trace, to_arrays

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from decima.spark.jobs import LiveJobs
+from decima.spark.live_job import LiveJob, LiveStage
 
 from decima.spark import AttachError, AutoSettings, Scheduler, attach
 from decima.spark.auto import Auto, Choice
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
 from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
-from decima.spark.jobs import LiveJobs
-from decima.spark.live_job import LiveJob, LiveStage
 from decima.spark.log_rows import logged_job
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decima.spark.live_job import LiveJob
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
-from decima.spark.live_job import LiveJob
 from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Plan, Planner
+from decima.spark.reports import SessionReport, TaskSet
 
 from decima.spark import AttachError, Guard, JobStatus, Scheduler, SchedulerStatus
 from decima.spark import dashboard as module
 from decima.spark.dashboard import SHOWN_JOBS, content, serve
 from decima.spark.inputs import Ports
-from decima.spark.jobs import LiveJobs
-from decima.spark.planning import Plan, Planner
-from decima.spark.reports import SessionReport, TaskSet
 from decima.spark.status import RATE_S, Rate, Unserved, jobs_of
 from tests.pages import live_status
 from tests.spark_work import Faulty, until

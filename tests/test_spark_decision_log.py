@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from decima.registry import Heuristic
-from decima.spark.decision_log import DecisionLog, read_decision_log
 from decima.spark.jobs import FORGET_MS, LiveJobs
 from decima.spark.planning import Guard, Plan, Planner
 from decima.spark.reports import JobDone, LiveEvent, Measured, SessionReport
+
+from decima.registry import Heuristic
+from decima.spark.decision_log import DecisionLog, read_decision_log
 from decima.spark.scheduler import Scheduler
 from traces.spark_log.events import JobStart, StageInfo
 

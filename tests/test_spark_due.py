@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from decima.spark import Guard, Scheduler
 from decima.spark.due import SETTLE_S, Due
 from decima.spark.jobs import LiveJobs
 from decima.spark.planning import Plan, Planner
 from decima.spark.reports import SessionReport, TaskSet
+
+from decima.spark import Guard, Scheduler
 from spark_sim import PASS
 from tests.spark_work import Faulty
 from traces.spark_log.events import JobStart, StageInfo

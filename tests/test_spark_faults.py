@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decima.spark.metrics import Collector
+from decima.spark.planning import Plan
+from decima.spark.reports import SessionReport
 
 import decima.spark
 from decima.spark import Guard, Scheduler
 from decima.spark.decision_log import read_decision_log
-from decima.spark.metrics import Collector
-from decima.spark.planning import Plan
-from decima.spark.reports import SessionReport
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import (
     Faulty,

@@ -11,13 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from decima.registry import Heuristic
-from decima.spark import AttachError, live_job
-from decima.spark.attaching import Guest
 from decima.spark.jobs import DEFAULT_TASK_MS, FORGET_MS, LOST_MS, LiveJobs
 from decima.spark.planning import Guard, Planner
-from decima.spark.priors import Priors
 from decima.spark.reports import (
     JobDone,
     Measured,
@@ -27,6 +22,11 @@ from decima.spark.reports import (
     job_of,
     read_report,
 )
+
+from decima.registry import Heuristic
+from decima.spark import AttachError, live_job
+from decima.spark.attaching import Guest
+from decima.spark.priors import Priors
 from decima.spark.tables import LiveTables
 from spark_sim import PASS, Action, Cluster, Observation, Protocol, Simulator, Status
 from spark_sim.rounds import Round

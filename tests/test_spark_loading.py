@@ -10,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Guard, Planner
+from decima.spark.reports import ReportError, SessionReport, TaskSet, read_report
 
 from decima.agent.model import load_model, save_model
 from decima.policy_names import model_path
@@ -17,11 +20,8 @@ from decima.registry import Heuristic
 from decima.spark import frames, loading
 from decima.spark.attaching import policy_for, prepare
 from decima.spark.errors import AttachError, PolicyFaultError
-from decima.spark.jobs import LiveJobs
 from decima.spark.loading import LoadingPolicy, PolicyFor, learned
 from decima.spark.model_card import read_card, trained_slots
-from decima.spark.planning import Guard, Planner
-from decima.spark.reports import ReportError, SessionReport, TaskSet, read_report
 from spark_sim import PASS, Action, Observation
 from traces.spark_log.events import JobStart, StageInfo
 

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Plan
+from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
 
 from decima.cli.main import main
 from decima.report import write_page
@@ -23,11 +26,8 @@ from decima.spark.decision_log import (
     DecisionLog,
     read_decision_log,
 )
-from decima.spark.jobs import LiveJobs
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.log_rows import LoggedJob, LoggedPlan
-from decima.spark.planning import Plan
-from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused
 from tests.pages import HOSTILE

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from decima.spark.jobs import LiveJobs
+from decima.spark.planning import Guard, Plan, Planner
+from decima.spark.reports import SessionReport, TaskSet
+from decima.spark.switching import Switch
 
 from decima.registry import Heuristic
 from decima.spark import AttachError, AutoSettings, Scheduler, attach, attaching
 from decima.spark.auto import Auto, Choice
 from decima.spark.errors import PolicyFaultError
 from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
-from decima.spark.jobs import LiveJobs
 from decima.spark.loading import LoadingPolicy
-from decima.spark.planning import Guard, Plan, Planner
-from decima.spark.reports import SessionReport, TaskSet
-from decima.spark.switching import Switch
 from spark_sim import Action, Observation
 from traces.spark_log.events import JobStart, StageInfo
 

@@ -17,9 +17,17 @@ from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.auto import AUTO, Auto, AutoSettings
 from decima.spark.errors import AttachError
 from decima.spark.evaluator_process import EvaluatorProcess
-from decima.spark.inputs import Guard, Ports, Waits, given, load_priors, read_parameters, read_priors
+from decima.spark.inputs import (
+    Guard,
+    Ports,
+    Waits,
+    given,
+    load_priors,
+    read_parameters,
+    read_priors,
+)
 from decima.spark.jvm import check_session, decides_in_jvm, new_object
-from decima.spark.loading import ready_policy
+from decima.spark.loading import ready_policy, warm_up
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
 from decima.spark.scheduler import Scheduler
@@ -87,9 +95,9 @@ def attach(
     context = check_session(spark)
     priors_read = read_priors(trace)
     settings = _settings(chosen, waits, chosen_guard, decision_log, ports)
-    words = None if priors_read is None else json.dumps(priors_read.message())
-    attachment = _attachment(context, mode, settings, [_content(chosen.name, values),
-                                                       chosen.loads is not None, words])  # fmt: skip
+    earlier = None if priors_read is None else json.dumps(priors_read.message())
+    others = [_content(chosen.name, values), chosen.loads is not None, earlier]
+    attachment = _attachment(context, mode, settings, others)
     loads = None
     if chosen.loads is not None:
         acts = settings["mode"] != "shadow"
@@ -141,14 +149,18 @@ def _chosen(
         return Chosen(AUTO, lambda session: Answers(PoliciesByName(), _auto(settings, session)))
     if not isinstance(policy, str):
         guest = Guest(policy)
-        return Chosen(
-            guest.name, lambda _: Answers(PoliciesByName({guest.name: lambda _trace: guest}))
-        )
+        return Chosen(guest.name, lambda _: _of_guest(guest))
     name = policy
     _check_named(name, parameters)
     if decides_in_jvm(name):
         return Chosen(name, None)
     return Chosen(name, lambda _: Answers(PoliciesByName({name: ready_policy(name, parameters)})))
+
+
+def _of_guest(guest: Guest) -> Answers:
+    """Answers of a policy of another author, once the code of rounds is there."""
+    warm_up(Heuristic("strict_fair").on)
+    return Answers(PoliciesByName({guest.name: lambda _trace: guest}))
 
 
 def _check_named(name: str, parameters: Parameters | None) -> None:
@@ -242,9 +254,7 @@ def _order(context: Any) -> str:
     return "spark_fair" if is_fair else "fifo"
 
 
-def _loading(
-    chosen: Chosen, session: Session, ready_s: float | None
-) -> Callable[[], Answers]:
+def _loading(chosen: Chosen, session: Session, ready_s: float | None) -> Callable[[], Answers]:
     """Begin to load a policy of Python, and wait for it at most `ready_s`.
 
     Raises:

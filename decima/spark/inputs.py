@@ -30,7 +30,7 @@ _BOUNDS_S = {
     "starve_s": (0.1, _WEEK_S),
     "idle_s": (0.1, _WEEK_S),
 }
-"""least and most of each time, as of the plugin's settings: what lies outside is a slip of the pen"""
+"""least and most of each time, as in the plugin: what lies outside is a slip of the pen"""
 
 
 @dataclass(frozen=True)

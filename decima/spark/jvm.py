@@ -1,4 +1,4 @@
-"""The jar's classes in the driver's JVM, loaded beside Spark's own; nothing is put on a class path."""
+"""The jar's classes in the driver's JVM, loaded beside Spark's own."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ import numpy as np
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
-from decima.spark.jvm import first_line, java_class
 from decima.spark.errors import AttachError
+from decima.spark.jvm import first_line, java_class
 from spark_sim import Cluster, Protocol, Simulator
 from traces import Job, LevelDurations, Trace
 from traces.arrays import to_arrays

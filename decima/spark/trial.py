@@ -13,8 +13,8 @@ import numpy as np
 from decima.policy_names import SHIPPED_MODEL, decides_alone
 from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.spark.attaching import attach
-from decima.spark.jvm import first_line
 from decima.spark.errors import AttachError, missing
+from decima.spark.jvm import first_line
 from decima.spark.loading import LOADING_S
 from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
 from decima.spark.status import SchedulerStatus

@@ -109,7 +109,7 @@ final class Status {
       LiveJob job = known.get(key);
       Map<String, Object> row = new LinkedHashMap<>();
       row.put("key", key);
-      row.put("name", job == null ? key : job.name);
+      row.put("name", job == null ? key : job.name());
       row.put("held", held.getOrDefault(key, 0));
       row.put("limit", limits.get(key));
       row.put("waiting_tasks", waiting.getOrDefault(key, 0));

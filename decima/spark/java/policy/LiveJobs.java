@@ -35,8 +35,8 @@ public final class LiveJobs {
 
   /** grows when a job, a stage or an edge comes or goes */
   long version = 0;
-  long timeMs;
-  int slots;
+  public long timeMs;
+  public int slots;
   /** of any job, those that are over included */
   long lastArrivalMs;
   /** by job: slots of tasks that run on though nobody needs them any more */
