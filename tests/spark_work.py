@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from decima.spark import Scheduler, jar
+import pytest
+
+from decima.spark import Scheduler, attaching, jar, jvm
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
 
@@ -113,27 +116,72 @@ def spark_objects(spark: Any) -> tuple[str, str]:
     return str(pools), str(field.get(scheduler).getClass().getName())
 
 
-def refusing_jar(folder: Path, when: str, package: str) -> Path:
-    """A jar whose classes cannot set a field, as a final one on a Java to come.
+# --- a planner that fails as it is told to -------------------------------------------------------
 
-    Args:
-        folder: for the jar.
-        when: a Java condition on `name`, the field's.
-        package: in place of decima.spark, as py4j remembers methods by class name.
-    """
-    setting = "find(owner, name).set(owner, value);"
-    refusal = f'if ({when}) throw new IllegalAccessException("final field " + name); {setting}'
-    sources = {name: content.decode() for name, content in jar._sources().items()}
-    assert setting in sources["exact/Fields.java"]
-    changed = [
-        (name, text.replace(setting, refusal).replace("decima.spark", package).encode())
-        for name, text in sources.items()
-    ]
-    classes, path = folder / "classes", folder / f"{package}.jar"
+_HOOK = 'String hook = System.getProperty("decima.test", "");'
+_CHANGES = {
+    "plugin/Decider.java": {
+        "private boolean step() throws Exception {": _HOOK
+        + 'if (hook.startsWith("sleep ")) Thread.sleep(Long.parseLong(hook.substring(6)));',
+        "private void decide(Report now, long began) throws Exception {": _HOOK
+        + 'if (hook.equals("no plan")) return;'
+        + 'if (hook.equals("fail")) throw new IllegalStateException("a fault of ours");'
+        + 'if (hook.startsWith("slow ")) Thread.sleep(Long.parseLong(hook.substring(5)));',
+        "private void apply(Plan made, long number) throws Exception {": _HOOK
+        + 'if (hook.equals("broken")) {'
+        + 'java.lang.reflect.Field rank = control.plan.getClass().getDeclaredField("rank");'
+        + "rank.setAccessible(true); decima.spark.Plan bad ="
+        + "decima.spark.Plan.of(made.message(number)); rank.set(bad, null);"
+        + "control.apply(bad); return; }",
+    },
+    "exact/Fields.java": {
+        "static void set(Object owner, String name, Object value) throws Exception {": _HOOK
+        + 'if (hook.equals("refuse") || (hook.equals("refuse late") && value instanceof Builder))'
+        + ' throw new IllegalAccessException("final field " + name);',
+    },
+    "plugin/Attachment.java": {
+        "settings.holdMs, CAPACITY,": None,
+    },
+}
+"""by source: what a hook is put behind; the property `decima.test` says what it does"""
+_LOADERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def hooked_jar(folder: Path) -> Path:
+    """The jar with hooks; its package has another name, as py4j remembers methods by class name."""
+    changed = []
+    for name, content in jar._sources().items():
+        text = content.decode()
+        for place, hook in _CHANGES.get(name, {}).items():
+            assert place in text, place
+            capacity = 'settings.holdMs, Integer.getInteger("decima.test.capacity", CAPACITY),'
+            text = text.replace(place, capacity if hook is None else f"{place} {hook}")
+        changed.append((name, text.replace("decima.spark", "hooked").encode()))
+    classes, path = folder / "classes", folder / "hooked.jar"
     jar.compile_java(changed, classes)
     with zipfile.ZipFile(path, "w") as file:
-        for one in [*classes.rglob("*.class")]:
+        for one in classes.rglob("*.class"):
             file.write(one, one.relative_to(classes))
         for name, content in jar._resources().items():
             file.writestr(name, content)
     return path
+
+
+class Hooks:
+    """What the planner of this session does wrong from now on."""
+
+    def __init__(self, spark: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Attach by the jar with hooks, until the test has ended."""
+        self._system = spark.sparkContext._jvm.java.lang.System
+        monkeypatch.setattr(jvm, "plugin_jar", lambda: path)
+        monkeypatch.setattr(jvm, "_loaders", _LOADERS)
+        monkeypatch.setattr(attaching, "_ATTACHMENT", "hooked.Attachment")
+
+    def set(self, hook: str, name: str = "decima.test") -> None:
+        """One of `_CHANGES`."""
+        self._system.setProperty(name, hook)
+
+    def clear(self) -> None:
+        """Nothing any more."""
+        for name in ("decima.test", "decima.test.capacity"):
+            self._system.clearProperty(name)

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decima.spark.metrics import Collector
-from decima.spark.planning import Plan
-from decima.spark.reports import SessionReport
 
 import decima.spark
-from decima.spark import Guard, Scheduler
+from decima.spark import Guard
 from decima.spark.decision_log import read_decision_log
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import (
     Faulty,
+    Hooks,
     assert_all_slots_are_free,
+    hooked_jar,
     local_spark,
     several,
     sleep_tasks,
@@ -39,6 +38,19 @@ pytestmark = pytest.mark.real_spark
 def session() -> Iterator[Any]:
     with local_spark() as spark:
         yield spark
+
+
+@pytest.fixture(scope="module")
+def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hooked_jar(tmp_path_factory.mktemp("hooked"))
+
+
+@pytest.fixture
+def hooks(session: Any, jar_with_hooks: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
+    """A planner that fails as it is told to."""
+    found = Hooks(session, jar_with_hooks, monkeypatch)
+    yield found
+    found.clear()
 
 
 def no_answer() -> Any:
@@ -79,9 +91,7 @@ def test_a_policy_that_never_schedules_holds_nothing_up(session: Any) -> None:
         assert scheduler.status().starved > 0
 
 
-def test_idle_slots_beside_tasks_that_wait_are_a_fault(
-    session: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_idle_slots_beside_tasks_that_wait_are_a_fault(session: Any) -> None:
     """A policy that only passes: strict fair steps in, and after a few times we let go."""
     before = spark_objects(session)
     guard = Guard(idle_s=0.4, failures=3)
@@ -92,7 +102,6 @@ def test_idle_slots_beside_tasks_that_wait_are_a_fault(
     assert status.ended_because == "the policy failed 3 times in a row"
     assert status.fallbacks == 3
     assert "slots idle for" in str(status.last_fault)
-    assert sum("slots idle for" in one for one in caplog.messages) == 3
     assert status.jvm["lapses"] == 0
 
 
@@ -112,92 +121,59 @@ def test_idle_slots_that_no_plan_is_to_blame_for_are_no_fault(session: Any) -> N
     assert (status.fallbacks, status.ended_because) == (0, None)
 
 
-def test_limits_lapse_when_the_scheduler_falls_silent(session: Any) -> None:
+def test_limits_lapse_when_the_planner_falls_silent(session: Any, hooks: Hooks) -> None:
     """Slots stand idle under its last plan, then its thread hangs: Spark's own order returns."""
     guard = Guard(idle_s=60)
     scheduler = decima.spark.attach(session, policy=Faulty(lambda: PASS), lapse_s=0.5, guard=guard)
     jobs = threading.Thread(target=several, args=(session, 2, 8), daemon=True)
     jobs.start()
-    end = time.monotonic() + 20
-    while scheduler.status().plans == 0 and time.monotonic() < end:
-        time.sleep(0.1)
+    assert until(lambda: scheduler.status().plans > 0)
     time.sleep(1.0)  # twice the time after which limits lapse
     assert jobs.is_alive(), "nothing may start under a plan that chooses nothing"
-    assert scheduler.status().jvm["lapses"] == 0, "a living scheduler's plan is kept"
-    # Longer than all that follows.
-    scheduler._control.wait = lambda _timeout_ms: time.sleep(60)  # type: ignore[assignment,method-assign,return-value]
+    assert scheduler.status().jvm["lapses"] == 0, "a living planner's plan is kept"
+    hooks.set("sleep 10000")  # longer than all that follows
     jobs.join(timeout=20)
     counters = scheduler.status().jvm
-    release(scheduler)
+    scheduler.detach()
     assert not jobs.is_alive()
     assert counters["lapses"] == 1
 
 
-def test_limits_do_not_lapse_while_every_slot_is_busy(session: Any) -> None:
+def test_limits_do_not_lapse_while_every_slot_is_busy(session: Any, hooks: Hooks) -> None:
     """The job is refused a ninth slot of eight; no slot stands idle for that."""
     with decima.spark.attach(session, policy=AtMost(8), lapse_s=0.3) as scheduler:
         jobs = threading.Thread(target=sleep_tasks, args=(session, "busy", 12, 2.0), daemon=True)
         jobs.start()
         assert until(lambda: sum(scheduler.status().jvm["held"].values()) == 8)
-        wait = scheduler._control.wait
-        scheduler._control.wait = later(1.5, wait)  # type: ignore[method-assign]
+        hooks.set("sleep 1500")
         time.sleep(0.8)  # more than twice the time after which limits lapse
         counters = scheduler.status().jvm
-        scheduler._control.wait = wait  # type: ignore[method-assign]
+        hooks.clear()
     assert (counters["lapses"], counters["launches_over_limit"]) == (0, 0)
     jobs.join(timeout=30)
     assert not jobs.is_alive()
 
 
-def test_a_scheduler_that_stays_silent_is_let_go_of(
-    session: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """After thirty times `lapse_s` the JVM gives Spark its own objects back, unasked: the status
-    says so at once, and the log when a driver that was stopped goes on.
-    """
+def test_a_planner_that_stays_silent_is_let_go_of(session: Any, hooks: Hooks) -> None:
+    """After thirty times `lapse_s` Spark gets its own objects back, and the status says so."""
     before = spark_objects(session)
-    scheduler = decima.spark.attach(session, policy="strict_fair", lapse_s=0.1)
-    assert spark_objects(session) != before
-    stopped, wait = threading.Event(), scheduler._control.wait
-
-    def goes_on_later(timeout_ms: int) -> SessionReport:
-        stopped.wait(timeout=60)
-        return wait(timeout_ms)
-
-    scheduler._control.wait = goes_on_later  # type: ignore[method-assign]
-    assert until(lambda: spark_objects(session) == before)
-    status = scheduler.status()
-    assert (status.jvm["abandoned"], status.is_attached) == (1, False)
-    assert "without a message" in str(status.ended_because)
-    assert scheduler._thread.is_alive()
-    several(session, jobs=1)
-    assert not caplog.messages
-    stopped.set()
-    scheduler._thread.join(timeout=10)
-    assert not scheduler._thread.is_alive()
-    assert [one for one in caplog.messages if "without a message" in one]
-    families = {one.name: one for one in Collector(scheduler.status).collect()}
-    assert families["decima_abandoned"].samples[0].value == 1
-    assert families["decima_attached"].samples[0].value == 0
-    scheduler.detach()
-    assert "without a message" in str(scheduler.status().ended_because)
+    with decima.spark.attach(session, policy="strict_fair", lapse_s=0.1) as scheduler:
+        assert spark_objects(session) != before
+        hooks.set("sleep 6000")
+        assert until(lambda: spark_objects(session) == before)
+        assert (scheduler.status().jvm["abandoned"], scheduler.is_attached) == (1, False)
+        several(session, jobs=1)
+        assert until(lambda: scheduler.status().ended_because is not None)
+    assert "without a sign of life" in str(scheduler.status().ended_because)
 
 
-def test_a_full_disk_ends_the_log_and_nothing_else(
-    session: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_ends_the_log_and_nothing_else(session: Any) -> None:
     """Every write to that file fails as on a full disk."""
     with decima.spark.attach(session, policy="strict_fair", decision_log="/dev/full") as scheduler:
         several(session, jobs=2, tasks=8)
         status = scheduler.status()
     assert status.plans > 0
     assert status.ended_because is None
-    assert [one.message for one in caplog.records if "decision log /dev/full ends" in one.message]
-
-
-def release(scheduler: Scheduler) -> None:
-    scheduler._thread.join = lambda timeout=None: None  # type: ignore[method-assign]
-    scheduler.detach()
 
 
 def test_a_cancelled_job_frees_its_slots(session: Any) -> None:
@@ -237,45 +213,26 @@ def test_a_task_that_fails_is_tried_again_or_fails_its_job(session: Any) -> None
 # --- processes and queues ------------------------------------------------------------------------
 
 
-def test_our_thread_fails(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_thread_fails(session: Any, hooks: Hooks) -> None:
     """A fault of ours, not of the policy: we let go, say why, and Spark goes on."""
     before = spark_objects(session)
-
-    def fails(live: object, **_: object) -> None:
-        raise RuntimeError("a fault of ours")
-
+    hooks.set("fail")
     with decima.spark.attach(session, policy="strict_fair") as scheduler:
-        monkeypatch.setattr(scheduler._planner, "plan", fails)
         several(session, jobs=2, tasks=8)
         assert spark_objects(session) == before
         status = scheduler.status()
-    assert status.ended_because == "RuntimeError: a fault of ours"
+    assert status.ended_because == "a fault of ours"
     assert not status.is_attached
 
 
-def test_our_classes_fail_inside_spark(session: Any) -> None:
+def test_our_classes_fail_inside_spark(session: Any, hooks: Hooks) -> None:
     """Their plans are broken: each of their calls fails, is counted, and does what Spark would."""
+    hooks.set("broken")
     with decima.spark.attach(session, policy=Faulty(lambda: PASS)) as scheduler:
-        control = scheduler._control._control  # type: ignore[attr-defined]
-        apply = scheduler._control.apply
-
-        def broken(plan: Plan, number: int) -> None:
-            apply(plan, number)
-            in_force = field_of(control, "plan").get(control)
-            field_of(in_force, "rank").set(in_force, None)
-
-        scheduler._control.apply = broken  # type: ignore[method-assign]
         several(session, jobs=3, tasks=8)
         status = scheduler.status()
     assert status.plans > 0
     assert status.jvm["faults"] > 0
-
-
-def field_of(owner: Any, name: str) -> Any:
-    """A field of one of our objects in the JVM."""
-    field = owner.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field
 
 
 def answer(pipe: Connection) -> None:
@@ -328,35 +285,23 @@ def test_a_policy_whose_process_is_killed_is_replaced(session: Any, tmp_path: Pa
     assert {plan.by for plan in replaced} == {"strict_fair"}
 
 
-def later(delay_s: float, call: Callable[..., Any]) -> Callable[..., Any]:
-    def slow(*arguments: Any, **named: Any) -> Any:
-        time.sleep(delay_s)  # the delay that is tested
-        return call(*arguments, **named)
-
-    return slow
-
-
-def test_a_slow_driver_holds_no_job_up(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_planner_holds_no_job_up(session: Any, hooks: Hooks) -> None:
     """Half a second for each plan: stages wait for their first decision no longer than `hold_s`."""
+    hooks.set("slow 500")
     with decima.spark.attach(session, policy="strict_fair", hold_s=0.1) as scheduler:
-        slow = later(0.5, scheduler._planner.plan)
-        monkeypatch.setattr(scheduler._planner, "plan", slow)
         several(session, jobs=3, tasks=8)
         counters = scheduler.status().jvm
     assert counters["expired_holds"] > 0
     assert counters["faults"] == 0
 
 
-def test_a_full_queue_drops_events_and_no_job(
-    session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_drops_events_and_no_job(session: Any, hooks: Hooks) -> None:
     """One event fits: the rest is counted, and counts of tasks still come from the scheduler."""
-    monkeypatch.setattr("decima.spark.jvm.CAPACITY", 1)
+    hooks.set("1", "decima.test.capacity")
+    hooks.set("sleep 300")
     with decima.spark.attach(session, policy="tuned_srw") as scheduler:
-        slow = later(0.3, scheduler._control.wait)
-        monkeypatch.setattr(scheduler._control, "wait", slow)
         several(session, jobs=4, tasks=8)
-        time.sleep(0.5)  # longer than the slowed wait: a report has come
+        time.sleep(0.5)  # longer than the planner sleeps: a report has come
         status = scheduler.status()
     assert status.dropped_events > 0
     assert (status.fallbacks, status.ended_because) == (0, None)

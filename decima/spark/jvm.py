@@ -103,9 +103,10 @@ def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
 
 def message(error: Any) -> str:
     """Return the first line of what an exception in the JVM says, or its type."""
-    cause = error.java_exception.getCause() or error.java_exception
-    text = (cause.getMessage() or cause.toString()).strip()
-    return str(text.splitlines()[0])
+    found = error.java_exception
+    if found.getClass().getSimpleName() == "InvocationTargetException":  # by way of reflection
+        found = found.getCause()
+    return str((found.getMessage() or found.toString()).strip().splitlines()[0])
 
 
 def first_line(error: object) -> str:

@@ -55,12 +55,11 @@ final class LogFiles {
       open();
       if (size > 0) {
         turn();
-      } else {
-        put(this.header);
       }
     } catch (IOException error) {
       throw new IOException("decision log " + path + ": " + words(error), error);
     }
+    write(header);
   }
 
   private static String words(IOException error) {
@@ -100,7 +99,6 @@ final class LogFiles {
       }
     }
     open();
-    put(header);
   }
 
   private Path aside(int number) {
@@ -121,6 +119,7 @@ final class LogFiles {
     try {
       if (size + next.length > maxBytes && size > header.length) {
         turn();
+        put(header);
       }
       put(next);
     } catch (IOException error) {
