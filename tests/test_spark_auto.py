@@ -11,11 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from decima.spark.jobs import LiveJobs
-from decima.spark.live_job import LiveJob, LiveStage
 
 from decima.spark import AttachError, AutoSettings, Scheduler, attach
-from decima.spark.auto import Auto, Choice
+from decima.spark.auto import Auto, Choice, News
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
 from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
@@ -168,20 +166,18 @@ class FakeEvaluator:
         self.answers.clear()
 
 
-def live_job(number: int, arrival_ms: int, end_ms: int | None) -> LiveJob:
-    job = LiveJob(f"spark {number}", f"job {number}", arrival_ms, done_ms=end_ms)
-    job.stages.append(LiveStage(4, 4, measured=4, measured_ms=4_000.0))
-    job.unfinished = set() if end_ms is not None else {number}
-    return job
+def live_job(number: int, arrival_ms: int, end_ms: int | None) -> Row:
+    """A job of four tasks of a second each."""
+    (row,) = prior_rows(Trace("one", (Job(f"job {number}", (Stage.fixed("s0", 4, 1_000, []),)),)))
+    times = {"arrival_ms": arrival_ms, "completion_ms": end_ms}
+    return row | times | {"job": f"spark {number}"}
 
 
-def session(time_ms: int, *jobs: LiveJob) -> LiveJobs:
-    """As much of `LiveJobs` as is looked at; jobs that have ended are being forgotten."""
-    live = LiveJobs()
-    live.time_ms, live.slots = time_ms, 4
-    live.forgotten = [job for job in jobs if job.done_ms is not None]
-    live.known = lambda: [job for job in jobs if job.done_ms is None]  # type: ignore[method-assign]
-    return live
+def session(time_ms: int, *jobs: Row, is_left: bool | None = None) -> News:
+    """What the JVM reports; jobs that have ended are being forgotten."""
+    over = [job for job in jobs if job["completion_ms"] is not None]
+    known = [job for job in jobs if job["completion_ms"] is None]
+    return News(time_ms, 4, over, known, 0, 0, 0, is_left is not False, None)
 
 
 def auto(
@@ -191,20 +187,23 @@ def auto(
     return Auto(settings, "fifo", priors, cast(EvaluatorProcess, evaluator), acts=acts), evaluator
 
 
-def two_jobs(time_ms: int = 9_000) -> LiveJobs:
-    return session(time_ms, live_job(0, 0, 4_000), live_job(1, 1_000, 8_000))
+def two_jobs(time_ms: int = 9_000, *, is_left: bool = True) -> News:
+    jobs = live_job(0, 0, 4_000), live_job(1, 1_000, 8_000)
+    return session(time_ms, *jobs, is_left=is_left)
 
 
 def answered(
     own: Auto, evaluator: FakeEvaluator, verdict: dict[str, Any], now_s: float
 ) -> Choice | None:
     """What a verdict changes, at once."""
-    assert own.look(two_jobs(), now_s) is None
+    before = own.choice
+    own.look(two_jobs(is_left=own.is_spark_order), now_s)
+    assert own.choice == before
     evaluator.answers[-1].set_result(verdict)
-    now = session(round(1_000 * now_s))
-    choice = own.look(now, now_s + 1)
-    own.note_left(own.is_spark_order, now)
-    return choice
+    at_ms = round(1_000 * now_s)
+    own.look(session(at_ms, is_left=own.is_spark_order), now_s + 1)
+    own.look(session(at_ms, is_left=own.is_spark_order), now_s + 1)
+    return None if own.choice[:2] == before[:2] else own.choice
 
 
 def test_nothing_is_asked_before_enough_jobs_have_ended() -> None:
@@ -252,9 +251,9 @@ def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
 def test_the_next_question_waits_its_time() -> None:
     own, evaluator = auto()
     answered(own, evaluator, BETTER, 10)
-    own.look(two_jobs(), 69)
+    own.look(two_jobs(is_left=False), 69)
     assert len(evaluator.asked) == 1
-    own.look(two_jobs(), 71)
+    own.look(two_jobs(is_left=False), 71)
     assert len(evaluator.asked) == 2
     assert evaluator.asked[1].ran == "tuned_srw"
     assert evaluator.asked[1].ran_since_ms == 10_000
@@ -266,17 +265,17 @@ def test_until_a_policy_is_ready_sparks_order_is_what_ran() -> None:
     own.look(two_jobs(), 10)
     evaluator.answers[-1].set_result(BETTER)
     own.look(session(11_000), 11)
-    own.note_left(True, session(12_000))
+    own.look(session(12_000, is_left=True), 12)
     own.look(two_jobs(), 71)
     assert evaluator.asked[-1].ran == "fifo"
-    own.note_left(False, session(80_000))
+    own.look(session(80_000, is_left=False), 80)
     evaluator.answers[-1].set_result(BETTER | {"error": [60.0, [52.0, 70.0]]})
-    choice = own.look(session(81_000), 81)
-    assert choice is not None
-    assert "predicted under fifo" in choice.why
-    own.note_left(True, session(82_000))
-    own.note_left(False, session(90_000))
-    own.look(two_jobs(), 140)
+    own.look(session(81_000, is_left=False), 81)
+    assert own.choice.is_shadow
+    assert "predicted under fifo" in own.choice.why
+    own.look(session(82_000, is_left=True), 82)
+    own.look(session(90_000, is_left=False), 90)
+    own.look(two_jobs(is_left=False), 140)
     assert (evaluator.asked[-1].ran, evaluator.asked[-1].ran_since_ms) == ("tuned_srw", 90_000)
 
 
@@ -326,7 +325,7 @@ def test_without_a_verdict_all_stays(caplog: pytest.LogCaptureFixture) -> None:
     answered(own, evaluator, BETTER, 10)
     own.look(two_jobs(), 100)
     evaluator.answers[-1].set_exception(EvaluatorError("out of memory"))
-    assert own.look(session(0), 101) is None
+    own.look(session(0), 101)
     assert own.choice.policy == "tuned_srw"
     assert "no verdict (out of memory): tuned_srw stays" in caplog.text
 
@@ -344,9 +343,9 @@ def test_priors_are_asked_about_at_once() -> None:
     assert [row["job"] for row in evaluator.asked[0].jobs] == ["a", "b"]
     assert (evaluator.asked[0].is_timed, evaluator.asked[0].estimates) == (False, "exact")
     evaluator.answers[0].set_result(BETTER)
-    choice = own.look(session(2_000), 2)
-    assert choice is not None
-    assert "earlier runs" in choice.why
+    own.look(session(2_000), 2)
+    assert own.choice.policy == "tuned_srw"
+    assert "earlier runs" in own.choice.why
     own.look(two_jobs(), 3)  # at once: what was observed is worth more
     assert len(evaluator.asked) == 2
 
@@ -359,6 +358,30 @@ def test_priors_are_asked_about_at_once() -> None:
 def test_bad_settings_are_one_line(values: dict[str, Any], said: str) -> None:
     with pytest.raises(AttachError, match=said):
         AutoSettings(**values)
+
+
+def test_jobs_that_are_known_are_asked_for_when_it_is_time() -> None:
+    """The JVM makes no rows of jobs for nothing."""
+    own, evaluator = auto()
+    told = session(9_000)._replace(known=None, ended=1)
+    assert not own.look(told, 9)[1]
+    told = told._replace(ended=2)
+    assert own.look(told, 10)[1]
+    assert evaluator.asked == []
+    own.look(told._replace(known=[live_job(0, 0, 4_000), live_job(1, 1_000, 8_000)]), 11)
+    assert [row["job"] for row in evaluator.asked[0].jobs] == ["spark 0", "spark 1"]
+
+
+def test_a_policy_that_was_given_up_leaves_the_order_to_spark() -> None:
+    """Until the next verdict, which may choose it again."""
+    own, evaluator = auto()
+    answered(own, evaluator, BETTER, 10)
+    own.look(session(20_000, is_left=True)._replace(given_up="the policy failed"), 20)
+    assert own.choice == ("fifo", False, "tuned_srw: the policy failed")
+    assert own.message()["is_spark_order"]
+    choice = answered(own, evaluator, BETTER, 100)
+    assert choice is not None
+    assert choice.policy == "tuned_srw"
 
 
 # --- in a session --------------------------------------------------------------------------------

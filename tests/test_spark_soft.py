@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import decima.spark
-from decima.spark import AttachError, attaching
+from decima.spark import AttachError
 from spark_sim import Action, Observation
-from tests.spark_work import refusing, spark_objects
+from tests.spark_work import Hooks, hooked_jar, spark_objects
 
 pytestmark = pytest.mark.real_spark
 
@@ -113,30 +114,25 @@ def pool_of(spark: Any, name: str) -> tuple[int, int]:
     return pool.minShare(), pool.weight()
 
 
-def test_auto_falls_back_to_soft(fair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where our classes do not compile; exact mode by name is refused there."""
-
-    def no_classes(*_: object, **__: object) -> None:
-        raise AttachError("has no Janino")
-
-    monkeypatch.setattr(attaching, "Jvm", no_classes)
-    with decima.spark.attach(fair, policy="strict_fair") as scheduler:
-        assert scheduler.mode == "soft"
-        sleep_tasks(fair, "three", 8)
-    with pytest.raises(AttachError, match="no Janino"):
-        decima.spark.attach(fair, policy="strict_fair", mode="exact")
-
-
 def test_auto_falls_back_where_a_field_cannot_be_set(
-    fair: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fair: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
-    """It is found out before anything has changed."""
-    monkeypatch.setattr("decima.spark.jvm.java_class", refusing("true", "refused.soft"))
-    with decima.spark.attach(fair, policy="strict_fair") as scheduler:
-        assert scheduler.mode == "soft"
-        sleep_tasks(fair, "four", 24)
-        assert scheduler.status().plans > 0
-    assert [one for one in caplog.messages if "final field schedulableBuilder" in one]
+    """It is found out before anything has changed; exact mode by name is refused there."""
+    hooks = Hooks(fair, hooked_jar(tmp_path), monkeypatch)
+    hooks.set("refuse")
+    try:
+        with decima.spark.attach(fair, policy="strict_fair") as scheduler:
+            assert scheduler.mode == "soft"
+            sleep_tasks(fair, "four", 24)
+            assert scheduler.status().plans > 0
+        assert [one for one in caplog.messages if "final field schedulableBuilder" in one]
+        with pytest.raises(AttachError, match="final field"):
+            decima.spark.attach(fair, policy="strict_fair", mode="exact")
+    finally:
+        hooks.clear()
 
 
 def test_soft_mode_needs_fair_pools(session_in: Callable[[str], Any]) -> None:

@@ -47,10 +47,6 @@ class LiveTables:
             round_.assign(Action(stage, limit))
         return round_
 
-    def leave(self) -> None:
-        """Make the next `fill` use new memory: a late policy may still read the old one."""
-        self._state = None
-
 
 def _refill(state: State, told: Mapping[str, Any]) -> None:
     stages, jobs, clock = state.stages, state.jobs, state.clock

@@ -1,0 +1,340 @@
+"""What Python answers to the planner in the JVM: plans of its policies, and why there is none."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.agent.model import ModelError, load_model, save_model
+from decima.policy_names import model_path
+from decima.spark import AttachError, AutoSettings, Guard, Scheduler, answering, attaching, frames
+from decima.spark.answering import Answers, PoliciesByName
+from decima.spark.attaching import Guest
+from decima.spark.auto import Auto, Choice, News
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
+from decima.spark.loading import TWO_JOBS, PolicyFor, learned, ready_policy
+from decima.spark.model_card import read_card
+from spark_sim import PASS, Action, Observation
+from tests.spark_work import Faulty, local_spark, several, until
+
+QUESTION = {"ask": "plan", "policy": "mine", **TWO_JOBS}
+
+
+def answers(policy: Any) -> Answers:
+    guest = Guest(policy)
+    return Answers(PoliciesByName({"mine": lambda _trace: guest}))
+
+
+class First:
+    """The first open stage, with all slots; it keeps what it has seen."""
+
+    name = "first"
+
+    def __init__(self) -> None:
+        self.seen: list[Observation] = []
+
+    def decide(self, seen: Observation) -> Action:
+        self.seen.append(seen)
+        return Action(int(seen.open_stages()[0]), seen.num_executors)
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_what_the_policy_does_until_nothing_is_left() -> None:
+    """The first job has both of its tasks; the other one gets the two slots that are left."""
+    assert answers(First()).answer(QUESTION) == {"actions": [[0, 4], [2, 4]]}
+    assert answers(Faulty(lambda: PASS)).answer(QUESTION) == {"actions": [[-1, 0]]}
+
+
+def test_what_is_given_already_is_not_given_again() -> None:
+    """A job that has waited too long was served before the policy is asked."""
+    found = answers(First()).answer({**QUESTION, "given": [[2, 1]]})
+    assert found == {"actions": [[0, 4]]}
+
+
+def test_a_policy_sees_the_session_as_it_is_told() -> None:
+    policy = First()
+    answers(policy).answer({**QUESTION, "mean_gap_ms": None, "time_ms": 70.0})
+    seen = policy.seen[0]
+    assert (seen.time_ms, seen.num_executors, seen.mean_gap_ms) == (70.0, 4, float("inf"))
+    assert seen.stages["num_tasks"].tolist() == [2, 2, 2]
+    assert seen.stages["critical_path_ms"].tolist() == [2_000.0, 1_000.0, 1_000.0]
+    assert seen.jobs["remaining_ms"].tolist() == [3_000.0, 2_000.0]
+
+
+@pytest.mark.parametrize(
+    ("fail", "fault"),
+    [
+        (lambda: 1 // 0, "ZeroDivisionError: integer division"),
+        (lambda: sys.exit(3), "SystemExit: 3"),
+        (lambda: Action(99, 1), "illegal action Action"),
+        (lambda: Action(0, 9), "illegal action Action"),
+        (lambda: "both", "illegal action 'both'"),
+        (lambda: None, "illegal action None"),
+    ],
+)
+def test_a_fault_is_told_and_the_next_question_is_answered(fail: Any, fault: str) -> None:
+    own = answers(Faulty(fail))
+    for _ in range(2):
+        assert str(own.answer(QUESTION)["fault"]).startswith(fault)
+
+
+def test_a_policy_may_not_write_to_what_it_sees() -> None:
+    class Writes(First):
+        def decide(self, seen: Observation) -> Action:
+            seen.jobs["held"][:] = 0
+            return PASS
+
+    assert "read-only" in str(answers(Writes()).answer(QUESTION)["fault"])
+
+
+def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
+    """Counts alone change nothing: what it remembers of the graphs still holds."""
+    made = []
+
+    def policy_for(trace: Any) -> Guest:
+        made.append(trace)
+        return Guest(First())
+
+    own = Answers(PoliciesByName({"mine": policy_for}))
+    for changed in ({}, {"launched": [2, 0, 0], "finished": [1, 0, 0]}, {"arrival_ms": [0.0, 5.0]}):
+        own.answer({**QUESTION, **changed})
+    assert len(made) == 2
+
+
+# --- loading -------------------------------------------------------------------------------------
+
+
+def test_a_learned_policy_is_loaded_without_torch() -> None:
+    """Which a driver would pay for with seconds and with hundreds of megabytes."""
+    code = """
+import sys
+from decima.spark.answering import Answers, PoliciesByName
+from decima.spark.attaching import trained_slots_of
+from decima.spark.loading import TWO_JOBS, ready_policy
+
+assert trained_slots_of("decima") is not None
+own = Answers(PoliciesByName({"decima:search": ready_policy("decima:search")}))
+found = own.answer({"ask": "plan", "policy": "decima:search", **TWO_JOBS})
+print(len(found["actions"]) > 0, "torch" in sys.modules)
+"""
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_a_model_that_was_trained_again_is_read_again(tmp_path: Path) -> None:
+    """Its file has the same name, and the driver lives on."""
+    model, path = load_model(model_path("decima")), tmp_path / "model.safetensors"
+    found = []
+    for factor in (1.0, 0.0):
+        state = {name: value * factor for name, value in model.network.state_dict().items()}
+        save_model(path, model.network.config, state, model.card)
+        found.append(Answers(PoliciesByName({"mine": learned(str(path))})).answer(QUESTION))
+    assert found[0] != found[1]
+
+
+def test_a_model_whose_weights_are_no_numbers_is_refused(tmp_path: Path) -> None:
+    model, path = load_model(model_path("decima")), tmp_path / "broken.safetensors"
+    weights = {name: value * float("nan") for name, value in model.network.state_dict().items()}
+    save_model(path, model.network.config, weights, model.card)
+    with pytest.raises(ModelError, match="not all finite"):
+        ready_policy(f"{path}:search")
+
+
+def test_a_policy_that_is_chosen_later_is_loaded_beside_the_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked once it is ready; what cannot be loaded is one line."""
+    may_load = threading.Event()
+
+    def late(name: str) -> PolicyFor:
+        may_load.wait(60)
+        if name == "bad":
+            raise ModelError("its weights")
+        return lambda _trace: Guest(First())
+
+    monkeypatch.setattr(answering, "ready_policy", late)
+    policies = PoliciesByName()
+    assert not policies.is_ready("good")
+    assert not policies.is_ready("bad")
+    may_load.set()
+    assert until(lambda: policies.is_ready("good"))
+    assert policies["good"] is not None
+    with pytest.raises(ModelError, match="its weights"):
+        until(lambda: policies.is_ready("bad"))
+
+
+@pytest.mark.parametrize("content", [b"no model", b""], ids=["text", "empty"])
+def test_a_file_that_is_no_model_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
+    """In one line, without starting anything."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(AttachError, match="not a model") as caught:
+        read_card(path)
+    assert str(path) in str(caught.value)
+    with pytest.raises(AttachError, match="no such file"):
+        read_card(tmp_path / "absent.safetensors")
+
+
+def test_what_is_refused_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the reason, and however often."""
+    monkeypatch.setattr(attaching, "check_session", lambda spark: spark)
+    before = set(threading.enumerate())
+    cases: list[tuple[str, AutoSettings, str]] = [
+        ("strict_fair", AutoSettings(), "auto is for policy="),
+        ("auto", AutoSettings(candidates=("nobody",)), "nobody"),
+        ("auto", AutoSettings(candidates=("decima:search",)), "looks ahead otherwise"),
+    ]
+    for policy, auto, words in cases:
+        with pytest.raises((AttachError, ValueError), match=words):
+            decima.spark.attach(object(), policy, mode="shadow", auto=auto)
+    assert set(threading.enumerate()) == before
+
+
+# --- frames, and the process that simulates ------------------------------------------------------
+
+
+def test_frames_of_any_size_arrive_whole_or_not_at_all() -> None:
+    """A frame that stops half-way is no frame, and one that is too long is refused."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for size in (0, 1, 70_000):
+            frames.send(ours, b"x" * size)
+            assert frames.receive(theirs) == b"x" * size
+        ours.sendall((5).to_bytes(4, "big") + b"ab")
+        ours.shutdown(socket.SHUT_WR)
+        assert frames.receive(theirs) is None
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"\xff\xff\xff\xff")
+        with pytest.raises(frames.FrameError, match="4294967295 bytes"):
+            frames.receive(theirs)
+
+
+def test_an_evaluator_that_is_closed_while_its_process_starts_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There was nothing to kill yet."""
+    evaluator, started = EvaluatorProcess(), list[subprocess.Popen[bytes]]()
+
+    def start(command: list[str], **arguments: Any) -> subprocess.Popen[bytes]:
+        evaluator.close()
+        started.append(popen(["sleep", "60"], **arguments))
+        return started[-1]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    asked = Question(1, "fifo", "fifo", 0, ("tuned_srw",), "exact", (), True, {})
+    with pytest.raises(EvaluatorError, match="closed"):
+        evaluator.ask(asked).result(timeout=30)
+    assert started[0].returncode is not None
+
+
+# --- policy "auto" on a real Spark ---------------------------------------------------------------
+
+
+class Scripted(Auto):
+    """Chooses what a test says; simulates nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(AutoSettings(), "fifo", None, EvaluatorProcess())
+        self.told: list[News] = []
+
+    def look(self, news: News, now_s: float | None = None) -> tuple[dict[str, Any], bool]:
+        self.told.append(news)
+        if news.given_up is not None:
+            self.give_up(news.given_up, news.time_ms)
+        return self.message(), False
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with local_spark() as spark:
+        yield spark
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    found = Scripted()
+    monkeypatch.setattr(attaching, "_auto", lambda *_: found)
+    return found
+
+
+def in_force(scheduler: Scheduler, name: str, *, in_shadow: bool = False) -> bool:
+    choice = scheduler.status().choice
+    return choice is not None and choice[:2] == (name, in_shadow)
+
+
+def plans_of(scheduler: Scheduler, session: Any) -> int:
+    """Number of plans that two jobs make."""
+    before = scheduler.status().plans
+    several(session, jobs=2, tasks=12)
+    return scheduler.status().plans - before
+
+
+@pytest.mark.real_spark
+def test_a_choice_begins_ends_and_goes_into_shadow(
+    session: Any, scripted: Scripted, tmp_path: Path
+) -> None:
+    """A policy that is neither in force nor in shadow makes no plans."""
+    log = tmp_path / "log.jsonl"
+    with decima.spark.attach(session, "auto", decision_log=log) as scheduler:
+        assert until(lambda: bool(scripted.told))
+        assert in_force(scheduler, "fifo")
+        assert plans_of(scheduler, session) == 0
+        for name in ("tuned_srw", "sjf_cp"):  # inside the JVM, and in Python
+            scripted.choice = Choice(name, False, "told to")
+            assert until(lambda name=name: in_force(scheduler, name))
+            assert until(lambda: not scripted.told[-1].is_left, 120)
+            assert plans_of(scheduler, session) > 0
+        scripted.choice = Choice("sjf_cp", True, "not believed")
+        assert until(lambda: in_force(scheduler, "sjf_cp", in_shadow=True))
+        assert until(lambda: scripted.told[-1].is_left)
+        assert plans_of(scheduler, session) > 0
+        scripted.choice = Choice("fifo", False, "enough")
+        assert until(lambda: in_force(scheduler, "fifo"))
+        assert plans_of(scheduler, session) == 0
+        status = scheduler.status()
+    assert (status.fallbacks, status.ended_because, status.jvm["faults"]) == (0, None, 0)
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    by = [(row["by"], row["in_force"]) for row in rows if "plan" in row]
+    assert {one for one in by if one[1]} == {("tuned_srw", True), ("sjf_cp", True)}
+    assert {one for one in by if not one[1]} == {("sjf_cp", False)}
+
+
+@pytest.mark.real_spark
+def test_a_choice_that_fails_is_given_up(
+    session: Any, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In its rounds, or because its file has gone: Spark's order returns, and Python hears why."""
+
+    def no_idea() -> Action:
+        raise ValueError("no idea")
+
+    wrong = Guest(Faulty(no_idea))
+    monkeypatch.setattr(answering, "ready_policy", lambda _name: lambda _trace: wrong)
+    gone = str(tmp_path / "gone.safetensors")
+    cases = {"sjf_cp": "the policy failed 2 times in a row", gone: "no such file"}
+    with decima.spark.attach(session, "auto", guard=Guard(failures=2)) as scheduler:
+        for name, reason in cases.items():
+            scripted.choice = Choice(name, False, "told to")
+            several(session, jobs=3, tasks=12)
+            assert until(lambda: in_force(scheduler, "fifo"))
+            assert until(lambda name=name: scripted.choice.why.startswith(f"{name}: "))
+            assert reason in scripted.choice.why
+        assert plans_of(scheduler, session) == 0
+        status = scheduler.status()
+    assert status.is_attached
+    assert "no idea" in str(status.last_fault)
