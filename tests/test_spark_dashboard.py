@@ -9,22 +9,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from decima.spark.jobs import LiveJobs
-from decima.spark.planning import Plan, Planner
-from decima.spark.reports import SessionReport, TaskSet
 
-from decima.spark import AttachError, Guard, JobStatus, Scheduler, SchedulerStatus
+from decima.spark import AttachError, JobStatus, Scheduler, SchedulerStatus
 from decima.spark import dashboard as module
 from decima.spark.dashboard import SHOWN_JOBS, content, serve
 from decima.spark.inputs import Ports
-from decima.spark.status import RATE_S, Rate, Unserved, jobs_of
+from decima.spark.status import read_status
+from tests.jvm import Classes
 from tests.pages import live_status
-from tests.spark_work import Faulty, until
-from traces.spark_log.events import JobStart, StageInfo
+from tests.spark_work import until
 
 SECURITY = {
     "cache-control": "no-store",
@@ -280,137 +277,78 @@ def test_what_is_no_port_is_one_line(port: Any) -> None:
 # --- what a scheduler tells ----------------------------------------------------------------------
 
 
-def report(time_ms: int, *sets: TaskSet, events: tuple[Any, ...] = ()) -> SessionReport:
-    return SessionReport(time_ms, 8, 0, False, True, 0, sets, events)
+def report(time_ms: int, *sets: Any, events: Any = ()) -> dict[str, Any]:
+    """A report of the session (`Session.java`); sets are stage, attempt, job, tasks, successful,
+    running, and whether it was cancelled.
+    """
+    nothing = {"dropped": 0, "idle_ms": 0, "idle_slots": 0, "measured": []}
+    return {"time_ms": time_ms, "slots": 8, "attached": True, "sets": sets, "events": events,
+            **nothing}  # fmt: skip
 
 
-def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for() -> None:
-    stages = (StageInfo(0, 4, (), b"a"),)
-    begun = (
-        JobStart(0, 1_000, stages, {"decima.job": "old"}),
-        JobStart(1, 3_000, (StageInfo(1, 9, (), b"b"),), {"decima.job": "new"}),
-        JobStart(2, 2_000, (StageInfo(2, 1, (), b"c"),), {"decima.job": "planned"}),
+def started(spark_job: int, time_ms: int, tasks: int, name: str) -> list[Any]:
+    stage = [spark_job, tasks, [], [spark_job]]
+    return ["J", spark_job, time_ms, [stage], {"decima.job": name}, f"job {name}"]
+
+
+@pytest.mark.real_spark
+def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for(classes: Classes) -> None:
+    """A job that is served, or has no task to start, waits no more."""
+    begun = [started(0, 1_000, 4, "old"), started(1, 3_000, 9, "new"),
+             started(2, 2_000, 1, "planned")]  # fmt: skip
+    sets = [(1, 0, "job new", 9, 2, 0, False), (0, 0, "job old", 4, 1, 2, False),
+            (0, 1, "job old", 4, 0, 1, True)]  # fmt: skip
+    served = [(1, 0, "job new", 9, 2, 1, False), sets[1]]
+    reports = [report(4_000, *sets, events=begun), report(6_000, *sets), report(7_000, *served),
+               report(8_000, *sets)]  # fmt: skip
+    (found,) = classes.ask(
+        "decima.spark.TellStatus", [{"reports": reports, "limits": {"job old": 3}}]
     )
-    live, unserved = LiveJobs(), Unserved()
-    sets = (TaskSet(1, 0, "job new", 9, 2, 0), TaskSet(0, 0, "job old", 4, 1, 2),
-            TaskSet(0, 1, "job old", 4, 0, 1, True))  # fmt: skip
-    for time_ms in (4_000, 6_000):
-        found = report(time_ms, *sets, events=begun if time_ms == 4_000 else ())
-        live.update(found)
-        unserved.update(found)
-    assert jobs_of(found, live.known(), {"job old": 3}, unserved.since_ms) == (
+    whole = {"mode": "exact", "policy": "p", "choice": None, "is_attached": True,
+             "ended_because": None, "is_ready": True, "plans": 4, "fallbacks": 0,
+             "last_fault": None, "starved": 0, "plan_ms_median": 1.0, "plan_ms_p90": 1.0,
+             "prior_hits": 0, "prior_misses": 0, "jvm": {}}  # fmt: skip
+    told = [read_status(json.dumps({**whole, **one})) for one in found]
+    assert told[1].jobs == (
         JobStatus("job old", "old", 3, 3, 1, 5.0, None),
         JobStatus("job planned", "planned", 0, None, 0, 4.0, None),
         JobStatus("job new", "new", 0, None, 7, 3.0, 2.0),
     )
+    assert [status.jobs[2].unserved_s for status in told] == [0.0, 2.0, None, 0.0]
+    assert told[0].decisions_per_s > 0
 
 
-def test_a_job_that_is_served_waits_anew() -> None:
-    unserved = Unserved()
-    waits, runs = TaskSet(0, 0, "job a", 4, 0, 0), TaskSet(0, 0, "job a", 4, 0, 1)
-    seen = []
-    for time_ms, one in ((1_000, waits), (2_000, waits), (3_000, runs), (4_000, waits)):
-        unserved.update(report(time_ms, one))
-        seen.append(dict(unserved.since_ms))
-    assert seen == [{"job a": 1_000}, {"job a": 1_000}, {}, {"job a": 4_000}]
-    unserved.update(report(5_000))
-    assert unserved.since_ms == {}
+@pytest.mark.parametrize("text", ["", "[]", "{", "{}", "9" * 5000, '{"jobs": 3}', "[" * 10**5])
+def test_a_damaged_status_of_the_jvm_is_one_kind_of_error(text: str) -> None:
+    with pytest.raises(AttachError, match=r"^status of the JVM.*$"):
+        read_status(text)
 
 
-def test_a_rate_is_of_the_last_seconds() -> None:
-    rate = Rate()
-    assert rate.per_s(0.0) == 0.0
-    rate.note(4, 100.0)
-    assert rate.per_s(100.5) == 4.0  # within the first second
-    rate.note(4, 104.0)
-    assert rate.per_s(104.0) == 2.0
-    assert rate.per_s(100.0 + RATE_S) == 0.4
-    assert rate.per_s(104.0 + RATE_S) == 0.0
+class Attachment:
+    """The JVM's end, which says what a test tells it to."""
 
+    def __init__(self, told: Told) -> None:
+        self._told = told
 
-class Session:
-    """Two jobs on eight slots for ever, of which one is served."""
-
-    def __init__(self) -> None:
-        self.time_ms, self.is_attached = 1_000, False
-
-    def attach(self) -> None:
-        self.is_attached = True
+    def status(self) -> str:
+        """As `Attachment.java`."""
+        return json.dumps({**asdict(self._told()), "choice": None})
 
     def detach(self) -> None:
-        self.is_attached = False
-
-    def wait(self, timeout_ms: int) -> SessionReport:
-        time.sleep(0.01)  # a report a hundredth of a second, so that the page has its turn
-        first = self.time_ms == 1_000
-        names = ("held", "kept")
-        begun = tuple(
-            JobStart(n, 1_000, (StageInfo(n, 90, (), b"%d" % n),), {"decima.job": name})
-            for n, name in enumerate(names)
-        )
-        self.time_ms += 1_000
-        sets = (TaskSet(0, 0, "job held", 90, 0, 8), TaskSet(1, 0, "job kept", 90, 0, 0))
-        return SessionReport(
-            self.time_ms, 8, 0, False, self.is_attached, 0, sets, begun if first else ()
-        )
-
-    def apply(self, plan: Plan, number: int) -> None:
-        pass
-
-    def counters(self) -> dict[str, Any]:
-        return {"lapses": 3}
-
-    def is_stopped(self) -> bool:
-        return False
+        """As `Attachment.java`."""
 
 
-def test_a_scheduler_serves_its_page_until_it_is_detached() -> None:
-    """And goes on planning while somebody keeps a connection open and reads nothing."""
-    from decima.registry import Heuristic
-
-    planner = Planner(lambda _trace: Heuristic("strict_fair"), Guard())
-    planner.warm_up(lambda _trace: Heuristic("strict_fair"))
-    scheduler = Scheduler(Session(), planner, LiveJobs(), mode="exact", policy="strict_fair")
-    scheduler.serve_dashboard(0)
-    url = scheduler.dashboard_url
-    assert url is not None
-    port = int(url.rsplit(":", 1)[1].strip("/"))
-    silent = socket.create_connection(("127.0.0.1", port))
-    scheduler.start()
-    try:
-        assert until(lambda: json.loads(ask(port)[2])["plans"] >= 1)
-        assert until(lambda: (json.loads(ask(port)[2])["jobs"][1]["unserved_s"] or 0.0) >= 1.0)
-        found = json.loads(ask(port)[2])
-        assert [job["name"] for job in found["jobs"]] == ["held", "kept"]
-        assert found["jobs"][0]["held"] == 8
-        assert found["jobs"][1]["unserved_s"] >= 1.0
-        assert (found["queue"], found["lapses"], found["is_attached"]) == (1, 3, True)
-        assert found["decisions_per_s"] > 0
-        assert found["heard_s"] < 5.0
-    finally:
-        scheduler.detach()
-        silent.close()
-    assert scheduler.dashboard_url is None
-    assert not answered(port)
-
-
-def test_a_scheduler_that_fails_says_so_on_its_page() -> None:
-    """It let go by itself; the page is there until `detach`, to say why."""
-
-    def fail() -> None:
-        raise ValueError("broken")
-
-    planner = Planner(lambda _trace: Faulty(fail), Guard(failures=1))
-    planner.warm_up(None)
-    scheduler = Scheduler(Session(), planner, LiveJobs(), mode="exact", policy="x")
+def test_a_scheduler_serves_its_page_until_it_is_detached(told: Told) -> None:
+    """While somebody keeps a connection open and reads nothing; one that let go by itself says
+    why, until `detach`.
+    """
+    scheduler = Scheduler(Attachment(told), "mine", None)
     scheduler.serve_dashboard(0)
     port = int(str(scheduler.dashboard_url).rsplit(":", 1)[1].strip("/"))
-    scheduler.start()
-    try:
-        assert until(lambda: not json.loads(ask(port)[2])["is_attached"])
-        found = json.loads(ask(port)[2])
-        assert found["ended_because"] == "the policy failed 1 times in a row"
-        assert (found["is_attached"], found["fallbacks"]) == (False, 1)
-        assert "broken" in found["last_fault"]
-    finally:
+    with socket.create_connection(("127.0.0.1", port)):
+        assert (json.loads(ask(port)[2])["policy"], scheduler.is_attached) == ("mine", True)
+        told.now = replace(told.now, is_attached=False, ended_because="it failed")
+        assert until(lambda: json.loads(ask(port)[2])["ended_because"] == "it failed")
         scheduler.detach()
+    assert scheduler.dashboard_url is None
+    assert not answered(port)

@@ -6,34 +6,26 @@ import html
 import json
 import re
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from decima.spark.jobs import LiveJobs
-from decima.spark.planning import Plan
-from decima.spark.reports import JobDone, Measured, SessionReport, StageDone, TaskSet
 
 from decima.cli.main import main
 from decima.report import write_page
 from decima.report.spark import review_section
 from decima.spark import AttachError
-from decima.spark.decision_log import (
-    DecisionHistory,
-    DecisionLog,
-    read_decision_log,
-)
+from decima.spark.decision_log import DecisionHistory, read_decision_log
 from decima.spark.log_files import DecisionLogFiles
-from decima.spark.log_rows import LoggedJob, LoggedPlan
+from decima.spark.log_rows import LoggedJob, LoggedPlan, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused
+from tests.decision_logs import job_row, plan_row, write_log
 from tests.pages import HOSTILE
 from tests.spark_work import local_spark, sleep_tasks, together
 from traces import Job, Stage
-from traces.spark_log.events import JobStart, StageInfo
 
 BEGIN_MS = 5_000_000
 SLOTS = 2
@@ -41,24 +33,16 @@ SLOTS = 2
 
 def written(path: Path, policy: str = "strict_fair") -> DecisionHistory:
     """Two jobs that arrive together on two slots: one of two stages, one that goes on running."""
-    stages = (StageInfo(0, 4, (), b"a"), StageInfo(1, 1, (0,), b"b"), StageInfo(2, 9, (), b"s"))
-    starts = (
-        JobStart(0, BEGIN_MS, stages, {"decima.job": "night #1"}),
-        JobStart(1, BEGIN_MS, (StageInfo(3, 8, (), b"c"),), {"decima.job": "day"}),
-    )
-    sets = (TaskSet(0, 0, "job night #1", 4, 0, 1), TaskSet(3, 0, "job day", 8, 0, 1))
-    first = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, sets, starts)
-    ends = (StageDone(0, 0, True), StageDone(1, 0, True), JobDone(0, BEGIN_MS + 9_000))
-    measured = (Measured(0, 4, 4_000.0), Measured(1, 1, 500.0), Measured(3, 3, 3_000.0))
-    last_sets = (TaskSet(3, 0, "job day", 8, 3, 2),)
-    last = SessionReport(BEGIN_MS + 9_500, SLOTS, 1, False, True, 0, last_sets, ends, measured)
-    live = LiveJobs()
-    with closing(DecisionLog(path, mode="shadow", policy=policy)) as log:
-        for number, report in enumerate((first, last), 1):
-            live.update(report)
-            plan = Plan((3,), {"job day": 2}, (3,), policy)
-            log.note_plan(number, report, plan, (report.time_ms + 1, report.time_ms + 3))
-        log.note_jobs(live.known())
+    plan = {"slots": SLOTS, "by": policy, "chosen": [3], "limits": {"job day": 2}}
+    night, day = (0, 0, "job night #1", 4, 0, 1, False), (3, 0, "job day", 8, 0, 1, False)
+    rows = [
+        plan_row(1, BEGIN_MS, night, day, **plan),
+        plan_row(2, BEGIN_MS + 9_500, (3, 0, "job day", 8, 3, 2, False), **plan),
+        job_row("night #1", BEGIN_MS, BEGIN_MS + 9_000, (4, [], 1_000.0), (1, [0], 500.0),
+                (9, [], None)),
+        job_row("day", BEGIN_MS, None, (8, [], 1_000.0)),
+    ]  # fmt: skip
+    write_log(path, rows, mode="shadow", policy=policy)
     return read_decision_log(path)
 
 
@@ -103,18 +87,12 @@ def ran_slowly(
     the first of them, and as long again while the second two run.
     """
     end_ms = BEGIN_MS + own_ms + 3_000
-    begun = JobStart(0, BEGIN_MS, (StageInfo(0, 4, (), b"a"),), {"decima.job": "slow"})
-    sets = (TaskSet(0, 0, "job slow", 4, 0, 2),)
-    first = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, sets, (begun,))
-    measured = (Measured(0, 4, 4.0 * work_ms, BEGIN_MS + own_ms, end_ms),)
-    ends = (StageDone(0, 0, True), JobDone(0, end_ms))
-    last = SessionReport(end_ms, SLOTS, 1, False, True, 0, (), ends, measured)
-    live = LiveJobs()
-    with closing(DecisionLog(path, **{"mode": "exact", "policy": "tuned_srw", **header})) as log:
-        for number, report in enumerate((first, last), 1):
-            live.update(report)
-            log.note_plan(number, report, Plan((0,), {}, (0,), "tuned_srw"), (1, 2))
-        log.note_jobs(live.known())
+    rows = [
+        plan_row(1, BEGIN_MS, (0, 0, "job slow", 4, 0, 2, False), slots=SLOTS, by="tuned_srw"),
+        plan_row(2, end_ms, slots=SLOTS, by="tuned_srw"),
+        job_row("slow", BEGIN_MS, end_ms, (4, [], float(work_ms)), own_ms=own_ms),
+    ]
+    write_log(path, rows, **{"policy": "tuned_srw", **header})
     return read_decision_log(path)
 
 
@@ -198,11 +176,8 @@ def test_under_auto_that_left_order_to_spark_the_review_says_why_it_knows_nothin
 def test_a_log_tells_which_plans_were_in_force(tmp_path: Path) -> None:
     """One that does not say, of an earlier version of this package, had no other."""
     path = tmp_path / "log.jsonl"
-    report = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
-    with closing(DecisionLog(path, mode="exact", policy="auto")) as log:
-        for number, is_in_force in enumerate((True, False), 1):
-            plan = Plan((number,), {}, (), "p")
-            log.note_plan(number, report, plan, (1, 2), is_in_force=is_in_force)
+    rows = [plan_row(n, BEGIN_MS, slots=SLOTS, in_force=n == 1) for n in (1, 2)]
+    write_log(path, rows, policy="auto")
     assert [plan.is_in_force for plan in read_decision_log(path).plans] == [True, False]
     path.write_text(path.read_text().replace(', "in_force": false', ""))
     assert [plan.is_in_force for plan in read_decision_log(path).plans] == [True, True]
@@ -221,44 +196,6 @@ def test_a_log_is_reviewed_with_the_parameters_of_its_policy(
     command = ["spark", "review", str(path), "--policies", "tuned_srw"]
     assert "4.50 s" in CliRunner().invoke(main, command).stdout
     assert "2.50 s" in CliRunner().invoke(main, [*command, "--tuned", str(tuned)]).stdout
-
-
-def test_a_full_log_is_put_aside_and_read_in_order(tmp_path: Path) -> None:
-    """Files of bounded size, of which the newest few are kept; those of an earlier run are not
-    read.
-    """
-    path = tmp_path / "log.jsonl"
-    report = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
-    for run in range(2):
-        with closing(
-            DecisionLog(DecisionLogFiles(path, 1_500, 4), mode="exact", policy="p")
-        ) as log:
-            for number in range(1, 100 if run == 0 else 8):
-                log.note_plan(number, report, Plan((number,), {}, (), "p"), (1, 2))
-        files = sorted(tmp_path.iterdir())
-        assert [file.name for file in files] == [
-            "log.jsonl", "log.jsonl.1", "log.jsonl.2", "log.jsonl.3"]  # fmt: skip
-        assert all(file.stat().st_size < 1_500 for file in files)
-        plans = read_decision_log(path).plans
-        numbers = [plan.number for plan in plans]
-        assert numbers == list(range(numbers[0], 100 if run == 0 else 8))
-        assert len(numbers) > 20 if run == 0 else numbers[0] == 1
-
-
-def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """Neither the first file nor the one that is put aside; what a link leads to stays."""
-    victim, path = tmp_path / "victim", tmp_path / "log.jsonl"
-    victim.write_text("precious")
-    path.symlink_to(victim)
-    with pytest.raises(AttachError, match=rf"decision log {path}: .*symbolic link"):
-        DecisionLog(path, mode="exact", policy="p")
-    path.unlink()
-    (tmp_path / "log.jsonl.1").symlink_to(victim)
-    with closing(DecisionLog(DecisionLogFiles(path, 200, 2), mode="exact", policy="p")) as log:
-        report = SessionReport(BEGIN_MS, SLOTS, 0, False, True, 0, (), ())
-        log.note_plan(1, report, Plan((1,), {}, (), "p"), (1, 2))
-    assert [file.is_symlink() for file in sorted(tmp_path.glob("log.jsonl*"))] == [False, False]
-    assert victim.read_text() == "precious"
 
 
 def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:

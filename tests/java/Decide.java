@@ -40,7 +40,7 @@ public final class Decide {
   /** The policy; of one that cannot be used, the reason alone on the standard error. */
   private static Policy named(String name, File file) {
     try {
-      return Policies.named(name, file);
+      return Policies.named(name, file == null ? null : Policies.content(file));
     } catch (IllegalArgumentException error) {
       System.err.println("refused: " + error.getMessage());
       System.exit(1);

@@ -9,6 +9,7 @@ import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -19,6 +20,8 @@ public final class Policies {
       Arrays.asList("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", "decima");
   /** other learned policies go by the path of their model file */
   private static final String MODEL = ".safetensors";
+  /** in the content of a file: its name */
+  private static final String FILE = "file";
   /** of the largest model file */
   private static final long MAX_BYTES = 32_000_000;
 
@@ -111,14 +114,15 @@ public final class Policies {
 
   /** The parameters in the order of `names`; `content` must hold these and no others. */
   private static double[] values(String policy, Map<?, ?> content, List<String> names) {
-    String where = "parameters of " + policy;
+    Object file = content.get(FILE);
+    String where = file == null ? "parameters of " + policy : file.toString();
     if (!policy.equals(content.get("policy"))) {
       throw new IllegalArgumentException(
-          where + ": they are those of '" + content.get("policy") + "'");
+          where + ": parameters of '" + content.get("policy") + "', not of '" + policy + "'");
     }
     Object values = content.get("parameters");
     if (!(values instanceof Map) || !((Map<?, ?>) values).keySet().equals(new HashSet<>(names))) {
-      throw new IllegalArgumentException(where + ": they are not those of this version");
+      throw new IllegalArgumentException(where + ": its features are not those of this version");
     }
     double[] found = new double[names.size()];
     for (int index = 0; index < found.length; index++) {
@@ -147,7 +151,10 @@ public final class Policies {
    */
   public static Map<?, ?> content(File file) {
     try {
-      return new ObjectMapper().readValue(file, Map.class);
+      Map<Object, Object> found = new HashMap<>();
+      found.putAll(new ObjectMapper().readValue(file, Map.class));
+      found.put(FILE, file);
+      return found;
     } catch (IOException error) {
       throw unreadable(file.toString(), error);
     }
