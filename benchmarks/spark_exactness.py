@@ -16,14 +16,13 @@ import math
 import random
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from decima.spark.reports import job_of
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
@@ -31,7 +30,7 @@ from decima.spark.log_rows import LoggedPlan
 from decima.spark.replay import Replayer, at_scale
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
-from traces.spark_log.events import JobStart, TaskEnd
+from traces.spark_log.events import OWN_JOB, JobStart, TaskEnd
 from traces.spark_log.parse import event_name, parse_event
 from traces.synthetic import LayeredShape, layered_trace
 
@@ -39,6 +38,12 @@ SLOTS = 8
 TOLERANCE_MS = 100
 """Spark stamps the end of a task some time after its slot was free again"""
 SHAPE = LayeredShape(stages=(3, 6), tasks=(2, 12), task_ms=(150.0, 400.0))
+
+
+def job_of(properties: Mapping[str, str], spark_job: int) -> str:
+    """The job that a Spark job is part of, by the plugin's name (`Jobs.java`)."""
+    named = properties.get(OWN_JOB)
+    return f"spark {spark_job}" if named is None else f"job {named}"
 
 
 class RandomPlans:

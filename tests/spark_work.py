@@ -119,7 +119,7 @@ def spark_objects(spark: Any) -> tuple[str, str]:
 # --- a planner that fails as it is told to -------------------------------------------------------
 
 _HOOK = 'String hook = System.getProperty("decima.test", "");'
-_CHANGES = {
+_CHANGES: dict[str, dict[str, str | None]] = {
     "plugin/Decider.java": {
         "private boolean step() throws Exception {": _HOOK
         + 'if (hook.startsWith("sleep ")) Thread.sleep(Long.parseLong(hook.substring(6)));',

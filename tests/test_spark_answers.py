@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,10 @@ def in_force(scheduler: Scheduler, name: str, *, in_shadow: bool = False) -> boo
     return choice is not None and choice[:2] == (name, in_shadow)
 
 
+def is_given_up(auto: Auto, name: str) -> bool:
+    return auto.choice.why.startswith(f"{name}: ")
+
+
 def plans_of(scheduler: Scheduler, session: Any) -> int:
     """Number of plans that two jobs make."""
     before = scheduler.status().plans
@@ -296,7 +301,7 @@ def test_a_choice_begins_ends_and_goes_into_shadow(
         assert plans_of(scheduler, session) == 0
         for name in ("tuned_srw", "sjf_cp"):  # inside the JVM, and in Python
             scripted.choice = Choice(name, False, "told to")
-            assert until(lambda name=name: in_force(scheduler, name))
+            assert until(partial(in_force, scheduler, name))
             assert until(lambda: not scripted.told[-1].is_left, 120)
             assert plans_of(scheduler, session) > 0
         scripted.choice = Choice("sjf_cp", True, "not believed")
@@ -332,7 +337,7 @@ def test_a_choice_that_fails_is_given_up(
             scripted.choice = Choice(name, False, "told to")
             several(session, jobs=3, tasks=12)
             assert until(lambda: in_force(scheduler, "fifo"))
-            assert until(lambda name=name: scripted.choice.why.startswith(f"{name}: "))
+            assert until(partial(is_given_up, scripted, name))
             assert reason in scripted.choice.why
         assert plans_of(scheduler, session) == 0
         status = scheduler.status()

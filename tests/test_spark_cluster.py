@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decima.spark.live_job import LiveJob
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
@@ -71,13 +70,19 @@ def executors() -> list[int]:
     return [pid for pid in found if is_ours(pid)]
 
 
-def reads_outputs(job: LiveJob) -> bool:
-    """Whether a stage of it runs that reads what others have written."""
-    return job.running > 0 and any(stage.is_done for stage in job.stages)
+def reads_outputs(log: Path) -> bool:
+    """Whether a stage runs that reads what an earlier one of its job has written."""
+    plans = read_decision_log(log).plans if log.exists() else ()
+    first: dict[str, int] = {}
+    for one in (one for plan in plans for one in plan.sets):
+        first[one.job] = min(one.stage, first.get(one.job, one.stage))
+    newest = plans[-1].sets if plans else ()
+    return any(one.running > 0 and one.stage > first[one.job] for one in newest)
 
 
 def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> None:
     """Its slots go, its outputs are made again by another attempt of their stage, all jobs end."""
+    log = tmp_path / "decisions.jsonl"
     with session("local-cluster[2,2,1024]") as spark:
         ended: list[str] = []
 
@@ -91,10 +96,9 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
             ended.append(name)
 
         def kill() -> None:
-            assert until(lambda: any(map(reads_outputs, scheduler._live.known())), 120)
+            assert until(lambda: reads_outputs(log), 120)
             os.kill(executors()[0], signal.SIGKILL)
 
-        log = tmp_path / "decisions.jsonl"
         with decima.spark.attach(
             spark, policy="strict_fair", mode="exact", decision_log=log
         ) as scheduler:

@@ -304,7 +304,7 @@ def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for(classes: Clas
     (found,) = classes.ask(
         "decima.spark.TellStatus", [{"reports": reports, "limits": {"job old": 3}}]
     )
-    whole = {"mode": "exact", "policy": "p", "choice": None, "is_attached": True,
+    whole: dict[str, Any] = {"mode": "exact", "policy": "p", "choice": None, "is_attached": True,
              "ended_because": None, "is_ready": True, "plans": 4, "fallbacks": 0,
              "last_fault": None, "starved": 0, "plan_ms_median": 1.0, "plan_ms_p90": 1.0,
              "prior_hits": 0, "prior_misses": 0, "jvm": {}}  # fmt: skip

@@ -14,7 +14,7 @@ import decima.spark
 from decima.errors import ConfigError, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
-from decima.spark.priors import Match, Priors
+from decima.spark.priors import Priors
 from tests.jvm import Classes, Talk
 from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together
@@ -108,7 +108,9 @@ def test_a_live_job_is_known_as_its_log_is(jvm: Talk, name: str) -> None:
 
 def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list[Any]:
     """How stages of a new job are found in the runs of a trace, and their expected durations."""
-    named = {} if description is None else {"spark.job.description": description}
+    named: dict[str, Any] = {}
+    if description is not None:
+        named["spark.job.description"] = description
     stages = [info(number, count) for number, count in enumerate(tasks)]
     (one,) = Live(jvm, priors=trace).jobs(report(started(0, *stages, **named)))
     return [*zip(one["match"], one["mean_ms"], strict=True)]
@@ -206,15 +208,9 @@ def test_an_event_log_makes_priors_that_are_found(
         queries(session, 3)
         query(session, "new", 5, 0.05)
     status = scheduler.status()
-    known = {one.name: one for one in scheduler._live.known()}
     assert "7 of 7 jobs have a name that can come again (3 queries)" in caplog.text
     # Three queries of two stages each are known, and the two stages of the new one are not.
     assert (status.prior_hits, status.prior_misses) == (6, 2)
-    for name, task_ms in (("long", 200), ("short", 50), ("own", 100)):
-        prior = known[name].stages[0].prior
-        assert prior is not None
-        assert prior.match is Match.NAME
-        assert (prior.mean_ms or 0) >= task_ms
     assert sorted({one.job.name for one in read_decision_log(log).jobs}) == [
         "long", "new", "own", "short"]  # fmt: skip
 

@@ -33,7 +33,7 @@ SLOTS = 2
 
 def written(path: Path, policy: str = "strict_fair") -> DecisionHistory:
     """Two jobs that arrive together on two slots: one of two stages, one that goes on running."""
-    plan = {"slots": SLOTS, "by": policy, "chosen": [3], "limits": {"job day": 2}}
+    plan: dict[str, Any] = {"slots": SLOTS, "by": policy, "chosen": [3], "limits": {"job day": 2}}
     night, day = (0, 0, "job night #1", 4, 0, 1, False), (3, 0, "job day", 8, 0, 1, False)
     rows = [
         plan_row(1, BEGIN_MS, night, day, **plan),

@@ -34,7 +34,8 @@ def said(**settings: Any) -> str:
 def test_a_time_that_makes_no_sense_is_refused(setting: str, value: Any) -> None:
     line = said(**{setting: value})
     assert line.startswith(f"{setting} must be a number from ")
-    assert line.endswith(f" to 604,800, got {value!r}")
+    most = {"lapse_s": "3,600", "hold_s": "60", "ready_s": "604,800"}[setting]
+    assert line.endswith(f" to {most}, got {value!r}")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,9 @@ def test_times_that_mean_something_are_taken(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("kind", "values", "line"),
     [
-        (Guard, {"idle_s": "5"}, "guard: idle_s must be a number above 0, got '5'"),
-        (Guard, {"failures": math.nan}, "guard: failures must be a number above 0, got nan"),
+        (Guard, {"idle_s": "5"}, "guard: idle_s must be a number from 0.1 to 604,800, got '5'"),
+        (Guard, {"failures": math.nan},
+         "guard: failures must be a whole number of 1 or more, got nan"),
         (AutoSettings, {"every_s": "x"}, "auto: every_s must be a number above 0, got 'x'"),
         (AutoSettings, {"window_s": None}, "auto: window_s must be a number above 0, got None"),
         (AutoSettings, {"least_jobs": "3"},
