@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,8 @@ class Classes:
 
     def ask(self, name: str, questions: list[dict[str, Any]]) -> list[Any]:
         """The answers of a class of the tests', one for each question."""
-        java = shutil.which("java")
-        assert java is not None
         done = subprocess.run(  # noqa: S603 - our own class
-            [java, "-Xshare:auto", "-cp", f"{self._own}:{self.path}", name],
+            self._command(name),
             input="".join(f"{json.dumps(one)}\n" for one in questions),
             capture_output=True,
             text=True,
@@ -53,6 +53,35 @@ class Classes:
         )
         assert done.returncode == 0, done.stderr[-2_000:]
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+    @contextmanager
+    def talk(self, name: str) -> Iterator[Talk]:
+        """A class of the tests' that answers each question as it comes, in one JVM."""
+        with subprocess.Popen(  # noqa: S603 - our own class
+            self._command(name), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            yield Talk(process)
+
+    def _command(self, name: str) -> list[str]:
+        java = shutil.which("java")
+        assert java is not None
+        return [java, "-Xshare:auto", "-cp", f"{self._own}:{self.path}", name]
+
+
+class Talk:
+    """Questions to a process, a line of JSON each, and its answers."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._to, self._from = process.stdin, process.stdout
+
+    def ask(self, question: dict[str, Any]) -> Any:
+        self._to.write(f"{json.dumps(question)}\n")
+        self._to.flush()
+        answer = self._from.readline()
+        assert answer, "the JVM ended: its standard error says why"
+        return json.loads(answer)
 
 
 def _missing() -> str | None:

@@ -22,7 +22,9 @@ from decima.policy_names import model_path
 from decima.spark.loading import learned
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes
-from tests.test_jvm_policies import QUESTION, Told, planned, tables_of
+from tests.live import Live
+from tests.mirror import Mirror, compared, disordered
+from tests.test_jvm_policies import tables_of
 from traces import load_trace, to_arrays
 from traces.arrays import TraceArrays
 from traces.estimates import with_estimates
@@ -140,19 +142,16 @@ def test_logits_and_choices_are_those_of_the_compiled_network(
 
 
 @pytest.mark.real_spark
-@pytest.mark.parametrize("trace", ["tpch", "random-dag", "heavy-dag"])
-def test_every_plan_is_that_of_the_python_process(classes: Classes, trace: str) -> None:
-    """From what Spark tells to the plan: embeddings that are kept from plan to plan, units that are
-    learned as jobs come and go, jobs that starve, slots that stand idle.
+def test_every_plan_is_that_of_the_compiled_network(classes: Classes) -> None:
+    """On the tables of sessions in disorder: embeddings that are kept from plan to plan, units that
+    are learned as jobs come and go, slots that stand idle.
     """
-    reports = list(Told(7, trace).reports())
-    question = QUESTION | {"policy": "decima", "reports": reports}
-    (answers,) = classes.ask(DECIDE, [question])
-    expected = planned(learned("decima"), reports)
-    assert answers == expected
-    plans = [one for one in expected if len(one) > 1]
-    assert len(plans) > 100
-    assert len({tuple(one[1]) for one in plans}) > 50
+    with classes.talk("decima.policy.Tell") as jvm:
+        for trace in ("tpch", "random-dag", "heavy-dag"):
+            live = Live(jvm, "decima", idle_s=4)
+            counts = compared(live, Mirror(learned("decima")), disordered(7, trace))
+            assert counts["plans"] > 100
+            assert counts["faults"] > 0
 
 
 # --- model files ---------------------------------------------------------------------------------

@@ -12,20 +12,23 @@ import pytest
 
 from decima.registry import Heuristic
 from decima.spark import jar
-from decima.spark.due import Due
-from decima.spark.jobs import LiveJobs
-from decima.spark.loading import PolicyFor
-from decima.spark.planning import Guard, Planner
-from decima.spark.reports import parse_report
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
-from tests.jvm import Classes
+from tests.jvm import Classes, Talk
+from tests.live import SLOTS, Live, info, report, stage_done, started, task_set
+from tests.mirror import STAGE_COLUMNS, Mirror, compared, disordered
 from traces import load_trace, to_arrays
 
 POLICIES = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule")
 JOBS = 12
-EPOCH_MS = 1_700_000_000_000
-QUESTION = {"parameters": None, "starve_ms": 15_000, "idle_ms": 4_000}
-"""about a session, as `planned` answers it"""
+FACTS = ("due", "plans", "faults", "starved", "chosen", "slots")
+SESSIONS = {
+    "fifo": (501, 546, 0, 0, 579, 13_300),
+    "spark_fair": (974, 1_023, 4, 4, 3_883, 23_678),
+    "strict_fair": (1_180, 1_218, 0, 0, 3_447, 24_488),
+    "tuned_srw": (1_140, 1_186, 1, 3, 3_340, 30_925),
+    "es_rule": (1_196, 1_256, 3, 3, 3_489, 28_299),
+}
+"""`FACTS` of a session in disorder, by policy"""
 
 
 # --- rounds --------------------------------------------------------------------------------------
@@ -50,10 +53,7 @@ def tables_of(seen: Observation) -> tuple[dict[str, Any], dict[int, int]]:
         "first_stage": np.concatenate([[0], np.cumsum(jobs["num_stages"])]).tolist(),
     }
     told |= {name: jobs[name].tolist() for name in ("arrival_ms", "work_ms", "remaining_ms")}
-    told |= {
-        name: stages[name].tolist()
-        for name in ("num_tasks", "launched", "finished", "runnable", "mean_ms", "critical_path_ms")
-    }
+    told |= {name: stages[name].tolist() for name in STAGE_COLUMNS}
     return told, {row: place for place, row in enumerate(rows)}
 
 
@@ -109,155 +109,43 @@ def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy:
 # --- sessions ------------------------------------------------------------------------------------
 
 
-class Told:
-    """A simulated session as the plugin's listener tells it, with some disorder."""
-
-    def __init__(self, seed: int, trace: str = "tpch") -> None:
-        self._trace = load_trace(trace)
-        self._rng = np.random.default_rng(seed)
-        row = self._rng.choice(len(self._trace.jobs), JOBS).astype(np.int32)
-        arrival_ms = np.cumsum(self._rng.exponential(8_000.0, JOBS))
-        self._jobs = [self._trace.jobs[number] for number in row]
-        cluster = Cluster(num_executors=24, protocol=Protocol.SESSION)
-        self.simulator = Simulator(to_arrays(self._trace), cluster, arrival_ms, row)
-        self._announced = 0
-        self._done: set[int] = set()
-        self._measured: dict[int, int] = {}
-
-    def reports(self) -> Iterator[dict[str, Any]]:
-        """One for each decision that is due."""
-        rule = Heuristic("spark_fair")
-        while self.simulator.status is Status.DECIDE:
-            yield self._report()
-            self.simulator.step(rule.decide(self.simulator.observation()))
-
-    def _report(self) -> dict[str, Any]:
-        state, time_ms = self.simulator.state, EPOCH_MS + round(self.simulator.time_ms)
-        events: list[list[Any]] = []
-        # The event of a job may come after its first task set.
-        arrived = int((state.jobs["arrival_ms"] <= self.simulator.time_ms).sum())
-        late = self._rng.random() < 0.2
-        while self._announced < arrived - late:
-            events.append(self._start(self._announced, time_ms))
-            self._announced += 1
-        sets, measured = [], []
-        for stage in np.flatnonzero(state.stages["runnable"]):
-            row = state.stages[stage]
-            number = int(row["job"])
-            if number >= arrived:
-                continue
-            done, count = int(row["finished"]), int(row["num_tasks"])
-            new = done - self._measured.get(int(stage), 0)
-            if new > 0 and number < self._announced:
-                self._measured[int(stage)] = done
-                took_ms = round(new * float(row["mean_ms"]))
-                measured.append([int(stage), new, took_ms, time_ms - took_ms, time_ms])
-            if done < count:
-                running = int(row["launched"]) - done
-                sets.append([int(stage), 0, self._key(number), count, done, running, False])
-            elif int(stage) not in self._done:
-                self._done.add(int(stage))
-                events.append(["S", int(stage), 0, True])
-        for number in range(self._announced):
-            if not np.isnan(state.jobs["completion_ms"][number]) and -number - 1 not in self._done:
-                self._done.add(-number - 1)
-                events.append(["E", number, time_ms])
-        if sets and self._rng.random() < 0.1:  # a cancelled attempt whose tasks run on
-            sets.append([sets[0][0], 1, sets[0][2], 2, 0, 2, True])
-        idle = int(self._rng.choice([0, 0, 0, 3_000])), int(self._rng.integers(0, 12))
-        return {
-            "time_ms": time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
-            "slots": 24, "sets": sets, "events": events, "measured": measured,
-            "idle_ms": idle[0], "idle_slots": idle[1],
-        }  # fmt: skip
-
-    def _properties(self, number: int) -> dict[str, str]:
-        """Two Spark jobs of one SQL execution, jobs of one group, and jobs by themselves."""
-        if number % 3 == 0:
-            return {"spark.sql.execution.id": str(number // 6)}
-        return {"spark.jobGroup.id": "g"} if number % 3 == 1 else {}
-
-    def _key(self, number: int) -> str:
-        return (f"sql {number // 6}", "group g", f"spark {number}")[number % 3]
-
-    def _start(self, number: int, time_ms: int) -> list[Any]:
-        first = int(self.simulator.state.jobs["first_stage"][number])
-        infos = [
-            [first + row, stage.num_tasks, [first + one for one in stage.parents], [first + row]]
-            for row, stage in enumerate(self._jobs[number].stages)
-        ]
-        return ["J", number, time_ms, infos, self._properties(number), self._key(number)]
-
-
-def planned(policy: PolicyFor, reports: list[dict[str, Any]]) -> list[Any]:
-    """As `Decide` answers, by the classes of `attach`."""
-    planner = Planner(policy, Guard(starve_s=15.0, idle_s=4.0, decision_s=60.0))
-    live, due, last, found = LiveJobs(), Due(), None, []
-    for told in reports:
-        report = parse_report(told)
-        live.update(report)
-        is_due = due.is_due(report, last, report.time_ms / 1000)
-        plan = planner.plan(live, idle_ms=report.idle_ms, idle_slots=report.idle_slots)
-        last = plan or last
-        found.append(
-            [is_due]
-            if plan is None
-            else [is_due, [*plan.chosen], plan.limits, [*plan.considered], plan.fault is not None]
-        )
-    planner.close()
-    return found
+@pytest.fixture(scope="module")
+def jvm(classes: Classes) -> Iterator[Talk]:
+    with classes.talk("decima.policy.Tell") as talk:
+        yield talk
 
 
 @pytest.mark.real_spark
-@pytest.mark.parametrize("policy", POLICIES)
-def test_every_plan_is_that_of_an_attached_driver(classes: Classes, policy: str) -> None:
-    """From what Spark tells to the plan: joined jobs, guessed durations, starving jobs, slots that
-    stand idle, tasks that nobody needs.
+@pytest.mark.parametrize(("policy", "facts"), SESSIONS.items())
+def test_plans_of_a_session_are_those_of_the_compiled_policy(
+    jvm: Talk, policy: str, facts: tuple[int, ...]
+) -> None:
+    """On the tables of a session in disorder; where slots stand idle, those of strict fair. Facts
+    are those of two implementations that agreed on every plan.
     """
-    reports = list(Told(POLICIES.index(policy)).reports())
-    question = QUESTION | {"policy": policy}
-    (answers,) = classes.ask("decima.policy.Decide", [question | {"reports": reports}])
-    expected = planned(Heuristic(policy).on, reports)
-    assert len(expected) > 200
-    assert answers == expected
-    plans = [one for one in expected if len(one) > 1]
-    # Strict fair is what it is measured by: it never leaves more slots idle than itself.
-    assert {one[4] for one in plans} == ({False} if policy == "strict_fair" else {False, True})
-    assert len({tuple(one[1]) for one in plans}) > 50
+    reports = disordered(POLICIES.index(policy))
+    live = Live(jvm, policy, starve_s=15, idle_s=4)
+    counts = compared(live, Mirror(Heuristic(policy).on), reports)
+    assert tuple(counts[name] for name in FACTS) == facts
 
 
-def long_session(waves: int = 23, stages: int = 1_000) -> list[dict[str, Any]]:
-    """Reports of one job that goes on: `waves` Spark jobs of as many stages, the last of each runs.
-
-    More finished stages than are remembered: they are dropped while a task set is running.
+def test_finished_stages_are_dropped_while_others_run(jvm: Talk) -> None:
+    """Of one job that goes on, more than are remembered: each Spark job of a thousand stages begins
+    while the last of them, the only one with tasks to start, runs.
     """
-    reports, before = [], -1
-    for wave in range(waves):
-        time_ms, first = EPOCH_MS + 1_000 * wave, wave * stages
+    live, stages = Live(jvm), 1_000
+    for wave in range(23):
+        first = wave * stages
         last = first + stages - 1
-        infos = [[stage, 1, [], [stage]] for stage in range(first, last)] + [[last, 8, [], [last]]]
-        events: list[list[Any]] = [
-            ["J", wave, time_ms, infos, {"spark.jobGroup.id": "g"}, "group g"]
+        infos = [*(info(stage, 1) for stage in range(first, last)), info(last, 8)]
+        events = [
+            started(wave, *infos, time_ms=1_000 * wave, spark_jobGroup_id="g"),
+            *stage_done(*range(max(0, first - 1), last)),
         ]
-        events += [["S", stage, 0, True] for stage in range(first, last)]
-        if before >= 0:
-            events.append(["S", before, 0, True])
-        reports.append(
-            {"time_ms": time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
-             "slots": 4, "sets": [[last, 0, "group g", 8, wave % 4, 2, False]], "events": events,
-             "measured": [], "idle_ms": 0, "idle_slots": 0}
-        )  # fmt: skip
-        before = last
-    return reports
-
-
-@pytest.mark.real_spark
-def test_finished_stages_are_dropped_while_others_run(classes: Classes) -> None:
-    reports = long_session()
-    question = QUESTION | {"policy": "strict_fair"}
-    (answers,) = classes.ask("decima.policy.Decide", [question | {"reports": reports}])
-    assert answers == planned(Heuristic("strict_fair").on, reports)
-    assert [len(one) > 1 for one in answers] == [True] * len(reports)
+        sets = [task_set(last, 8, wave % 4, 2, "group g")]
+        plan = live.plan(report(*events, sets=sets, time_ms=1_000 * wave))
+        assert (plan["chosen"], plan["considered"], plan["limits"]) == (
+            [last], [last], {"group g": SLOTS})  # fmt: skip
 
 
 # --- caps ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.jvm import Classes
+from tests.live import Live, report, task_set
 
 pytestmark = pytest.mark.real_spark
 
@@ -47,46 +48,45 @@ def test_required_is_true_or_false(classes: Classes) -> None:
 # --- failures in a row ---------------------------------------------------------------------------
 
 
-def report(
-    time_ms: int, sets: list[list[Any]], *, slots: int = 8, cap: int = 2, idle: int = 0
-) -> dict[str, Any]:
-    """Task sets of a job whose user has a cap; `idle` slots have stood idle for long."""
-    return {
-        "time_ms": time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
-        "slots": slots, "sets": sets, "events": [], "measured": [],
-        "idle_ms": 4_000 if idle else 0, "idle_slots": idle, "caps": {"a": {"user bob": cap}},
-    }  # fmt: skip
+def capped(time_ms: int, sets: list[list[Any]], *, slots: int = 8, idle: int = 0) -> dict[str, Any]:
+    """Task sets of a job whose user has a cap of two; `idle` slots have stood idle for long."""
+    return report(
+        time_ms=time_ms, sets=sets, slots=slots, caps={"a": {"user bob": 2}},
+        idle_ms=4_000 if idle else 0, idle_slots=idle,
+    )  # fmt: skip
 
 
-def task_set(stage: int, tasks: int, running: int) -> list[Any]:
-    return [stage, 0, "a", tasks, 0, running, False]
+def of_a(stage: int, tasks: int, running: int) -> list[Any]:
+    return task_set(stage, tasks, 0, running, "a")
 
 
 def failures(classes: Classes, script: list[str], reports: list[dict[str, Any]]) -> list[int]:
-    (answer,) = classes.ask("decima.policy.CountFailures", [{"script": script, "reports": reports}])
-    return [int(one) for one in answer]
+    """Failures in a row after each report, by a policy that does as the script says."""
+    with classes.talk("decima.policy.Tell") as jvm:
+        live = Live(jvm, script, idle_s=5)
+        return [int(live.tell(one, "plan")["in_a_row"]) for one in reports]
 
 
 def test_rounds_that_a_cap_closes_forgive_nothing(classes: Classes) -> None:
     """The policy raises whenever it is asked. In between, the last tasks of a stage hold all that
     the cap allows, so that it is not asked.
     """
-    open_, closed = [task_set(0, 10, 0)], [task_set(0, 2, 2), task_set(1, 5, 0)]
+    open_, closed = [of_a(0, 10, 0)], [of_a(0, 2, 2), of_a(1, 5, 0)]
     reports = [
-        report(1_000 * number, closed if number % 2 else open_, slots=2) for number in range(10)
+        capped(1_000 * number, closed if number % 2 else open_, slots=2) for number in range(10)
     ]
     assert failures(classes, ["raise"] * 10, reports) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
 def test_a_round_that_gives_all_that_a_cap_allows_forgives(classes: Classes) -> None:
     """Six slots stand idle beside the user's tasks, as they should."""
-    reports = [report(1_000 * number, [task_set(0, 10, 0)]) for number in range(3)]
+    reports = [capped(1_000 * number, [of_a(0, 10, 0)]) for number in range(3)]
     assert failures(classes, ["raise", "raise", "fifo"], reports) == [1, 2, 0]
 
 
 def test_slots_that_a_policy_leaves_idle_are_its_fault_while_a_cap_binds(classes: Classes) -> None:
     """Two of eight, which the cap allows; the six others excuse nothing."""
     reports = [
-        report(3_000 * number, [task_set(0, 10, 0)], idle=2 if number else 0) for number in range(4)
+        capped(3_000 * number, [of_a(0, 10, 0)], idle=2 if number else 0) for number in range(4)
     ]
     assert failures(classes, ["pass"] * 4, reports) == [0, 0, 1, 1]

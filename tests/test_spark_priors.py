@@ -15,6 +15,8 @@ from decima.errors import ConfigError, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.priors import Match, Priors
+from tests.jvm import Classes, Talk
+from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together
 from traces import Job, Stage, Trace, read_trace, write_trace
 from traces.files.names import clean
@@ -23,6 +25,8 @@ from traces.spark_log import read_spark_logs
 from traces.spark_log.names import Query, queries_of, query_of
 
 SLOTS = 8
+GUESS_MS = 1_000
+"""of a task, while nothing is known"""
 
 
 def job(name: str, *stages: tuple[int, float]) -> Job:
@@ -79,51 +83,78 @@ def test_what_a_spark_job_may_be_known_as() -> None:
     )
 
 
-def test_all_runs_of_a_query_count() -> None:
+@pytest.fixture(scope="module")
+def jvm(classes: Classes) -> Iterator[Talk]:
+    with classes.talk("decima.policy.Tell") as talk:
+        yield talk
+
+
+NAMES = (
+    "q5 #17", "order #5 again", "save at etl.py:12 #3", "unnamed query 4", "", "two\nlines",
+    "  a\tb\x1b[1m\u2028 ", "select " + "x, " * 60 + "y", "\u00e9t\u00e9 \u200b\U0001f600" * 40,
+    "collect at NativeMethodAccessorImpl.java:0 #2", "broadcast exchange (runId 1-2)",
+    "stream runId = 12345678-1234-1234-1234-123456789abc batch = 7",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_live_job_is_known_as_its_log_is(jvm: Talk, name: str) -> None:
+    """By the same rule on both sides, whatever holds the name."""
+    for given in ("decima.job", "spark.job.description", "spark.jobGroup.id", "callSite.short"):
+        told = {"spark.jobGroup.id": "night", "callSite.short": "save at etl.py:12", given: name}
+        _, queries = jvm.ask({"properties": told})
+        assert [Query(*one) for one in queries] == [*queries_of(told)], given
+
+
+def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list[Any]:
+    """How stages of a new job are found in the runs of a trace, and their expected durations."""
+    named: dict[str, Any] = {} if description is None else {"spark.job.description": description}
+    stages = [info(number, count) for number, count in enumerate(tasks)]
+    (one,) = Live(jvm, priors=trace).jobs(report(started(0, *stages, **named)))
+    return [*zip(one["match"], one["mean_ms"], strict=True)]
+
+
+def test_all_runs_of_a_query_count(jvm: Talk) -> None:
     """Whatever number the importer gave them; stages of one size by their place."""
     runs = [job("shop/q5", (4, 100), (4, 900)), job("shop/q5 #2", (4, 300), (4, 1100))]
     other = Job("shop/x/y", (Stage.fixed("s0", 7, 50.0),))
-    priors = Priors(from_logs(*runs, other))
-    q5 = [Query("q5", True)]
-    assert [priors.find(q5, 4, place) for place in range(3)] == [
-        (Match.NAME, 200.0), (Match.NAME, 1000.0), (Match.NAME, 1000.0)]  # fmt: skip
-    assert priors.find([Query("x/y", True)], 7, 0).mean_ms == 50
-    assert priors.find(q5, 7, 0) == (Match.UNKNOWN, None)
+    trace = from_logs(*runs, other)
+    assert found(jvm, trace, "q5", 4, 4, 4, 7) == [
+        ("NAME", 200), ("NAME", 1000), ("NAME", 1000), ("UNKNOWN", GUESS_MS)]  # fmt: skip
+    assert found(jvm, trace, "x/y", 7) == [("NAME", 50)]
+    priors = Priors(trace)
     assert (priors.jobs, priors.recurring, priors.queries) == (3, 3, 2)
 
 
-def test_what_nothing_tells_from_others_counts_only_where_all_runs_agree() -> None:
+def test_what_nothing_tells_from_others_counts_only_where_all_runs_agree(jvm: Talk) -> None:
     """By the number of tasks; never for a query that has a name, and is another one."""
     runs = [job("shop/run at Tool.scala:9", (4, 100), (5, 100)),
             job("shop/run at Tool.scala:9 #2", (4, 150), (5, 900)),
             job("shop/collect at NativeMethodAccessorImpl.java:0", (6, 70))]  # fmt: skip
-    priors = Priors(from_logs(*runs))
-    assert (priors.jobs, priors.recurring) == (3, 2)
-    assert priors.find([], 4, 0) == (Match.SHAPE, 125)
-    assert priors.find([], 5, 0) == (Match.AMBIGUOUS, None)
-    assert priors.find([], 6, 1) == (Match.SHAPE, 70)
-    assert priors.find([Query("q9", True)], 6, 0) == (Match.UNKNOWN, None)
-    place = [Query("run at Tool.scala:9", False)]
-    assert [priors.find(place, tasks, 0).match for tasks in (4, 5, 6)] == [
-        Match.NAME, Match.AMBIGUOUS, Match.UNKNOWN]  # fmt: skip
+    trace = from_logs(*runs)
+    assert (Priors(trace).jobs, Priors(trace).recurring) == (3, 2)
+    unsure, unknown = ("AMBIGUOUS", GUESS_MS), ("UNKNOWN", GUESS_MS)
+    assert found(jvm, trace, None, 4, 5, 6, 6) == [
+        ("SHAPE", 125), unsure, ("SHAPE", 70), ("SHAPE", 70)]  # fmt: skip
+    assert found(jvm, trace, "q9", 6) == [unknown]
+    assert found(jvm, trace, "run at Tool.scala:9", 4, 5, 6) == [("NAME", 125), unsure, unknown]
 
 
 @pytest.mark.parametrize("name", ["select " + "x, " * 300 + "y", "two\nlines", "a\tb\x1b[1m"])
-def test_any_description_is_found_again(name: str) -> None:
+def test_any_description_is_found_again(jvm: Talk, name: str) -> None:
     """A whole statement, line ends, what a terminal obeys: a trace has them in a form of its own,
     the longest of which is longer than what a live job is called.
     """
-    priors = Priors(Trace("logs", (job(clean(name, MAX_NAME), (4, 100)),)))
-    found = queries_of({"spark.job.description": name})
-    assert priors.find(found, 4, 0) == (Match.NAME, 100)
+    trace = Trace("logs", (job(clean(name, MAX_NAME), (4, 100)),))
+    assert found(jvm, trace, name, 4) == [("NAME", 100)]
 
 
-def test_metadata_that_somebody_changed_harms_nothing() -> None:
+def test_metadata_that_somebody_changed_harms_nothing(jvm: Talk) -> None:
     """The names count as they stand."""
     changed: list[dict[str, Any]] = [{"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}]
     for metadata in changed:
         trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})
-        assert Priors(trace).find([Query("shop/q5", True)], 4, 0) == (Match.NAME, 100)
+        assert found(jvm, trace, "shop/q5", 4) == [("NAME", 100)]
 
 
 # --- the documented way, on a real Spark ---------------------------------------------------------

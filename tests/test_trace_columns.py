@@ -154,6 +154,11 @@ def test_sums_are_those_of_the_objects() -> None:
         assert found.tolist() == [one for path in paths for one in path]
 
 
+def test_a_path_may_be_longer_than_python_may_recurse() -> None:
+    deep = [[row + 1] for row in range(4_999)] + [[]]
+    assert longest_paths(deep, [1.0] * 5_000)[0] == 5_000
+
+
 def test_missing_waves_take_the_nearest_ones() -> None:
     """Levels without a fresh, first or rest wave take another, as in `TraceArrays`."""
     arrays = to_arrays(Trace.of_columns("small", small(), {}))

@@ -10,7 +10,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 
-/** For tests: answers each line of JSON, a round or a session, with what is decided in the JVM. */
+/** For tests: answers each line of JSON, a round, with what is decided in the JVM. */
 public final class Decide {
   private static final ObjectMapper MAPPER = new ObjectMapper();
 
@@ -28,11 +28,9 @@ public final class Decide {
       }
       Map<?, ?> given = (Map<?, ?>) asked.get("tables");
       Object answer =
-          asked.containsKey("reports")
-              ? plans(policy, asked)
-              : asked.containsKey("logits")
-                  ? logits((LearnedPolicy) policy, given)
-                  : actions(policy, given, asked);
+          asked.containsKey("logits")
+              ? logits((LearnedPolicy) policy, given)
+              : actions(policy, given, asked);
       System.out.println(MAPPER.writeValueAsString(answer));
     }
   }
@@ -129,30 +127,5 @@ public final class Decide {
 
   private static int[] whole(Object given) {
     return ((List<?>) given).stream().mapToInt(one -> ((Number) one).intValue()).toArray();
-  }
-
-  /** The plan after each report, or null where there is none. */
-  @SuppressWarnings("unchecked")
-  private static List<Object> plans(Policy policy, Map<?, ?> asked) {
-    LiveJobs live = new LiveJobs();
-    double starveMs = ((Number) asked.get("starve_ms")).doubleValue();
-    double idleMs = ((Number) asked.get("idle_ms")).doubleValue();
-    Planner planner = new Planner(policy, starveMs, idleMs);
-    Due due = new Due();
-    Plan last = null;
-    List<Object> found = new ArrayList<>();
-    for (Object given : (List<?>) asked.get("reports")) {
-      Report report = new Report((Map<String, ?>) given);
-      live.update(report);
-      boolean isDue = due.isDue(report, last, report.timeMs * 1_000_000L);
-      Plan plan = planner.plan(live, report.idleMs, report.idleSlots);
-      last = plan == null ? last : plan;
-      found.add(
-          plan == null
-              ? java.util.Arrays.asList(isDue)
-              : java.util.Arrays.asList(
-                  isDue, plan.chosen, plan.limits, plan.considered, plan.fault != null));
-    }
-    return found;
   }
 }

@@ -1,0 +1,53 @@
+"""Policies of other authors: they read, and cannot write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from decima.heuristics.run import decide
+from decima.registry import Heuristic
+from decima.spark import AttachError, Guard
+from decima.spark.attaching import Guest
+from spark_sim import PASS, Action, Observation
+from spark_sim.rounds import Round, session_tables
+from spark_sim.views import read_only
+from tests.stories import job, stage
+from traces import Trace, to_arrays
+
+
+def seen() -> Observation:
+    """Two jobs of nine tasks each on twelve slots."""
+    trace = Trace("two", tuple(job(name, stage("s", 9, 1_000)) for name in "ab"))
+    return Round(session_tables(to_arrays(trace), 12, np.array([0.0, 5.0]))).observation()
+
+
+class Writes:
+    name = "writes"
+
+    def decide(self, observation: Observation) -> Action:
+        observation.jobs["held"][:] = 0
+        return PASS
+
+
+def test_a_policy_of_others_cannot_write() -> None:
+    """It fails for it, and nothing has changed; one that asks ours gets the same answers."""
+    with pytest.raises(ValueError, match="read-only"):
+        Guest(Writes()).decide(seen())
+    rule = Heuristic("strict_fair")
+    assert Guest(rule).decide(seen()) == rule.decide(seen())
+
+
+def test_read_only_views_compile_nothing_anew() -> None:
+    """That would take a minute, inside a decision."""
+    rule = Heuristic("strict_fair")
+    expected = rule.decide(seen())
+    compiled = len(decide.signatures)  # type: ignore[attr-defined]
+    assert rule.decide(read_only(seen())) == expected
+    assert len(decide.signatures) == compiled  # type: ignore[attr-defined]
+
+
+def test_guards_are_checked() -> None:
+    """In one line that names the bound."""
+    with pytest.raises(AttachError, match="guard: idle_s must be a number above 0, got -1"):
+        Guard(idle_s=-1)
