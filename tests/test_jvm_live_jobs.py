@@ -257,21 +257,17 @@ def test_earlier_runs_may_come_late(jvm: Talk) -> None:
 
 
 def test_a_broadcast_takes_no_name_from_its_job(jvm: Talk) -> None:
-    """Nor does a Spark job that only a place in the program distinguishes."""
-    live = Live(jvm)
-    for number, (described, name) in enumerate(
-        [
-            ("broadcast exchange (runId 1)", "7"),
-            ("the report", "the report"),
-            ("broadcast exchange (runId 2)", "the report"),
-        ]
-    ):
-        named: dict[str, Any] = {
-            "spark_job_description": described,
-            "callSite_short": "save at etl.py:12",
-        }
-        (job,) = live.jobs(report(started(number, info(number, 1), **SQL, **named)))
-        assert job["name"] == name
+    """Nor what earlier runs say of stages to come: only its place in the program has a name."""
+    live = Live(jvm, priors=Trace("earlier", (job_of_stages("the report", stage_of("s", 3, 400)),)))
+    broadcast = "broadcast exchange (runId 1)"
+    names, matches = [], []
+    for number, described in enumerate((broadcast, "the report", broadcast)):
+        named: dict[str, Any] = {"spark_job_description": described, "callSite_short": "a at b:1"}
+        (job,) = live.jobs(report(started(number, info(number, 3), **SQL, **named)))
+        names.append(job["name"])
+        matches.append(job["match"])
+    assert names == ["7", "the report", "the report"]
+    assert matches == [["SHAPE"], ["NAME"] * 2, ["NAME"] * 3]
 
 
 # --- names ---------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ NAMES = (
     "q5 #17", "order #5 again", "save at etl.py:12 #3", "unnamed query 4", "", "two\nlines",
     "  a\tb\x1b[1m\u2028 ", "select " + "x, " * 60 + "y", "\u00e9t\u00e9 \u200b\U0001f600" * 40,
     "collect at NativeMethodAccessorImpl.java:0 #2", "broadcast exchange (runId 1-2)",
-    "stream runId = 12345678-1234-1234-1234-123456789abc batch = 7",
+    "\x01 edges \x1f", "stream runId = 12345678-1234-1234-1234-123456789abc batch = 7",
 )  # fmt: skip
 
 
