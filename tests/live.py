@@ -100,7 +100,7 @@ def info(
     return [stage, tasks, parents, [-stage if rdd is None else rdd]]
 
 
-def started(spark_job: int, *stages: list[Any], time_ms: Any = 0, **properties: Any) -> list[Any]:
+def started(spark_job: int, *stages: list[Any], time_ms: int = 0, **properties: Any) -> list[Any]:
     """The event of a Spark job that begins; properties with _ for each dot."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
     return ["J", spark_job, EPOCH_MS + time_ms, stages, named, key_of(named, spark_job)]

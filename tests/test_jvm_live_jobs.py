@@ -33,7 +33,7 @@ pytestmark = pytest.mark.real_spark
 DEFAULT_TASK_MS = 1_000
 FORGET_MS, LOST_MS = 60_000, 600_000
 SHOWN_FINISHED, KEPT_FINISHED = 100, 10_000
-SQL = {"spark_sql_execution_id": "7"}
+SQL: dict[str, Any] = {"spark_sql_execution_id": "7"}
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_measured_durations_and_those_of_earlier_runs(
 ) -> None:
     """A geometric mean, by how many tasks each speaks for; 400 ms a task before."""
     live = Live(jvm, priors=Trace("earlier", (job_of_stages("q", stage_of("s", tasks, 400)),)))
-    named = {} if name is None else {"decima_job": name}
+    named: dict[str, Any] = {} if name is None else {"decima_job": name}
     key = "spark 0" if name is None else f"job {name}"
     (job,) = live.jobs(report(started(0, info(0, tasks), **named)))
     done = 0
@@ -257,18 +257,17 @@ def test_earlier_runs_may_come_late(jvm: Talk) -> None:
 
 
 def test_a_broadcast_takes_no_name_from_its_job(jvm: Talk) -> None:
-    """Nor does a Spark job that only a place in the program distinguishes."""
-    live = Live(jvm)
-    for number, (described, name) in enumerate(
-        [
-            ("broadcast exchange (runId 1)", "7"),
-            ("the report", "the report"),
-            ("broadcast exchange (runId 2)", "the report"),
-        ]
-    ):
-        named = {"spark_job_description": described, "callSite_short": "save at etl.py:12"}
-        (job,) = live.jobs(report(started(number, info(number, 1), **SQL, **named)))
-        assert job["name"] == name
+    """Nor what earlier runs say of stages to come: only its place in the program has a name."""
+    live = Live(jvm, priors=Trace("earlier", (job_of_stages("the report", stage_of("s", 3, 400)),)))
+    broadcast = "broadcast exchange (runId 1)"
+    names, matches = [], []
+    for number, described in enumerate((broadcast, "the report", broadcast)):
+        named: dict[str, Any] = {"spark_job_description": described, "callSite_short": "a at b:1"}
+        (job,) = live.jobs(report(started(number, info(number, 3), **SQL, **named)))
+        names.append(job["name"])
+        matches.append(job["match"])
+    assert names == ["7", "the report", "the report"]
+    assert matches == [["SHAPE"], ["NAME"] * 2, ["NAME"] * 3]
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -308,7 +307,7 @@ def test_a_named_sql_execution_may_take_its_time(jvm: Talk) -> None:
     """The driver plans for six seconds between two stages of one execution: one job."""
     live = Live(jvm)
     for number, (execution, at_ms) in enumerate((("7", 0), ("7", 6_000), ("8", 12_000))):
-        named = {"decima_job": "night", "spark_sql_execution_id": execution}
+        named: dict[str, Any] = {"decima_job": "night", "spark_sql_execution_id": execution}
         live.tell(report(started(number, info(number, 1), time_ms=at_ms, **named), time_ms=at_ms))
         (job,) = known(live, report(job_done(number, at_ms + 100), time_ms=at_ms + 100))
         assert job["stages"] == (2 if number == 1 else 1)

@@ -93,7 +93,7 @@ NAMES = (
     "q5 #17", "order #5 again", "save at etl.py:12 #3", "unnamed query 4", "", "two\nlines",
     "  a\tb\x1b[1m\u2028 ", "select " + "x, " * 60 + "y", "\u00e9t\u00e9 \u200b\U0001f600" * 40,
     "collect at NativeMethodAccessorImpl.java:0 #2", "broadcast exchange (runId 1-2)",
-    "stream runId = 12345678-1234-1234-1234-123456789abc batch = 7",
+    "\x01 edges \x1f", "stream runId = 12345678-1234-1234-1234-123456789abc batch = 7",
 )  # fmt: skip
 
 
@@ -108,9 +108,7 @@ def test_a_live_job_is_known_as_its_log_is(jvm: Talk, name: str) -> None:
 
 def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list[Any]:
     """How stages of a new job are found in the runs of a trace, and their expected durations."""
-    named: dict[str, Any] = {}
-    if description is not None:
-        named["spark.job.description"] = description
+    named: dict[str, Any] = {} if description is None else {"spark.job.description": description}
     stages = [info(number, count) for number, count in enumerate(tasks)]
     (one,) = Live(jvm, priors=trace).jobs(report(started(0, *stages, **named)))
     return [*zip(one["match"], one["mean_ms"], strict=True)]

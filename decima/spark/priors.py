@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,33 +14,6 @@ from traces.spark_log.names import Query, query_in
 AGREE = 2.0
 """durations of different runs speak for one query if the longest is at most so many times the
 shortest"""
-
-
-class Match(Enum):
-    """Kind of match of a stage in earlier runs."""
-
-    NAME = "name"
-    """by its query, its number of tasks and its place among the query's stages with as many"""
-    SHAPE = "shape"
-    """by its number of tasks alone: its query has no distinct name"""
-    AMBIGUOUS = "ambiguous"
-    """what fits does not agree, and is not used"""
-    UNKNOWN = "unknown"
-
-    @property
-    def is_hit(self) -> bool:
-        return self in (Match.NAME, Match.SHAPE)
-
-
-class Prior(NamedTuple):
-    """Durations of a stage in earlier runs."""
-
-    match: Match
-    mean_ms: float | None
-    """of its tasks, over all runs; None unless it is a hit"""
-
-
-UNKNOWN = Prior(Match.UNKNOWN, None)
 
 
 class Priors:
@@ -96,34 +68,6 @@ class Priors:
                 for num_tasks, runs_ms in self._shapes.items()
             },
         }
-
-    def find(self, queries: Sequence[Query], num_tasks: int, place: int) -> Prior:
-        """Look up a stage in earlier runs.
-
-        A user's name is trusted: durations are the mean over its runs. A place in a
-        program may stand for many queries, and a bare number of tasks for anything: these count
-        only where all runs agree. Another query's stages never stand in for those of a named one.
-
-        Args:
-            queries: what the job may be known as, best first.
-            num_tasks: of the stage.
-            place: how many earlier stages of the job have as many tasks.
-        """
-        for query in queries:
-            if query in self._known:
-                places = self._known[query].get(num_tasks)
-                if places is None:
-                    return UNKNOWN
-                runs_ms = places[min(place, len(places) - 1)]
-                return _prior(runs_ms, Match.NAME, must_agree=not query.is_given)
-        if any(query.is_given for query in queries) or num_tasks not in self._shapes:
-            return UNKNOWN
-        return _prior(self._shapes[num_tasks], Match.SHAPE, must_agree=True)
-
-
-def _prior(runs_ms: Sequence[float], match: Match, *, must_agree: bool) -> Prior:
-    mean_ms = _mean_ms(runs_ms, must_agree=must_agree)
-    return Prior(Match.AMBIGUOUS if mean_ms is None else match, mean_ms)
 
 
 def _mean_ms(runs_ms: Sequence[float], *, must_agree: bool) -> float | None:

@@ -18,7 +18,7 @@ final class Jobs {
     "callSite.short"
   };
 
-  /** The job that a Spark job is part of; the same rule as `decima.spark.reports.job_of`. */
+  /** The job that a Spark job is part of. */
   static String jobOf(Properties properties, int sparkJob) {
     if (properties != null) {
       for (int index = 0; index < NAMING.length; index++) {
