@@ -49,5 +49,5 @@ def test_read_only_views_compile_nothing_anew() -> None:
 
 def test_guards_are_checked() -> None:
     """In one line that names the bound."""
-    with pytest.raises(AttachError, match="guard: idle_s must be a number above 0, got -1"):
+    with pytest.raises(AttachError, match=r"idle_s must be a number from 0\.1 to .*, got -1"):
         Guard(idle_s=-1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -227,19 +228,20 @@ def test_a_learned_policy_decides_without_python(
         assert_healthy(spark, 240)
 
 
-def test_a_learned_policy_decides_in_a_worker(spark: Spark, program: Path) -> None:
-    """Its decision log can be reviewed; caps hold, though it knows nothing of them."""
+@pytest.mark.parametrize("policy", ["decima", "sjf_cp"], ids=["in the JVM", "in a process"])
+def test_a_decision_log_is_written_and_caps_hold(spark: Spark, program: Path, policy: str) -> None:
+    """It can be reviewed; a policy in Python knows nothing of caps."""
     log = spark.folder / "log.jsonl"
     output, _ = spark.run(
         "spark-submit", "--class", "SleepJobs", program, *jobs(1_000),
-        policy="decima", python=sys.executable, decisionLog=log, maxSlotsPerJob=5,
+        policy=policy, python=sys.executable, decisionLog=log, maxSlotsPerJob=5,
     )  # fmt: skip
     assert output.count("done ") == 4
     assert max(most(output)[f"job {name}"] for name in "abcd") == 5
     assert_healthy(spark, 4_000)
     history = read_decision_log(log)
-    assert "decima" in {plan.by for plan in history.plans}
-    assert {one.key for one in history.jobs} <= {f"job {name}" for name in "abcd"}
+    assert policy in {plan.by for plan in history.plans}
+    assert {one.key for one in history.jobs} == {f"job {name}" for name in "abcd"}
 
 
 def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) -> None:
@@ -247,7 +249,7 @@ def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) ->
     port = free_port()
     command = spark.command(
         "spark-submit", "--class", "SleepJobs", program, *jobs(900),
-        policy="tuned_srw", python=sys.executable, metricsPort=port,
+        policy="sjf_cp", python=sys.executable, metricsPort=port,
     )  # fmt: skip
     with running(spark, command) as process:
         until(lambda: "decima_worker 1" in metrics(port), 120)
@@ -259,6 +261,27 @@ def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) ->
     output = (spark.folder / "output").read_text()
     assert output.count("done ") == 4
     assert output.count("strict_fair decides until it is back") == 1
+    assert_healthy(spark, 3_600)
+
+
+def test_a_worker_that_hangs_is_ended_and_started_again(spark: Spark, program: Path) -> None:
+    """Stopped by a signal: strict fair decides, and after `lapse` another process."""
+    port = free_port()
+    command = spark.command(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(900),
+        policy="sjf_cp", python=sys.executable, metricsPort=port, lapse="1s",
+    )  # fmt: skip
+    with running(spark, command) as process:
+        until(lambda: "decima_worker 1" in metrics(port), 120)
+        (worker,) = children(process.pid, "decima.spark.plugin_worker")
+        os.kill(worker, signal.SIGSTOP)
+        until(lambda: "decima_worker 0" in metrics(port), 60)
+        until(lambda: "decima_worker 1" in metrics(port), 120)
+        assert children(process.pid, "decima.spark.plugin_worker") != [worker]
+        assert process.wait(timeout=300) == 0
+    output = (spark.folder / "output").read_text()
+    assert output.count("done ") == 4
+    assert "has not answered for 1.0 s" in output
     assert_healthy(spark, 3_600)
 
 

@@ -19,12 +19,13 @@ def test_times_that_make_no_sense_are_refused_with_the_rule(classes: Classes) ->
     """A lapse of 5, read as 5 ms; a hold that overflows; and what is sensible is taken."""
     refused = {
         "lapse": ["5", "99ms", "2h", "soon", "-1s"],
-        "hold": ["10000000000000000d", "106751992d", "0", "61s"],
+        "hold": ["10000000000000000d", "106751992d", "61s"],
+        "decision": ["0", "11min"],
         "starve": ["5", "10000000000000000d"],
         "idle": ["5", "8d"],
         "autoEvery": ["0s", "600", "10000000000000000d"],
     }
-    allowed = {"lapse": ["100ms", "2s"], "hold": ["1ms", "100"], "idle": ["5s"], "starve": ["1min"]}
+    allowed = {"lapse": ["100ms", "2s"], "hold": ["0", "100"], "idle": ["5s"], "starve": ["1min"]}
     asked = [({name: value}, True) for name, all_ in refused.items() for value in all_]
     asked += [({name: value}, False) for name, all_ in allowed.items() for value in all_]
     answers = classes.ask("decima.spark.TrySettings", [one for one, _ in asked])
@@ -35,6 +36,16 @@ def test_times_that_make_no_sense_are_refused_with_the_rule(classes: Classes) ->
             assert f"spark.decima.{name}: '{value}'" in reason
     named = dict(zip((one["lapse"] for one, _ in asked if "lapse" in one), answers, strict=False))
     assert "is 5 ms: from 100ms to 1h are allowed" in named["5"]
+
+
+def test_what_cannot_stand_back_cannot_be_auto(classes: Classes) -> None:
+    """Shares of pools stay as they were set, whoever decides."""
+    told = {"policy": "auto", "python": "python3"}
+    answers = classes.ask(
+        "decima.spark.TrySettings", [told | {"mode": mode} for mode in ("exact", "shadow", "soft")]
+    )
+    assert answers[:2] == [None, None]
+    assert "'auto' needs mode exact or shadow" in answers[2]
 
 
 def test_required_is_true_or_false(classes: Classes) -> None:

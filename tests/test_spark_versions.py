@@ -73,5 +73,5 @@ def test_everything_holds_on_another_spark(home: Path) -> None:
 
 @each_newer_java
 def test_everything_holds_on_a_newer_java(java: Path) -> None:
-    """Janino compiles our classes, and they set a field of Spark: both depend on the Java."""
+    """Our classes set a field of Spark, which depends on the Java."""
     repeat(("attach", "exactness", "soft"), {"JAVA_HOME": str(java)})

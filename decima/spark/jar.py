@@ -132,7 +132,7 @@ def compile_java(
             path.write_bytes(content)
         command = [
             str(find_javac(environment)),
-            # Spark 3.5 runs on Java 8, and Janino wants casts that javac does not.
+            # Spark 3.5 runs on Java 8; classes beside Spark's use raw types, with casts for them.
             *("--release", "8", "-Xlint:all,-options,-path,-rawtypes,-unchecked,-serial,-cast"),
             *("-Werror", "-proc:none", "-encoding", "utf-8"),
             *("-cp", f"{spark_jars()}/*", "-d", str(classes), *map(str, paths)),

@@ -278,6 +278,10 @@ final class Settings {
           PREFIX + "policy: '" + policy + "' needs " + PREFIX + "python; without it there are "
               + SPARK + ", " + String.join(", ", Policies.NAMES) + " and model files");
     }
+    if (isAuto() && isSoft()) {
+      throw new SettingsError(
+          PREFIX + "policy: 'auto' needs mode exact or shadow, as shares of pools cannot stand back");
+    }
     if (priors != null && python == null) {
       throw new SettingsError(PREFIX + "priors needs " + PREFIX + "python, which reads the trace");
     }

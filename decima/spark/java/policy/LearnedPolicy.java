@@ -75,6 +75,16 @@ final class LearnedPolicy implements Policy {
     return Action.PASS;
   }
 
+  /** Under users' caps, which no training has seen, strict fair gives away what is left over. */
+  @Override
+  public void fill(Round seen) {
+    Policy.super.fill(seen);
+    if (seen.hasCaps()) {
+      seen.reopen();
+      new StrictFair().fill(seen);
+    }
+  }
+
   /** Score and order all stages. A job's limits are scored when its first stage is reached. */
   void plan(Round seen) {
     round = seen;

@@ -88,6 +88,11 @@ public final class Round {
     return caps.areSet();
   }
 
+  /** Go on after `PASS`, if there is something left to give. */
+  void reopen() {
+    isOpen = onOffer > 0 && openCount > 0;
+  }
+
   /** Whether `assign` would take the action. */
   boolean allows(Action action) {
     return isOpen

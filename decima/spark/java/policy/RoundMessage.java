@@ -56,6 +56,7 @@ public final class RoundMessage {
       }
     }
     if (round.hasCaps()) {
+      round.reopen();
       others.fill(round);
     } else if (round.isOpen()) {
       round.assign(Action.PASS);
