@@ -309,7 +309,7 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
         ({"policy": "absent.safetensors"}, "absent.safetensors: no such file"),
         ({"policy": "auto"}, "'auto' needs spark.decima.python"),
         ({"maxSlotsPerJob": "0"}, "slots are whole numbers from 1 on"),
-        ({"policy": "decima", "python": "/nowhere/python"}, "/nowhere/python"),
+        ({"policy": "sjf_cp", "python": "/nowhere/python"}, "/nowhere/python"),
         ({"policy": "es_rule", "parameters": "rule.json"}, "its features are not those"),
         ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),
     ],
