@@ -25,7 +25,7 @@ public final class Unheard {
     try (JavaSparkContext spark = new JavaSparkContext(new SparkConf().setAppName("unheard"))) {
       Control control =
           new Control(
-              spark.sc(), 100, 10, 1_000, false, Collections.singletonMap("user bob", 2));
+              spark.sc(), 100, 10, 1_000, "exact", Collections.singletonMap("user bob", 2));
       control.attach();
       spark.setLocalProperty("decima.user", "bob");
       Thread.sleep(4_000);
