@@ -1,0 +1,273 @@
+"""What a session may be in the middle of, under the learned policy and caps, counted in its tasks.
+
+Slow (some minutes): `pytest -m slow tests/test_spark_circumstances.py`. Each job has a cap of three
+slots. Jobs must give what they give without us, no task may start beyond the cap, and no class of
+ours may fail. The results are a table of docs/results.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decima.spark.jar import PLUGIN
+from tests.jvm import Classes
+from tests.record_spark_logs import cluster
+from tests.spark_work import together, until
+from tests.test_spark_plugin import free_port, metrics
+from traces.loopback import LOOPBACK
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
+
+CAP = 3
+Interval = tuple[float, float]
+
+
+class Session:
+    """A Spark session with the plugin, and what it counts."""
+
+    def __init__(self, spark: Any, port: int) -> None:
+        self.spark = spark
+        self.context = spark.sparkContext
+        self._port = port
+
+    def naps(self, job: str, tasks: int, seconds: float, **others: Any) -> list[Interval]:
+        """When each task of a job began and ended, by the clock of this machine."""
+        self.context.setLocalProperty("decima.job", job)
+        numbers = self.context.parallelize(range(tasks), tasks)
+        rows = others.get("with_profile", lambda rdd: rdd)(numbers)
+        return list(rows.mapPartitions(others.get("nap", _nap(seconds))).collect())
+
+    def count(self, name: str) -> float:
+        """One of the plugin's metrics."""
+        (line,) = [one for one in metrics(self._port).splitlines() if one.startswith(f"{name} ")]
+        return float(line.split()[1])
+
+
+def _nap(seconds: float) -> Callable[[Any], Iterator[Interval]]:
+    def nap(_rows: Any) -> Iterator[Interval]:
+        began = time.time()
+        time.sleep(seconds)  # the task's work
+        yield began, time.time()
+
+    return nap
+
+
+def most_at_once(intervals: list[Interval]) -> int:
+    """The largest number of tasks that ran at the same time."""
+    steps = sorted([(began, 1) for began, _ in intervals] + [(end, -1) for _, end in intervals])
+    running, most = 0, 0
+    for _, step in steps:
+        running += step
+        most = max(most, running)
+    return most
+
+
+@contextmanager
+def session(
+    classes: Classes, folder: Path, master: str = "local[8]", **settings: str
+) -> Iterator[Session]:
+    """A session on that master; settings are named with _ for a point."""
+    from pyspark.sql import SparkSession
+
+    port = free_port()
+    conf: dict[str, bool | float | int | str | None] = {
+        **LOOPBACK,
+        "spark.plugins": PLUGIN,
+        "spark.jars": str(classes.jar),
+        "spark.driver.extraClassPath": str(classes.jar),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.executor.memory": "512m",
+        "spark.eventLog.enabled": "false",
+        "spark.decima.policy": "decima",
+        "spark.decima.required": "true",
+        "spark.decima.maxSlotsPerJob": str(CAP),
+        "spark.decima.metricsPort": str(port),
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+    with cluster(master, folder) as address:
+        spark = SparkSession.builder.master(address).config(map=conf).getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        found = Session(spark, port)
+        try:
+            assert until(lambda: found.count("decima_schedules") == 1, 60)
+            yield found
+            assert found.count("decima_faults_total") == 0
+            assert found.count("decima_launches_over_cap_total") == 0
+            assert found.count("decima_plans_total") > 0
+        finally:
+            spark.stop()
+
+
+# --- one machine ---------------------------------------------------------------------------------
+
+
+def test_groups_sql_with_adaptive_execution_and_pools_beside_each_other(
+    classes: Classes, tmp_path: Path
+) -> None:
+    """A job group, a query that changes its plan while it runs, and pools with weights."""
+    pools = tmp_path / "fairscheduler.xml"
+    pools.write_text(
+        "<allocations><pool name='web'><schedulingMode>FAIR</schedulingMode><weight>3</weight>"
+        "<minShare>2</minShare></pool><pool name='etl'><weight>1</weight></pool></allocations>"
+    )
+    told: dict[str, list[Interval]] = {}
+    with session(
+        classes, tmp_path, spark_scheduler_mode="FAIR", spark_scheduler_allocation_file=str(pools)
+    ) as own:
+
+        def in_pool(pool: str) -> None:
+            own.context.setLocalProperty("spark.scheduler.pool", pool)
+            told[pool] = own.naps(pool, 12, 0.2)
+
+        def grouped() -> None:
+            own.context.setJobGroup("night", "a report")
+            told["night"] = own.naps(None, 12, 0.2)  # type: ignore[arg-type]  # no name
+
+        def query() -> None:
+            left = own.spark.range(0, 4_000).selectExpr("id", "id % 7 AS part")
+            right = own.spark.range(0, 7).selectExpr("id AS part", "id * id AS square")
+            rows = left.join(right, "part").groupBy("square").count().collect()
+            assert {row["square"] for row in rows} == {n * n for n in range(7)}
+
+        together(lambda: in_pool("web"), lambda: in_pool("etl"), grouped, query)
+    assert {name: most_at_once(one) for name, one in told.items()} == dict.fromkeys(told, CAP)
+    assert {len(one) for one in told.values()} == {12}
+
+
+def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path) -> None:
+    """Every micro-batch is a job; a barrier stage, which no cap holds for, gets its slots."""
+    with session(classes, tmp_path) as own:
+        rate = own.spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+        stream = rate.writeStream.format("noop").trigger(processingTime="300 milliseconds").start()
+        try:
+            batches = stream.lastProgress
+            found = own.naps("batch", 24, 0.2)
+            rows = own.context.parallelize(range(6), 6).barrier().mapPartitions(lambda _: [1])
+            assert rows.sum() == 6
+            assert until(lambda: (stream.lastProgress or {}).get("batchId", 0) >= 3, 60)
+        finally:
+            stream.stop()
+    assert batches is None or batches["batchId"] >= 0
+    assert stream.exception() is None
+    assert most_at_once(found) == CAP
+
+
+def test_jobs_that_are_cancelled_and_tasks_that_fail(classes: Classes, tmp_path: Path) -> None:
+    """Spark's own errors reach their threads; the others go on."""
+    told: list[list[Interval]] = []
+    with session(classes, tmp_path) as own:
+        ended = threading.Event()
+
+        def cancelled() -> None:
+            own.context.setJobGroup("away", "to be cancelled", interruptOnCancel=True)
+            with pytest.raises(Exception, match="cancel"):
+                own.naps("away", 400, 0.5)
+            ended.set()
+
+        def cancel() -> None:
+            while not ended.wait(timeout=0.5):
+                own.context.cancelJobGroup("away")
+
+        def fails() -> None:
+            own.context.setLocalProperty("decima.job", "bad")
+            with pytest.raises(Exception, match="ZeroDivisionError"):
+                own.context.parallelize(range(8), 8).map(lambda one: 1 // (one - 5)).count()
+
+        together(cancelled, cancel, fails, lambda: told.append(own.naps("good", 18, 0.2)))
+    assert most_at_once(told[0]) == CAP
+
+
+def test_two_hundred_jobs_at_once(classes: Classes, tmp_path: Path) -> None:
+    with session(classes, tmp_path) as own:
+
+        def job(number: int) -> None:
+            own.context.setLocalProperty("decima.job", f"j{number}")
+            nap = "java_method('java.lang.Thread', 'sleep', 20L)"
+            rows = own.spark.range(0, 4, 1, 4).selectExpr("id", f"{nap} AS slept")
+            assert len(rows.collect()) == 4
+
+        threads = [threading.Thread(target=job, args=(number,)) for number in range(200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=240)
+        assert not any(thread.is_alive() for thread in threads)
+        assert own.count("decima_launches_under_limit_total") >= 800
+
+
+# --- several processes ---------------------------------------------------------------------------
+
+ALLOCATION: Mapping[str, str] = {
+    "spark_dynamicAllocation_enabled": "true",
+    "spark_dynamicAllocation_shuffleTracking_enabled": "true",
+    "spark_dynamicAllocation_minExecutors": "0",
+    "spark_dynamicAllocation_maxExecutors": "4",
+    "spark_dynamicAllocation_executorIdleTimeout": "3s",
+    "spark_executor_cores": "1",
+}
+
+
+def test_executors_that_come_and_go(classes: Classes, tmp_path: Path) -> None:
+    """Dynamic allocation on a standalone master with two workers: none at first, four under load,
+    none after a pause, and again.
+    """
+    (tmp_path / "logs").mkdir()
+    with session(classes, tmp_path / "logs", "two hosts", **ALLOCATION) as own:
+        alive = own.context._jsc.sc().getExecutorMemoryStatus
+        found: list[list[Interval]] = []
+        for number in range(2):
+            jobs = [
+                lambda name=f"j{number} {k}": found.append(own.naps(name, 12, 0.5))
+                for k in range(2)
+            ]
+            together(*jobs)
+            assert until(lambda: alive().size() == 1, 60)  # the driver alone
+    assert len(found) == 4
+    assert all(0 < most_at_once(one) <= CAP for one in found)
+
+
+def test_speculative_copies_and_stages_with_a_profile_of_their_own(
+    classes: Classes, tmp_path: Path
+) -> None:
+    """A copy of a slow task counts as a task of its job; a stage that wants other resources runs
+    beside limits.
+    """
+    slow = {
+        "spark_speculation": "true",
+        "spark_speculation_quantile": "0.5",
+        "spark_speculation_multiplier": "1.2",
+        "spark_speculation_interval": "100ms",
+        "spark_executor_cores": "2",
+    }
+
+    def nap(_rows: Any) -> Iterator[Interval]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        began = time.time()
+        is_slow = task.partitionId() == 0 and task.attemptNumber() == 0
+        time.sleep(60.0 if is_slow else 0.4)  # the first attempt at the first task hangs
+        yield began, time.time()
+
+    def with_profile(rdd: Any) -> Any:
+        from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
+        wanted = ResourceProfileBuilder().require(TaskResourceRequests().cpus(2))
+        return rdd.withResources(wanted.build)
+
+    (tmp_path / "logs").mkdir()
+    with session(classes, tmp_path / "logs", "two hosts", **slow) as own:
+        began = time.monotonic()
+        found = own.naps("hangs", 8, 0.4, nap=nap)
+        assert time.monotonic() - began < 50, "no copy was started"
+        assert len(own.naps("wide", 4, 0.2, with_profile=with_profile)) == 4
+    assert most_at_once(found) <= CAP
