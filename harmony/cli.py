@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from decima.rl.command import OneLineErrors
+from decima.rl.errors import StudyError
 from decima.rl.study.command import (
     FILE,
     StudyWords,
@@ -24,11 +25,18 @@ from decima.rl.study.command import (
     train_in,
 )
 from harmony.config import CONFIGS, RATES, Config
-from harmony.errors import HarmonyError
 from harmony.jobs import equal_arrivals
 from traces.files.settings import build, change_setting
 
-FIGURES = ("figure10", "figure12", "figure13", "figure14", "figure15", "table2")
+FIGURES = {
+    "figure10": 180,
+    "figure12": 60,
+    "figure13": 60,
+    "figure14": 600,
+    "figure15": 1,
+    "table2": 60,
+}
+"""names, and about how many seconds each takes"""
 _STUDY = """Train all models of the figures, one after another; goes on where it was stopped.
 
 Example: harmony study --out runs/harmony --only policy-6-0
@@ -96,8 +104,8 @@ def train(
             first = RewardConfig()
         table = replace(first, cluster=CONFIGS[servers], seed=seed).to_json()
         for change in changes:
-            change_setting(table, change, HarmonyError)
-        config = build(type(first), table, HarmonyError)
+            change_setting(table, change, StudyError)
+        config = build(type(first), table, StudyError)
         _warned(config.cluster)
         return new_run(out, config, initial, reward)
 
@@ -108,7 +116,6 @@ add_study_commands(
     main,
     "harmony",
     StudyWords(_STUDY, _GATHER, _REPRODUCE, FIGURES, "policy-6-0", "sequences", "sequences"),
-    HarmonyError,
 )
 
 

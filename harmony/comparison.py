@@ -39,7 +39,7 @@ def compare(
         seed: of the sequences and of choices.
 
     Raises:
-        HarmonyError: a file is no such model.
+        StudyError: a file is no such model.
     """
     schedulers = dict(baselines(config, samples_of(config)))
     schedulers |= {str(path): Learned(load_model(path).network.policy, config) for path in models}
@@ -56,7 +56,7 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
     """Write the tasks on each server, a colour and a number for each job, at an interval, as PNG.
 
     Raises:
-        HarmonyError: the episode is over before.
+        StudyError: the episode is over before.
         RunError: the file cannot be written.
     """
     scheduler: Scheduler = Tiresias(config)

@@ -1,14 +1,13 @@
-"""The figures of the paper, drawn from what `harmony.figures` measured, as SVG and PNG."""
+"""Drawings of the paper's figures, from what `harmony.figures` measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from decima.rl.drawing import Found, errors, panels, write_figure
+from decima.rl.drawing import Found, errors, panels
 
 LABELS = {
     "lb": "LB",
@@ -36,11 +35,6 @@ _TITLES = {
     "worst": "only the worst neighbour counts",
     "analytic": "analytic model of speeds",
 }
-
-
-def draw(name: str, found: Found, out: Path) -> list[Path]:
-    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`."""
-    return write_figure(DRAWN[name](found), name, out)
 
 
 def _bars(axes: Axes, entries: Found, at: float, width: float, label: str | None) -> None:

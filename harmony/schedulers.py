@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Draws, Purpose
 from harmony import rule_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.errors import HarmonyError
 from harmony.jobs import draw_jobs
 from harmony.measured import measured
 from harmony.rule_kernels import (
@@ -107,7 +107,7 @@ class Tiresias(_Rule):
 
     def __init__(self, config: Config, index: str = "gittins", threshold: float = 0.5) -> None:
         if index not in ("gittins", "las"):
-            raise HarmonyError(f"index is {index!r:.40}: gittins or las")
+            raise StudyError(f"index is {index!r:.40}: gittins or las")
         self.together = measured().skew >= threshold
         self._gittins = _gittins(config) if index == "gittins" else None
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.evaluation import baselines, evaluate, tuned_hold, tuned_tetris
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
@@ -148,7 +148,7 @@ def test_tetris_is_tuned_on_the_objective() -> None:
             assert best.mean() <= other.mean()
     names = {"tetris", "hold", "sjf", "packer", "random"}
     assert set(baselines(config, jobs, Objective.SLOWDOWN)) == names
-    with pytest.raises(DeepRmError, match=r"weight is 1\.5"):
+    with pytest.raises(StudyError, match=r"weight is 1\.5"):
         Scored(1.5)
 
 
@@ -255,7 +255,7 @@ def test_what_the_bound_cannot_do_is_refused() -> None:
     """Too many orders, or an objective that may gain from delay."""
     config = replace(TINY, arrival_trials=3)
     jobs = job_set(config, [(0, 1, (1, 1))] * (MOST_JOBS + 1))
-    with pytest.raises(DeepRmError, match="10 jobs"):
+    with pytest.raises(StudyError, match="10 jobs"):
         least_cost(config, jobs, Objective.SLOWDOWN)
-    with pytest.raises(DeepRmError, match="utilisation"):
+    with pytest.raises(StudyError, match="utilisation"):
         least_cost(TINY, job_set(TINY, [(0, 1, (1, 1))]), Objective.UTILISATION)

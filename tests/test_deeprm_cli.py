@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 from matplotlib import image as images
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from deeprm import cli
 from deeprm.cli import main
 from deeprm.config import PAPER
 from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.evaluation import evaluate
 from deeprm.figures import FIGURES
 from deeprm.jobs import draw_jobs, job_set
@@ -152,7 +152,7 @@ def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
     assert len(names) == len(set(names)) == 45
     assert trainings()[0].config() == TrainConfig()
     for number, one in enumerate(trainings()):
-        assert one.first is None or one.first in trainings()[:number]
+        assert set(one.needs) <= set(trainings()[:number])
     assert all(one.config().cluster == PAPER.at_load(one.load / 100) for one in trainings())
 
 
@@ -222,7 +222,7 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     one = Training("paper", 70, 0)
     runs = tmp_path / "runs"
     trained(runs / one.name)
-    with pytest.raises(DeepRmError, match="not trained with the settings of the study"):
+    with pytest.raises(StudyError, match="not trained with the settings of the study"):
         gather(runs, tmp_path / "models")
     assert not (tmp_path / "models").exists()
 

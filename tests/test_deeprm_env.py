@@ -12,12 +12,12 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+from decima.rl.errors import StudyError
 from decima.rl.study.env import register
 from deeprm.compact import CompactLayout
 from deeprm.config import PAPER, RELEASED
 from deeprm.env import ENV_ID, DeepRmEnv
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
 from deeprm.jobs import job_set
 from deeprm.render import cluster_cells
@@ -91,13 +91,13 @@ def test_masks_say_what_places_a_job() -> None:
 
 def test_misuse_is_refused() -> None:
     """Each message says what there is instead."""
-    with pytest.raises(DeepRmError, match="paper, released"):
+    with pytest.raises(StudyError, match="paper, released"):
         DeepRmEnv("papers")  # type: ignore[arg-type]
-    with pytest.raises(DeepRmError, match="slowdown, completion"):
+    with pytest.raises(StudyError, match="slowdown, completion"):
         DeepRmEnv(objective="speed")
-    with pytest.raises(DeepRmError, match="image or compact"):
+    with pytest.raises(StudyError, match="image or compact"):
         DeepRmEnv(observation="pixels")  # type: ignore[arg-type]
-    with pytest.raises(DeepRmError, match="rgb_array or None"):
+    with pytest.raises(StudyError, match="rgb_array or None"):
         DeepRmEnv(render_mode="human")
     env = DeepRmEnv()
     with pytest.raises(ResetNeeded):
@@ -107,7 +107,7 @@ def test_misuse_is_refused() -> None:
     env.reset(seed=1)
     with pytest.raises(InvalidAction, match="11"):
         env.step(np.int64(11))
-    with pytest.raises(DeepRmError, match="not speed"):
+    with pytest.raises(StudyError, match="not speed"):
         env.reset(options={"speed": 1})
     register(ENV_ID, "deeprm.env:DeepRmEnv")
 

@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from decima.rl.checkpoint import save_tensors
-from decima.rl.errors import CheckpointError
+from decima.rl.errors import CheckpointError, StudyError
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
 from deeprm.compact_policy import CompactPolicy
 from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
 from deeprm.image_policy import ImagePolicy
 from deeprm.jobs import draw_jobs
@@ -187,7 +186,7 @@ def test_a_compact_network_fits_clusters_of_other_sizes() -> None:
 
 def test_an_image_with_too_many_rectangles_is_refused() -> None:
     """They are told by 16-bit numbers."""
-    with pytest.raises(DeepRmError, match="at most 32767"):
+    with pytest.raises(StudyError, match="at most 32767"):
         ImageLayout(replace(PAPER, slots=100))
 
 
@@ -214,7 +213,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     """Other tensors, a header that lacks something, another shape, numbers that are not finite."""
     path = tmp_path / "model.safetensors"
     save_tensors(path, {"x": torch.zeros(1)}, {})
-    with pytest.raises(DeepRmError, match="no model of deeprm"):
+    with pytest.raises(StudyError, match="no model of deeprm"):
         load_model(path)
     save_tensors(path, {}, {"format": 1})
     with pytest.raises(CheckpointError, match="its header's config is None"):
@@ -226,12 +225,12 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     save_model(
         path, config, new_network(TrainConfig(cluster=TINY, policy="compact")).state_dict(), {}
     )
-    with pytest.raises(DeepRmError, match="do not fit the network that its header names"):
+    with pytest.raises(StudyError, match="do not fit the network that its header names"):
         load_model(path)
     weights = {
         name: one * np.nan
         for name, one in new_network(TrainConfig(cluster=TINY)).state_dict().items()
     }
     save_model(path, config, weights, {})
-    with pytest.raises(DeepRmError, match="not all finite"):
+    with pytest.raises(StudyError, match="not all finite"):
         load_model(path)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from deeprm.config import CONFIGS, PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
 from deeprm.tables import NONE, VOID
@@ -255,7 +255,7 @@ def test_job_sets_are_drawn_one_by_one_from_named_streams() -> None:
 def test_a_configuration_survives_json(name: str) -> None:
     """Lists become spans again."""
     written = json.loads(json.dumps(CONFIGS[name].to_json()))
-    assert build(Config, written, DeepRmError) == CONFIGS[name]
+    assert build(Config, written, StudyError) == CONFIGS[name]
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_an_impossible_cluster_is_refused_in_one_line(
     change: dict[str, object], words: str
 ) -> None:
     """The message names the value and the rule."""
-    with pytest.raises(DeepRmError, match=words) as caught:
-        build(Config, change, DeepRmError)
+    with pytest.raises(StudyError, match=words) as caught:
+        build(Config, change, StudyError)
     assert "\n" not in str(caught.value)
 
 
@@ -300,12 +300,12 @@ def test_an_impossible_job_set_is_refused(
     jobs: list[tuple[int, int, tuple[int, ...]]], words: str
 ) -> None:
     """One that could never be played to its end."""
-    with pytest.raises(DeepRmError, match=words):
+    with pytest.raises(StudyError, match=words):
         job_set(TINY, jobs)
 
 
 def test_an_action_that_is_none_is_refused() -> None:
     """Two slots: 0 to 2."""
     episodes = Episodes(TINY, job_set(TINY, [(0, 1, (1, 1))]))
-    with pytest.raises(DeepRmError, match=r"not in 0\.\.2"):
+    with pytest.raises(StudyError, match=r"not in 0\.\.2"):
         act(episodes, 3)

@@ -14,13 +14,13 @@ import torch
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline
 from decima.rl.checkpoint import load_tensors
+from decima.rl.errors import StudyError
 from decima.rl.returns import undiscounted
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.models import MODEL
 from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.evaluation import evaluate
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
@@ -146,7 +146,7 @@ def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> Non
     begun = torch.cat([one.flatten() for one in load_model(path).network.state_dict().values()])
     assert (after["parameters"] - begun).abs().max() == pytest.approx(rate, rel=1e-3)
 
-    with pytest.raises(DeepRmError, match="cannot begin a training"):
+    with pytest.raises(StudyError, match="cannot begin a training"):
         new_run(tmp_path / "other", replace(SMALL, policy="compact"), path)
     assert not (tmp_path / "other").exists()
 
@@ -202,5 +202,5 @@ def test_the_learning_rate_falls_in_a_straight_line() -> None:
 )
 def test_an_impossible_training_is_refused(change: dict[str, Any], words: str) -> None:
     """In one line, with the value and the rule."""
-    with pytest.raises(DeepRmError, match=words):
-        build(TrainConfig, change, DeepRmError)
+    with pytest.raises(StudyError, match=words):
+        build(TrainConfig, change, StudyError)

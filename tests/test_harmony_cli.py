@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 from matplotlib import image as images
 
+from decima.rl.errors import StudyError
 from harmony import cli
 from harmony.cli import main
 from harmony.clusters import Clusters
 from harmony.comparison import picture_of
 from harmony.config import CONFIGS, PAPER
-from harmony.errors import HarmonyError
 from harmony.figures import FIGURES
 from harmony.jobs import job_sequence
 from harmony.measured import measured
@@ -245,7 +245,7 @@ def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     one = Training("policy", "6", 0)
     runs = tmp_path / "runs"
     trained(runs / one.name)
-    with pytest.raises(HarmonyError, match="not trained with the settings of the study"):
+    with pytest.raises(StudyError, match="not trained with the settings of the study"):
         gather(runs, tmp_path / "models")
 
     config = load_model(runs / one.name / "model.safetensors").config

@@ -11,12 +11,12 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+from decima.rl.errors import StudyError
 from decima.rl.study.env import register
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
 from harmony.env import ENV_ID, HarmonyEnv
-from harmony.errors import HarmonyError
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.measured import measured
 from harmony.tables import K
@@ -80,11 +80,11 @@ def test_an_action_without_room_is_replaced_by_one_that_has() -> None:
 
 def test_misuse_is_refused() -> None:
     """Each message says what there is instead."""
-    with pytest.raises(HarmonyError, match="6, 30"):
+    with pytest.raises(StudyError, match="6, 30"):
         HarmonyEnv("7")  # type: ignore[arg-type]
-    with pytest.raises(HarmonyError, match="uniform, poisson, trace"):
+    with pytest.raises(StudyError, match="uniform, poisson, trace"):
         HarmonyEnv(arrivals="often")  # type: ignore[arg-type]
-    with pytest.raises(HarmonyError, match="None is needed"):
+    with pytest.raises(StudyError, match="None is needed"):
         HarmonyEnv(render_mode="human")
     env = HarmonyEnv()
     with pytest.raises(ResetNeeded):
@@ -92,7 +92,7 @@ def test_misuse_is_refused() -> None:
     env.reset(seed=1)
     with pytest.raises(InvalidAction, match="12"):
         env.step(np.int64(12))
-    with pytest.raises(HarmonyError, match="not speed"):
+    with pytest.raises(StudyError, match="not speed"):
         env.reset(options={"speed": 1})
     register(ENV_ID, "harmony.env:HarmonyEnv")
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters, types_of
 from harmony.config import CONFIGS, LARGE, PAPER, Config
-from harmony.errors import HarmonyError
 from harmony.jobs import draw_jobs, equal_arrivals, job_sequence, read_arrivals
 from harmony.measured import measured, types
 from harmony.samples import measure
@@ -176,7 +176,7 @@ def test_a_task_is_not_put_where_the_rest_finds_no_room() -> None:
     act(clusters, 0, 2)
     # 3 of 4 cores are taken by a worker, 1 by a parameter server: nothing of job 1 fits beside.
     assert clusters.state.current.tolist() == [2]
-    with pytest.raises(HarmonyError, match="no such task is left, or there is no room"):
+    with pytest.raises(StudyError, match="no such task is left, or there is no room"):
         act(clusters, 0)
 
 
@@ -356,7 +356,7 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
     """In one line, with the file."""
     path = tmp_path / "times.json"
     path.write_text(text)
-    with pytest.raises(HarmonyError, match=words) as caught:
+    with pytest.raises(StudyError, match=words) as caught:
         read_arrivals(str(path))
     assert str(path) in str(caught.value)
 
@@ -384,8 +384,8 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
 )
 def test_an_impossible_cluster_is_refused(change: dict[str, Any], words: str) -> None:
     """In one line, with the value and the rule."""
-    with pytest.raises(HarmonyError, match=words):
-        build(Config, change, HarmonyError)
+    with pytest.raises(StudyError, match=words):
+        build(Config, change, StudyError)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_a_program_cannot_make_a_cluster_that_a_file_cannot(
     change: dict[str, Any], words: str
 ) -> None:
     """Types are those that a file must have; numpy's numbers serve too."""
-    with pytest.raises(HarmonyError, match=words):
+    with pytest.raises(StudyError, match=words):
         replace(PAPER, **change)
     numpys: dict[str, Any] = {"servers": np.int64(7), "noise": np.float32(0.5)}
     assert replace(PAPER, **numpys).servers == 7
@@ -425,16 +425,16 @@ def test_a_program_cannot_make_a_cluster_that_a_file_cannot(
 )
 def test_an_impossible_job_is_refused(job: Any, words: str) -> None:
     """With its number."""
-    with pytest.raises(HarmonyError, match=f"job 0 {words}"):
+    with pytest.raises(StudyError, match=f"job 0 {words}"):
         job_sequence(TINY, [job])
-    with pytest.raises(HarmonyError, match="without jobs"):
+    with pytest.raises(StudyError, match="without jobs"):
         job_sequence(TINY, [])
 
 
 def test_a_job_larger_than_the_cluster_is_refused() -> None:
     """It would wait for ever."""
     config = replace(TINY, servers=1, cores=3)
-    with pytest.raises(HarmonyError, match="job 0 has more tasks than an empty cluster"):
+    with pytest.raises(StudyError, match="job 0 has more tasks than an empty cluster"):
         Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 1.0)]))
 
 
@@ -451,5 +451,5 @@ def test_a_trace_of_equal_times_is_doubted(tmp_path: Path) -> None:
 def test_configurations_can_be_written_and_read() -> None:
     """As JSON."""
     for config in CONFIGS.values():
-        assert build(Config, json.loads(json.dumps(config.to_json())), HarmonyError) == config
+        assert build(Config, json.loads(json.dumps(config.to_json())), StudyError) == config
     assert LARGE.arriving("poisson").jobs_per_20_min == pytest.approx(4 * 2 / 3)

@@ -12,14 +12,13 @@ import pytest
 import torch
 
 from decima.rl.checkpoint import save_tensors
-from decima.rl.errors import CheckpointError
+from decima.rl.errors import CheckpointError, StudyError
 from decima.rl.optimiser import flat_parameters
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.models import MODEL
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER
-from harmony.errors import HarmonyError
 from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
 from harmony.jobs import draw_jobs
@@ -127,7 +126,7 @@ def test_a_network_fits_clusters_of_other_sizes() -> None:
 
 def test_heads_must_divide_the_width() -> None:
     """In one line."""
-    with pytest.raises(HarmonyError, match="heads must divide"):
+    with pytest.raises(StudyError, match="heads must divide"):
         Size(width=10, heads=3)
 
 
@@ -236,9 +235,9 @@ def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
     model = tmp_path / "reward.safetensors"
     save_model(model, REWARD, new_reward_model(REWARD.size).state_dict(), {})
     config = replace(SMALL, world="model", iterations=1)
-    with pytest.raises(HarmonyError, match="a reward model is needed"):
+    with pytest.raises(StudyError, match="a reward model is needed"):
         new_run(tmp_path / "run", config)
-    with pytest.raises(HarmonyError, match="and nowhere else"):
+    with pytest.raises(StudyError, match="and nowhere else"):
         new_run(tmp_path / "run", SMALL, reward=model)
     with new_run(tmp_path / "run", config, reward=model) as folder:
         run_training(folder)
@@ -263,9 +262,9 @@ def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> Non
     with new_run(tmp_path / "run", replace(SMALL, imitation=0), path) as folder:
         assert folder.config["config"]["initial"] is True
         run_training(folder, time_limit_s=1e-9)
-    with pytest.raises(HarmonyError, match="a model of another size"):
+    with pytest.raises(StudyError, match="a model of another size"):
         new_run(tmp_path / "other", replace(SMALL, size=Size(width=32)), path)
-    with pytest.raises(HarmonyError, match="weights of its own"):
+    with pytest.raises(StudyError, match="weights of its own"):
         new_run(tmp_path / "other", REWARD, path)
     assert not (tmp_path / "other").exists()
 
@@ -328,8 +327,8 @@ def test_the_papers_recipe_learns_something() -> None:
 )
 def test_an_impossible_training_is_refused(change: dict[str, Any], words: str) -> None:
     """In one line, with the value and the rule."""
-    with pytest.raises(HarmonyError, match=words):
-        build(TrainConfig, change, HarmonyError)
+    with pytest.raises(StudyError, match=words):
+        build(TrainConfig, change, StudyError)
 
 
 def test_the_papers_recipe_is_the_papers() -> None:
@@ -360,13 +359,13 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     """Other tensors, a header that lacks something, another kind or shape, not finite."""
     path = tmp_path / "model.safetensors"
     save_tensors(path, {"x": torch.zeros(1)}, {})
-    with pytest.raises(HarmonyError, match="no model of harmony"):
+    with pytest.raises(StudyError, match="no model of harmony"):
         load_model(path)
     save_model(path, REWARD, new_reward_model(REWARD.size).state_dict(), {})
-    with pytest.raises(HarmonyError, match="of kind 'reward model', where 'policy' is needed"):
+    with pytest.raises(StudyError, match="of kind 'reward model', where 'policy' is needed"):
         load_model(path)
     save_tensors(path, {}, {"format": "harmony-1"})
-    with pytest.raises(HarmonyError, match="of kind None"):
+    with pytest.raises(StudyError, match="of kind None"):
         load_model(path)
     for kind, load in (("policy", load_model), ("reward model", load_reward_model)):
         save_tensors(path, {}, {"format": "harmony-1", "kind": kind})
@@ -376,9 +375,9 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="its header's card is 3"):
             load(path)
     save_model(path, SMALL, new_network(Size(width=32)).state_dict(), {})
-    with pytest.raises(HarmonyError, match="do not fit the network that its header names"):
+    with pytest.raises(StudyError, match="do not fit the network that its header names"):
         load_model(path)
     weights = {n: one * np.nan for n, one in new_network(SMALL.size).state_dict().items()}
     save_model(path, SMALL, weights, {})
-    with pytest.raises(HarmonyError, match="not all finite"):
+    with pytest.raises(StudyError, match="not all finite"):
         load_model(path)
