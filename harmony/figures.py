@@ -6,7 +6,9 @@ plays the same ones. Source: Harmony, section VI.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -48,22 +50,35 @@ class Bench(NamedTuple):
     sequences: int
     seed: int = SEED
 
-    def completion(self, network: ActorCritic, config: Config) -> Float64:
-        """(S,) mean completion times of a policy, in intervals."""
-        return self._completion_of(Learned(network.policy, config), config)
+    def completions(self, pairs: Sequence[tuple[ActorCritic, Config]]) -> list[Float64]:
+        """(S,) mean completion times in intervals of each policy in its cluster, on all cores."""
+        # Threads: torch holds no lock while it computes, which is nearly all that a policy does.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda one: self._of_policy(*one), pairs))
 
-    def compared(self, config: Config, policies: Mapping[str, list[ActorCritic]]) -> dict[str, Any]:
-        """Completion times of the heuristics and of trainings, and differences in percent."""
-        others = baselines(config, samples_of(config, self.seed))
-        return compared(
-            {name: self._completion_of(one, config) for name, one in others.items()},
-            {
-                name: [self.completion(one, config) for one in networks]
-                for name, networks in policies.items()
-            },
-        )
+    def compared(
+        self, configs: Mapping[str, Config], policies: Mapping[str, Sequence[ActorCritic]]
+    ) -> dict[str, Any]:
+        """Completion times by cluster of heuristics and trainings, and differences in percent."""
+        heuristics = {key: self._of_heuristics(config) for key, config in configs.items()}
+        pairs = [(one, two) for two in configs.values() for own in policies.values() for one in own]
+        values = iter(self.completions(pairs))
+        return {
+            key: compared(
+                heuristics[key],
+                {name: [next(values) for _ in own] for name, own in policies.items()},
+            )
+            for key in configs
+        }
 
-    def _completion_of(self, scheduler: Scheduler, config: Config) -> Float64:
+    def _of_policy(self, network: ActorCritic, config: Config) -> Float64:
+        return self._of(Learned(network.policy, config), config)
+
+    def _of_heuristics(self, config: Config) -> dict[str, Float64]:
+        found = baselines(config, samples_of(config, self.seed))
+        return {name: self._of(one, config) for name, one in found.items()}
+
+    def _of(self, scheduler: Scheduler, config: Config) -> Float64:
         jobs = draw_jobs(config, self.sequences, self.seed, Purpose.TEST)
         return completion_of(scheduler, config, jobs, self.seed)
 
@@ -105,7 +120,7 @@ def figure_14(bench: Bench) -> dict[str, Any]:
 def _by_pattern(
     bench: Bench, config: Config, policies: Mapping[str, list[ActorCritic]]
 ) -> dict[str, Any]:
-    return {one: bench.compared(config.arriving(one), policies) for one in RATES}
+    return bench.compared({one: config.arriving(one) for one in RATES}, policies)
 
 
 def figure_12(bench: Bench) -> dict[str, Any]:
@@ -113,11 +128,12 @@ def figure_12(bench: Bench) -> dict[str, Any]:
     policies = bench.models.policies("policy", "6")
     if not policies:
         raise NoModelsError(Training("policy", "6", 0).name)
+    configs = [replace(CONFIGS["6"], interval_min=minutes) for minutes in INTERVALS_MIN]
+    values = bench.completions([(one, config) for config in configs for one in policies])
     found: dict[str, Any] = {}
-    for minutes in INTERVALS_MIN:
-        config = replace(CONFIGS["6"], interval_min=minutes)
-        values = [bench.completion(one, config) * minutes for one in policies]
-        found[f"{minutes:.0f}"] = mean_of(np.stack(values)).to_json()
+    for number, minutes in enumerate(INTERVALS_MIN):
+        own = np.stack(values[number * len(policies) :][: len(policies)])
+        found[f"{minutes:.0f}"] = mean_of(own * minutes).to_json()
     return {"minutes": found}
 
 
@@ -196,9 +212,8 @@ def table_2(bench: Bench) -> dict[str, Any]:
 
 
 def _variants(bench: Bench, kinds: list[str], reference: str) -> dict[str, Any]:
-    config = CONFIGS["6"]
     values = {
-        kind: np.stack([bench.completion(one, config) for one in networks])
+        kind: np.stack(bench.completions([(one, CONFIGS["6"]) for one in networks]))
         for kind in kinds
         if (networks := bench.models.policies(kind, "6"))
     }

@@ -73,21 +73,6 @@ def test_heuristics_hold_nothing_back(name: str) -> None:
     assert found.cut == 0
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_scheduler_plays_the_same_alone_and_in_company(name: str) -> None:
-    """Also what is random: the k-th choice of an episode is its own."""
-    jobs = draw_jobs(PAPER, 4, 2, Purpose.TEST)
-    together = Episodes(PAPER, jobs)
-    play(ALL[name], together, Draws(3, 4))
-    again = Episodes(PAPER, jobs)
-    play(ALL[name], again, Draws(3, 4))
-    assert (together.state.start == again.state.start).all()
-    for e in range(4):
-        fewer = Episodes(PAPER, jobs, np.arange(e + 1, dtype=np.int32))
-        play(ALL[name], fewer, Draws(3, e + 1))
-        assert (fewer.state.start[e] == together.state.start[e]).all()
-
-
 def test_random_numbers_are_uniform_and_belong_to_an_episode() -> None:
     """Ten thousand of them, in two orders of asking."""
     rows = np.arange(100, dtype=np.int32)

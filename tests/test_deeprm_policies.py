@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from decima.rl.checkpoint import save_tensors
-from decima.rl.errors import CheckpointError, StudyError
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
@@ -24,7 +22,7 @@ from deeprm.image import ImageLayout
 from deeprm.image_policy import ImagePolicy
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
-from deeprm.models import load_model, new_network, save_model
+from deeprm.models import new_network
 from deeprm.tables import NONE, Int32
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY, random_actions
@@ -191,46 +189,3 @@ def test_an_image_with_too_many_rectangles_is_refused() -> None:
 
 
 # --- files ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("policy", ["image", "compact"])
-def test_a_model_comes_back_from_its_file(tmp_path: Path, policy: Any) -> None:
-    """To 16 bits a number, with the configuration of its training."""
-    config = TrainConfig(cluster=TINY, policy=policy)
-    network = new_network(TrainConfig(cluster=TINY, policy=policy), generator())
-    path = tmp_path / "model.safetensors"
-
-    save_model(path, config, network.state_dict(), {"iterations": 3})
-    found = load_model(path)
-
-    assert found.config == config
-    assert found.card == {"iterations": 3}
-    for name, weight in network.state_dict().items():
-        torch.testing.assert_close(found.network.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
-
-
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    """Other tensors, a header that lacks something, another shape, numbers that are not finite."""
-    path = tmp_path / "model.safetensors"
-    save_tensors(path, {"x": torch.zeros(1)}, {})
-    with pytest.raises(StudyError, match="no model of deeprm"):
-        load_model(path)
-    save_tensors(path, {}, {"format": 1})
-    with pytest.raises(CheckpointError, match="its header's config is None"):
-        load_model(path)
-    save_tensors(path, {}, {"format": 1, "config": {}, "card": [3]})
-    with pytest.raises(CheckpointError, match=r"its header's card is \[3\], not an object"):
-        load_model(path)
-    config = TrainConfig(cluster=TINY)
-    save_model(
-        path, config, new_network(TrainConfig(cluster=TINY, policy="compact")).state_dict(), {}
-    )
-    with pytest.raises(StudyError, match="do not fit the network that its header names"):
-        load_model(path)
-    weights = {
-        name: one * np.nan
-        for name, one in new_network(TrainConfig(cluster=TINY)).state_dict().items()
-    }
-    save_model(path, config, weights, {})
-    with pytest.raises(StudyError, match="not all finite"):
-        load_model(path)

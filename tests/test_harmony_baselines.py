@@ -153,22 +153,6 @@ def test_mixed_asks_each_in_turn() -> None:
     assert np.bincount(chosen).tolist() == pytest.approx([1_000, 1_000], abs=90)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "random"])
-def test_a_scheduler_plays_the_same_alone_and_in_company(
-    name: str, schedulers: dict[str, Scheduler]
-) -> None:
-    """Only allowed actions, and the same again."""
-    jobs = draw_jobs(replace(PAPER, jobs=12), 3, 2, Purpose.TEST)
-    ends = []
-    for rows in (np.arange(3), np.arange(3), np.arange(1)):
-        order = schedulers[name].priority(jobs)
-        clusters = Clusters(PAPER, jobs, rows.astype(np.int32), priority=order)
-        play(schedulers[name], clusters, Draws(3, len(rows)))
-        ends.append(clusters.state.end_min)
-    assert (ends[0] == ends[1]).all()
-    assert (ends[0][:1] == ends[2]).all()
-
-
 # --- models of interference ----------------------------------------------------------------------
 
 
