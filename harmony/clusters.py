@@ -189,6 +189,7 @@ class Clusters(Lockstep):
             refused=zeros(most),
             current=zeros(),
             plan=zeros(2 * config.max_workers),
+            worth=zeros(config.most_running + 1, kind=np.float64),
             done=zeros(most, kind=np.float64),
             placed_in=zeros(most),
             end_min=zeros(most, kind=np.float64),

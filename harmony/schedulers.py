@@ -27,7 +27,7 @@ from harmony.rule_kernels import (
     RANDOM,
     TIRESIAS,
 )
-from harmony.tables import Bool, Float64, Int32, Jobs, Types
+from harmony.tables import Bool, Float64, Int32, Jobs, Rule, Types
 
 FORM = 6
 """weights of `rule_kernels.drop` for each model"""
@@ -66,8 +66,8 @@ class _Rule:
         together = np.zeros(models, np.bool_) if self.together is None else self.together
         chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
         action = np.empty(len(rows), np.int32)
-        aids = (weights, believed, together, self.empty_worth)
-        rule_kernels.choose_all(self.number, *clusters.world, rows, *aids, chance, action)
+        rule = Rule(self.number, weights, believed, together, self.empty_worth)
+        rule_kernels.choose_all(*clusters.world, rows, rule, chance, action)
         return action
 
 
