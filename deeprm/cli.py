@@ -28,7 +28,7 @@ from traces.files.settings import build, change_setting
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
 FIGURES = {"figure4": 15, "figure5": 4, "figure6": 1, "figure7": 1, "sizes": 6}
-"""names, and about how many seconds each takes"""
+"""names, and about how many CPU seconds each takes on 100 job sets"""
 _STUDY = """Train all policies of the figures, one after another; goes on where it was stopped.
 
 Example: deeprm study --out runs/deeprm --only paper-70-0

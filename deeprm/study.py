@@ -11,13 +11,14 @@ objective at 130 %, figures 6 and 7 look into two of those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from decima.rl.errors import StudyError
 from decima.rl.run_folder import read_run
-from decima.rl.study.trainings import ModelFolder, gather_models
+from decima.rl.study.trainings import ModelFolder, Study
 from deeprm.config import PAPER
 from deeprm.models import POLICY, Model
 from deeprm.training_config import ObjectiveName, TrainConfig
@@ -96,10 +97,9 @@ def trainings() -> list[Training]:
 
 
 class Models(ModelFolder):
-    """The models of the study in a folder; None for those beside the package's code."""
+    """The models of the study."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        super().__init__("deeprm", folder)
+    package = "deeprm"
 
     def of(self, kind: Kind, load: int) -> list[Model]:
         """Load the models of all seeds that are there."""
@@ -125,23 +125,10 @@ def _is_row(value: object) -> bool:
     return isinstance(value, dict) and "iteration" in value and all(map(is_number, value.values()))
 
 
-def gather(runs: Path, out: Path) -> list[str]:
-    """Copy the models of runs, finished or not, and the curves of figure 6, into a folder.
-
-    Args:
-        runs: a folder of run folders, named as the study names them.
-        out: where to; made if it is not there.
-
-    Returns:
-        the names of the models that were there.
-
-    Raises:
-        StudyError: there is none, or one was trained otherwise.
-    """
-    found = gather_models(runs, out, trainings(), (POLICY,))
-    papers = [name for name in found if name.startswith("paper-")]
+def _gather_curves(runs: Path, out: Path, names: Sequence[str]) -> None:
+    """Copy the learning curves of figure 6."""
+    papers = [name for name in names if name.startswith("paper-")]
     write_json(out / CURVES, {name: _curve(runs / name) for name in papers}, StudyError)
-    return found
 
 
 def _curve(folder: Path) -> list[dict[str, float]]:
@@ -152,3 +139,6 @@ def _curve(folder: Path) -> list[dict[str, float]]:
         {short: round(row[name], 4) for name, short in names.items() if name in row}
         for row in read_run(folder).metrics
     ]
+
+
+STUDY = Study((POLICY,), trainings, _gather_curves)

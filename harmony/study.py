@@ -10,11 +10,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.rl.study.models import Model
-from decima.rl.study.trainings import ModelFolder, gather_models
+from decima.rl.study.trainings import ModelFolder, Study
 from harmony.config import CONFIGS
 from harmony.models import POLICY, REWARD_MODEL
 from harmony.network import ActorCritic, RewardModel, Size
@@ -132,10 +131,9 @@ def trainings() -> list[Training]:
 
 
 class Models(ModelFolder):
-    """The models of the study in a folder; None for those beside the package's code."""
+    """The models of the study."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        super().__init__("harmony", folder)
+    package = "harmony"
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
         """Load the policies of all seeds that are there."""
@@ -147,17 +145,4 @@ class Models(ModelFolder):
         return self.loaded(REWARD_MODEL, [Training("reward", servers, seed) for seed in SEEDS])
 
 
-def gather(runs: Path, out: Path) -> list[str]:
-    """Copy the models of runs, finished or not, into a folder.
-
-    Args:
-        runs: a folder of run folders, named as the study names them.
-        out: where to; made if it is not there.
-
-    Returns:
-        the names of the models that were there.
-
-    Raises:
-        StudyError: there is none, or one was trained otherwise.
-    """
-    return gather_models(runs, out, trainings(), (POLICY, REWARD_MODEL))
+STUDY = Study((POLICY, REWARD_MODEL), trainings)

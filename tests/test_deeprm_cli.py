@@ -22,7 +22,7 @@ from deeprm.objectives import Objective
 from deeprm.references import references
 from deeprm.schedulers import SJF
 from deeprm.session import new_run
-from deeprm.study import Models, Training, gather, trainings
+from deeprm.study import STUDY, Models, Training, trainings
 from deeprm.training_config import TrainConfig
 from tests.studies import DEEPRM
 
@@ -153,7 +153,7 @@ def test_curves_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.Monke
     DEEPRM.train(runs / one.name)
     config = load_model(runs / one.name / "model.safetensors").config
     monkeypatch.setattr(Training, "config", lambda _self: config)
-    gather(runs, tmp_path / "models")
+    STUDY.gather(runs, tmp_path / "models")
     found = Models(tmp_path / "models")
     assert [model.config for model in found.of("paper", 70)] == [config]
     (rows,) = found.curves().values()

@@ -17,7 +17,7 @@ from decima.rl.errors import NoModelsError, RunError, StudyError
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.command import write_figures
 from decima.rl.study.models import MODEL
-from decima.rl.study.trainings import gather_models
+from decima.rl.study.trainings import Study
 from deeprm.cli import main as deeprm
 from deeprm.models import POLICY
 from deeprm.study import Training
@@ -147,7 +147,7 @@ def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_p
     RunFolder.create(model.parent, POLICY.recorded(one.config())).close()
     model.write_text("weights")
     with pytest.raises(StudyError, match="cannot make the folder: Not a directory"):
-        gather_models(tmp_path / "runs", model / "x", [one], (POLICY,))
+        Study((POLICY,), lambda: [one]).gather(tmp_path / "runs", model / "x")
 
 
 def test_a_figure_that_finds_no_room_leaves_nothing_half_written(

@@ -397,18 +397,18 @@ def test_models_are_gathered_from_runs(
     study, runs, models = system.module("study"), tmp_path / "runs", tmp_path / "models"
     system.train(runs / system.first)
     with pytest.raises(StudyError, match="not trained with the settings of the study"):
-        study.gather(runs, models)
+        study.STUDY.gather(runs, models)
     assert not models.exists()
 
     config = system.module("models").load_model(runs / system.first / MODEL).config
     monkeypatch.setattr(study.Training, "config", lambda _self: config)
-    assert study.gather(runs, models) == [system.first]
+    assert study.STUDY.gather(runs, models) == [system.first]
     copied = study.Models(models).path / f"{system.first}.safetensors"
     assert copied.read_bytes() == (runs / system.first / MODEL).read_bytes()
     RunFolder.create(runs / system.later, {"kind": "other"}).close()
     (runs / system.later / MODEL).write_text("weights")
     with pytest.raises(StudyError):
-        study.gather(runs, models)
+        study.STUDY.gather(runs, models)
 
 
 @each_system

@@ -1,7 +1,7 @@
 """Commands of a package that has a study: train, study, gather, reproduce.
 
 Such a package has modules by these names: `session` (`new_run`, `run_training`), `references`,
-`study` (`trainings`, `gather`, `Models`), `figures` (`FIGURES`, `SEED`, `Bench`) and `plots`
+`study` (`STUDY`, `Models`), `figures` (`FIGURES`, `SEED`, `Bench`) and `plots`
 (`DRAWN`). They are loaded when a command runs, as torch and numba take a second.
 """
 
@@ -46,9 +46,9 @@ def minutes_option(words: str) -> Callable[[Any], Any]:
     return click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help=words)
 
 
-def inputs_option(name: str) -> Callable[[Any], Any]:
+def inputs_option(name: str, count: int = 100) -> Callable[[Any], Any]:
     """Return the option for the number of inputs to play."""
-    return click.option(f"--{name}", default=100, show_default=True, type=click.IntRange(min=2))
+    return click.option(f"--{name}", default=count, show_default=True, type=click.IntRange(min=2))
 
 
 class StudyWords(NamedTuple):
@@ -58,13 +58,15 @@ class StudyWords(NamedTuple):
     gather: str
     reproduce: str
     figures: Mapping[str, float]
-    """names, those of `figures.FIGURES`, and about how many seconds each takes on 100 inputs"""
+    """names, those of `figures.FIGURES`, and about how many CPU seconds each takes"""
     example: str
     """name of a training"""
     inputs: str
     """what every figure is measured on, as an option"""
     inputs_key: str
     """and in the figures' files"""
+    usual: int = 100
+    """number of inputs that `reproduce` measures on"""
 
 
 def add_study_commands(main: click.Group, package: str, words: StudyWords) -> None:
@@ -81,7 +83,7 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
     @click.argument("runs", type=OLD_FOLDER)
     @click.option("--out", required=True, type=FOLDER, help="Folder of models.")
     def gather(runs: Path, out: Path) -> None:
-        found = _module(package, "study").gather(runs, out)
+        found = _module(package, "study").STUDY.gather(runs, out)
         click.echo(f"{len(found)} models: {', '.join(found)}")
 
     @main.command(help=words.reproduce)
@@ -89,7 +91,7 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
     @click.option(
         "--only", multiple=True, type=click.Choice(list(words.figures)), help="Default: all."
     )
-    @inputs_option(words.inputs)
+    @inputs_option(words.inputs, words.usual)
     @click.option("--seed", type=click.IntRange(min=0), help="Of the inputs; default: the docs'.")
     @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
     def reproduce(
@@ -102,8 +104,8 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
         bench = figures.Bench(trained, count, figures.SEED if seed is None else seed)
 
         def measure(name: str) -> dict[str, Any]:
-            seconds = words.figures[name] * count / 100
-            click.echo(f"{name}, about {duration_text(seconds)}", err=True)
+            seconds = words.figures[name] * count / words.usual
+            click.echo(f"{name}, about {duration_text(seconds)} of one core", err=True)
             return {words.inputs_key: count, **figures.FIGURES[name](bench)}
 
         write_figures(only or list(words.figures), measure, _module(package, "plots").DRAWN, out)
@@ -186,7 +188,7 @@ def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | 
     from decima.rl.loop import StopReason
     from decima.rl.study.trainings import open_planned
 
-    trainings = {one.name: one for one in _module(package, "study").trainings()}
+    trainings = {one.name: one for one in _module(package, "study").STUDY.trainings()}
     unknown = [name for name in only if name not in trainings]
     if unknown:
         near = suggestion(unknown[0], trainings)

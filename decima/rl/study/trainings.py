@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from decima.rl.errors import StudyError
 from decima.rl.learner import Learner, Observer
@@ -110,47 +110,62 @@ def open_planned(one: Planned, runs: Path, new_run: Callable[..., RunFolder]) ->
     return new_run(path, one.config(), *models)
 
 
-def gather_models(runs: Path, out: Path, planned: Sequence[Planned], kinds: Kinds) -> list[str]:
-    """Copy the models of a study's runs, finished or not, into a folder.
+@dataclass(frozen=True)
+class Study:
+    """The trainings behind the figures of a package."""
 
-    Args:
-        runs: a folder of run folders, named as the study names them.
-        out: where to; made if it is not there.
-        planned: the trainings of the study.
-        kinds: what they train.
+    kinds: Kinds
+    """what is trained"""
+    trainings: Callable[[], Sequence[Planned]]
+    """all, in an order in which each comes after those that it needs"""
+    also: Callable[[Path, Path, Sequence[str]], None] | None = None
+    """copies what else `gather` needs from a folder of runs to another, of the names gathered"""
 
-    Returns:
-        the names of the runs that had a model.
+    def gather(self, runs: Path, out: Path) -> list[str]:
+        """Copy the models of runs, finished or not, into a folder.
 
-    Raises:
-        StudyError: there is none, one was trained otherwise, or one cannot be copied.
-    """
-    found = [one for one in planned if (runs / one.name / MODEL).is_file()]
-    if not found:
-        raise StudyError(f"{runs}: holds no run of the study, such as {planned[0].name}")
-    for one in found:
-        path = runs / one.name
-        if read_config(path, read_run(path).config, kinds)[1] != one.config():
-            raise StudyError(f"{path}: was not trained with the settings of the study")
-    make_folder(out, StudyError)
-    for one in found:
-        content = read_bytes(runs / one.name / MODEL, StudyError)
-        write_whole(out / f"{one.name}.safetensors", content, StudyError)
-    return [one.name for one in found]
+        Args:
+            runs: a folder of run folders, named as the study names them.
+            out: where to; made if it is not there.
+
+        Returns:
+            the names of the runs that had a model.
+
+        Raises:
+            StudyError: there is none, one was trained otherwise, or one cannot be copied.
+        """
+        planned = self.trainings()
+        found = [one for one in planned if (runs / one.name / MODEL).is_file()]
+        if not found:
+            raise StudyError(f"{runs}: holds no run of the study, such as {planned[0].name}")
+        for one in found:
+            path = runs / one.name
+            if read_config(path, read_run(path).config, self.kinds)[1] != one.config():
+                raise StudyError(f"{path}: was not trained with the settings of the study")
+        make_folder(out, StudyError)
+        names = [one.name for one in found]
+        for name in names:
+            content = read_bytes(runs / name / MODEL, StudyError)
+            write_whole(out / f"{name}.safetensors", content, StudyError)
+        if self.also is not None:
+            self.also(runs, out, names)
+        return names
 
 
 class ModelFolder:
-    """The models of a study in a folder.
+    """Base of the models of a study in a folder.
 
     Args:
-        package: of the study.
         folder: where; None for those beside the package's code.
 
     Raises:
         StudyError: none are beside the code, as in an installed wheel.
     """
 
-    def __init__(self, package: str, folder: Path | None = None) -> None:
+    package: ClassVar[str]
+
+    def __init__(self, folder: Path | None = None) -> None:
+        package = self.package
         self.path = Path(str(files(package) / "data")) if folder is None else folder
         if folder is None and not any(self.path.glob("*.safetensors")):
             raise StudyError(
