@@ -30,6 +30,7 @@ from traces.files.settings import build, change_setting
 
 FIGURES = {
     "figure10": 180,
+    "figure11": 3,
     "figure12": 60,
     "figure13": 60,
     "figure14": 600,
@@ -43,7 +44,7 @@ _STUDY = """Train all models of the figures, one after another; goes on where it
 Example: harmony study --out runs/harmony --only policy-6-0
 """
 _GATHER = "Copy the models of a study, for `reproduce --models`."
-_REPRODUCE = """Measure and draw figures 10 and 12 to 15 and table II, on unseen sequences.
+_REPRODUCE = """Measure and draw figures 10 to 15 and table II, on unseen sequences.
 
 The more sequences, the narrower the intervals: 100 take five times as long.
 

@@ -18,8 +18,9 @@ import numpy as np
 from decima.rl.errors import NoModelsError
 from decima.rl.statistics import compared, difference_percent, mean_of
 from decima.rl.study.streams import Purpose
+from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Config
-from harmony.evaluation import baselines, completion_of
+from harmony.evaluation import baselines, completion_by_type, played
 from harmony.interference import LINEAR, QUADRATIC, fit_lif, predict_lif, relative_error
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned
@@ -51,36 +52,42 @@ class Bench(NamedTuple):
     seed: int = SEED
 
     def completions(self, pairs: Sequence[tuple[ActorCritic, Config]]) -> list[Float64]:
-        """(S,) mean completion times in intervals of each policy in its cluster, on all cores."""
+        """(S,) mean completion times in intervals of each policy in its cluster."""
+        return [one.mean_completion() for one in self.played(pairs)]
+
+    def played(self, pairs: Sequence[tuple[ActorCritic, Config]]) -> list[Clusters]:
+        """Clusters in which each policy has played all sequences, on all cores."""
+
+        def play(pair: tuple[ActorCritic, Config]) -> Clusters:
+            network, config = pair
+            return self._played(Learned(network.policy, config), config)
+
         # Threads: torch holds no lock while it computes, which is nearly all that a policy does.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(lambda one: self._of_policy(*one), pairs))
+            return list(pool.map(play, pairs))
+
+    def heuristics(self, config: Config) -> dict[str, Clusters]:
+        """Clusters in which each heuristic has played all sequences, by name."""
+        found = baselines(config, samples_of(config, self.seed))
+        return {name: self._played(one, config) for name, one in found.items()}
 
     def compared(
         self, configs: Mapping[str, Config], policies: Mapping[str, Sequence[ActorCritic]]
     ) -> dict[str, Any]:
         """Completion times by cluster of heuristics and trainings, and differences in percent."""
-        heuristics = {key: self._of_heuristics(config) for key, config in configs.items()}
         pairs = [(one, two) for two in configs.values() for own in policies.values() for one in own]
         values = iter(self.completions(pairs))
         return {
             key: compared(
-                heuristics[key],
+                {name: one.mean_completion() for name, one in self.heuristics(config).items()},
                 {name: [next(values) for _ in own] for name, own in policies.items()},
             )
-            for key in configs
+            for key, config in configs.items()
         }
 
-    def _of_policy(self, network: ActorCritic, config: Config) -> Float64:
-        return self._of(Learned(network.policy, config), config)
-
-    def _of_heuristics(self, config: Config) -> dict[str, Float64]:
-        found = baselines(config, samples_of(config, self.seed))
-        return {name: self._of(one, config) for name, one in found.items()}
-
-    def _of(self, scheduler: Scheduler, config: Config) -> Float64:
+    def _played(self, scheduler: Scheduler, config: Config) -> Clusters:
         jobs = draw_jobs(config, self.sequences, self.seed, Purpose.TEST)
-        return completion_of(scheduler, config, jobs, self.seed)
+        return played(scheduler, config, jobs, self.seed)
 
 
 def samples_of(config: Config, seed: int = SEED) -> Samples:
@@ -121,6 +128,19 @@ def _by_pattern(
     bench: Bench, config: Config, policies: Mapping[str, list[ActorCritic]]
 ) -> dict[str, Any]:
     return bench.compared({one: config.arriving(one) for one in RATES}, policies)
+
+
+def figure_11(bench: Bench) -> dict[str, Any]:
+    """Completion time by type of job on 6 servers, uniform arrivals."""
+    policies = bench.models.policies("policy", "6")
+    learned = bench.played([(one, CONFIGS["6"]) for one in policies])
+    heuristics = bench.heuristics(CONFIGS["6"])
+    found = {}
+    for number, name in enumerate(measured().models):
+        others = {key: completion_by_type(one, number) for key, one in heuristics.items()}
+        own = [completion_by_type(one, number) for one in learned]
+        found[name] = compared(others, {"harmony": own})
+    return {"types": found}
 
 
 def figure_12(bench: Bench) -> dict[str, Any]:
@@ -231,6 +251,7 @@ def _variants(bench: Bench, kinds: list[str], reference: str) -> dict[str, Any]:
 
 FIGURES: Mapping[str, Callable[[Bench], dict[str, Any]]] = {
     "figure10": figure_10,
+    "figure11": figure_11,
     "figure12": figure_12,
     "figure13": figure_13,
     "figure14": figure_14,

@@ -63,6 +63,17 @@ def _patterns(found: Found) -> Figure:
     return figure
 
 
+def _figure_11(found: Found) -> Figure:
+    figure, (axes,) = panels(1)
+    shown = ("harmony", "tiresias", "lookahead_gittins")
+    for number, name in enumerate(shown):
+        entries = {kind: one[name] for kind, one in found["types"].items() if name in one}
+        _bars(axes, entries, 0.27 * (number - 1), 0.27, LABELS[name])
+    _named(axes, list(found["types"]), "average completion time, intervals")
+    axes.legend()
+    return figure
+
+
 def _figure_12(found: Found) -> Figure:
     figure, (axes,) = panels(1)
     minutes = [int(one) for one in found["minutes"]]
@@ -99,6 +110,7 @@ def _variants(found: Found) -> Figure:
 
 DRAWN: Mapping[str, Callable[[Found], Figure]] = {
     "figure10": _patterns,
+    "figure11": _figure_11,
     "figure12": _figure_12,
     "figure13": _figure_13,
     "figure14": _patterns,

@@ -170,6 +170,10 @@ def test_every_figure_is_measured_and_drawn(
     assert entry["trainings"] == 2
     assert set(entry["percent_against"]) > {"lb", "tetris", "tiresias", "lif_linear", "lif_quad"}
     assert "harmony on the reward model" not in ten["patterns"]["trace"]
+    eleven = json.loads((out / "figure11.json").read_text())["types"]
+    assert list(eleven) == list(measured().models)
+    assert eleven["MoE"]["harmony"]["trainings"] == 2
+    assert set(eleven["MoE"]["harmony"]["percent_against"]) == set(eleven["MoE"]) - {"harmony"}
     thirteen = json.loads((out / "figure13.json").read_text())["servers"]
     assert set(thirteen["6"]) == {"reward model", "lif_linear", "lif_quad"}
     assert "30" not in thirteen
