@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from harmony.clusters import Clusters
-from harmony.comparison import picture_of
 from harmony.config import CONFIGS, PAPER
+from harmony.drawing import picture_of
 from harmony.figures import FIGURES
 from harmony.jobs import job_sequence
 from harmony.measured import measured
