@@ -29,16 +29,17 @@ from harmony.jobs import equal_arrivals
 from traces.files.settings import build, change_setting
 
 FIGURES = {
-    "figure10": 180,
-    "figure11": 3,
-    "figure12": 60,
-    "figure13": 60,
-    "figure14": 600,
+    "figure10": 41,
+    "figure11": 5,
+    "figure12": 21,
+    "figure13": 9,
+    "figure14": 220,
     "figure15": 1,
-    "table2": 60,
+    "table2": 11,
 }
 """names, and about how many CPU seconds each takes on `COUNT` sequences"""
-COUNT = 20
+COUNT = 16
+"""so many that two cores reproduce all figures in three minutes"""
 _STUDY = """Train all models of the figures, one after another; goes on where it was stopped.
 
 Example: harmony study --out runs/harmony --only policy-6-0
@@ -46,7 +47,7 @@ Example: harmony study --out runs/harmony --only policy-6-0
 _GATHER = "Copy the models of a study, for `reproduce --models`."
 _REPRODUCE = """Measure and draw figures 10 to 15 and table II, on unseen sequences.
 
-The more sequences, the narrower the intervals: 100 take five times as long.
+The more sequences, the narrower the intervals: 100 take six times as long.
 
 Example: harmony reproduce --out figures
 """
