@@ -70,7 +70,7 @@ def iteration(load: float, model: Path | None, repeats: int) -> None:
     """Time one iteration of the paper's training."""
     learner = DeepRmLearner(TrainConfig(cluster=PAPER.at_load(load)))
     if model is not None:
-        learner.begin_with(load_model(model))
+        learner.begin_with(load_model(model).network)
     learner.iterate(0)
     before = learner.state()
     decisions = 0.0

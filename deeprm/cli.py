@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from decima.rl.command import OneLineErrors
+from decima.rl.errors import StudyError
 from decima.rl.study.command import (
     FILE,
     StudyWords,
@@ -23,11 +24,11 @@ from decima.rl.study.command import (
     train_in,
 )
 from deeprm.config import CONFIGS, Config
-from deeprm.errors import DeepRmError
 from traces.files.settings import build, change_setting
 
 OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
-FIGURES = ("figure4", "figure5", "figure6", "figure7", "sizes")
+FIGURES = {"figure4": 15, "figure5": 4, "figure6": 1, "figure7": 1, "sizes": 6}
+"""names, and about how many CPU seconds each takes on 100 job sets"""
 _STUDY = """Train all policies of the figures, one after another; goes on where it was stopped.
 
 Example: deeprm study --out runs/deeprm --only paper-70-0
@@ -94,8 +95,8 @@ def train(
         config = _config(cluster, load)
         table: dict[str, Any] = {"cluster": config.to_json(), "objective": objective, "seed": seed}
         for change in changes:
-            change_setting(table, change, DeepRmError)
-        return new_run(out, build(TrainConfig, table, DeepRmError), initial)
+            change_setting(table, change, StudyError)
+        return new_run(out, build(TrainConfig, table, StudyError), initial)
 
     train_in("deeprm", out, resume, minutes, begin)
 
@@ -104,7 +105,6 @@ add_study_commands(
     main,
     "deeprm",
     StudyWords(_STUDY, _GATHER, _REPRODUCE, FIGURES, "paper-70-0", "sets", "job_sets"),
-    DeepRmError,
 )
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from decima.rl.drawing import save_figure
+from decima.rl.errors import StudyError
 from decima.rl.statistics import difference_percent
 from decima.rl.study.lockstep import play_up_to
 from decima.rl.study.streams import Purpose
 from deeprm.config import Config
 from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.evaluation import baselines, evaluate
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
@@ -36,7 +36,7 @@ def compare(
         seed: of the job sets and of choices.
 
     Raises:
-        DeepRmError: a model is none, or was made for a cluster of another shape.
+        StudyError: a model is none, or was made for a cluster of another shape.
     """
     measure = Objective(objective)
     tuning = draw_jobs(config, TUNING_SETS, seed, Purpose.TUNING)
@@ -58,7 +58,7 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
     """Write the first state at or after a time step of a test episode, as PNG.
 
     Raises:
-        DeepRmError: the episode is over before.
+        StudyError: the episode is over before.
         RunError: the file cannot be written.
     """
     episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
@@ -70,5 +70,5 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
 def _learned(path: Path, config: Config) -> Scheduler:
     model = load_model(path)
     if not model.network.fits(config):
-        raise DeepRmError(f"{path}: was made for a cluster of another shape")
+        raise StudyError(f"{path}: was made for a cluster of another shape")
     return Learned(model.network.frozen())

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from decima.rl.study.settings import ABOVE_0, ANY, Settings
-from deeprm.errors import DeepRmError
 
 Span = tuple[int, int]
 """lowest and highest whole number, each as likely as any between"""
@@ -62,7 +61,6 @@ class Config(Settings):
     other_demand: Span = (1, 2)
     """units of each other resource"""
 
-    ERROR = DeepRmError
     RANGES = {  # noqa: RUF012 (annotated in the base)
         "resources": (1, 16),
         "capacity": (1, 10_000),

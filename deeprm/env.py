@@ -12,13 +12,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from decima.rl.errors import StudyError
 from decima.rl.study import env
 from decima.rl.study.env import ONLY, StudyEnv
 from decima.rl.study.streams import Purpose
 from deeprm.compact import CompactLayout
 from deeprm.config import CONFIGS, Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
 from deeprm.jobs import draw_jobs
 from deeprm.objectives import Objective
@@ -80,7 +80,6 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
     * v0: first version
     """
 
-    ERROR = DeepRmError
     NUMBER_NAME = "job_set"
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 (Gymnasium's own declaration)
 
@@ -103,15 +102,15 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
             render_mode: "rgb_array" or None.
 
         Raises:
-            DeepRmError: a name is unknown, or the load cannot be reached.
+            StudyError: a name is unknown, or the load cannot be reached.
         """
-        found: Config = env.configuration(config, CONFIGS, DeepRmError)
+        found = env.configuration(config, CONFIGS)
         names = [one.value for one in Objective]
-        env.check_choice("objective", objective, names, DeepRmError)
+        env.check_choice("objective", objective, names)
         if observation not in ("image", "compact"):
-            raise DeepRmError(f"observation is {observation!r}: image or compact")
+            raise StudyError(f"observation is {observation!r}: image or compact")
         if render_mode not in (None, "rgb_array"):
-            raise DeepRmError(f"render_mode is {render_mode!r}: rgb_array or None")
+            raise StudyError(f"render_mode is {render_mode!r}: rgb_array or None")
         self.config = found if load is None else found.at_load(load)
         self.render_mode = render_mode
         self._objective = Objective(objective)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import Lockstep
 from deeprm import sim_kernels
 from deeprm.config import Config
-from deeprm.errors import DeepRmError
 from deeprm.objectives import common_multiple
 from deeprm.tables import COSTS, NONE, VOID, Bool, Int32, Int64, Jobs, Rules, State
 
@@ -58,10 +58,10 @@ class Episodes(Lockstep):
             action: (n,) 0 for void, m for the job in slot m.
 
         Raises:
-            DeepRmError: an action is none.
+            StudyError: an action is none.
         """
         if action.size and not 0 <= action.min() <= action.max() <= self.config.slots:
-            raise DeepRmError(f"an action is not in 0..{self.config.slots}: {action}")
+            raise StudyError(f"an action is not in 0..{self.config.slots}: {action}")
         found = Steps(np.empty((len(rows), COSTS), np.int64), np.empty(len(rows), np.bool_))
         sim_kernels.act_all(self.rules, self.jobs, self.state, rows, action, *found)
         return found

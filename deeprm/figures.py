@@ -6,7 +6,7 @@ tuning has seen. Source: DeepRM (HotNets 2016), section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.rl.errors import NoModelsError
-from decima.rl.statistics import comparison, mean_of
+from decima.rl.statistics import compared, mean_of
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER, Config
 from deeprm.evaluation import Outcome, baselines, evaluate
@@ -22,6 +22,7 @@ from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import Model
 from deeprm.objectives import Objective
+from deeprm.schedulers import Scheduler
 from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
 from deeprm.tables import Bool, Float64, Int32, Jobs
 from deeprm.training_config import ObjectiveName
@@ -43,27 +44,45 @@ class Bench(NamedTuple):
     models: Models
     sets: int
     """job sets"""
+    seed: int = SEED
 
     def cluster(self, load: int) -> Config:
         """Return the cluster at a load in percent."""
         return PAPER.at_load(load / 100)
 
-    def jobs(self, load: int) -> Jobs:
+    def jobs(self, config: Config) -> Jobs:
         """Return the unseen job sets."""
-        return draw_jobs(self.cluster(load), self.sets, SEED, Purpose.TEST)
+        return draw_jobs(config, self.sets, self.seed, Purpose.TEST)
 
-    def heuristics(self, load: int, objective: Objective) -> dict[str, Outcome]:
-        """Return the heuristics' outcomes by name; Tetris* is tuned on other job sets."""
-        config = self.cluster(load)
-        tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
-        found = baselines(config, tuning, objective)
-        jobs = self.jobs(load)
-        return {name: evaluate(one, config, jobs, SEED) for name, one in found.items()}
+    def tuned(self, config: Config, objective: Objective) -> Mapping[str, Scheduler]:
+        """Return the heuristics by name, tuned on other job sets."""
+        tuning = draw_jobs(config, TUNING_SETS, self.seed, Purpose.TUNING)
+        return baselines(config, tuning, objective)
+
+    def heuristics(self, config: Config, objective: Objective) -> dict[str, Outcome]:
+        """Return the heuristics' outcomes by name."""
+        found, jobs = self.tuned(config, objective), self.jobs(config)
+        return {name: evaluate(one, config, jobs, self.seed) for name, one in found.items()}
 
     def learned(self, kind: Kind, load: int) -> list[Plays]:
         """Return the plays of each training of that kind."""
-        config, jobs = self.cluster(load), self.jobs(load)
-        return [_played(model, config, jobs) for model in self.models.of(kind, load)]
+        return [self.played(one, self.cluster(load)) for one in self.models.of(kind, load)]
+
+    def played(self, model: Model, config: Config) -> Plays:
+        """Return the plays of a model on such a cluster."""
+        scheduler, jobs = Learned(model.network.frozen()), self.jobs(config)
+        seeds = range(self.seed, self.seed + PLAYS)
+        return Plays([evaluate(scheduler, config, jobs, seed) for seed in seeds])
+
+    def slowdowns(
+        self, config: Config, learned: Mapping[str, Sequence[Plays]]
+    ) -> dict[str, dict[str, Any]]:
+        """Return slowdowns of the heuristics, and of trainings against them."""
+        others = self.heuristics(config, Objective.SLOWDOWN)
+        return compared(
+            {name: one.slowdown for name, one in others.items()},
+            {name: [one.mean(_slowdown) for one in plays] for name, plays in learned.items()},
+        )
 
 
 class Plays(NamedTuple):
@@ -77,9 +96,8 @@ class Plays(NamedTuple):
         return np.asarray(np.mean([of(one) for one in self.outcomes], axis=0))
 
 
-def _played(model: Model, config: Config, jobs: Jobs) -> Plays:
-    scheduler = Learned(model.network.frozen())
-    return Plays([evaluate(scheduler, config, jobs, SEED + number) for number in range(PLAYS)])
+def _slowdown(one: Outcome) -> Float64:
+    return one.slowdown
 
 
 def _values(learned: list[Plays], of: Callable[[Outcome], Float64]) -> Float64:
@@ -93,29 +111,17 @@ def figure_4(bench: Bench) -> dict[str, Any]:
 
 
 def _at_load(bench: Bench, load: int) -> dict[str, Any]:
-    others = {
-        name: one.slowdown for name, one in bench.heuristics(load, Objective.SLOWDOWN).items()
-    }
-    found: dict[str, Any] = {name: mean_of(one[None]).to_json() for name, one in others.items()}
-    found |= _compared("deeprm", bench.learned("slowdown", load), others)
+    learned = {"deeprm": bench.learned("slowdown", load)}
     if load == FIRST_AT:
-        found |= _compared("paper's recipe", bench.learned("paper", load), others)
-    return found
-
-
-def _compared(
-    name: str, learned: list[Plays], others: Mapping[str, Float64]
-) -> dict[str, dict[str, Any]]:
-    """Slowdown of some trainings, and how far that is from each of the others; {} without any."""
-    if not learned:
-        return {}
-    return {name: comparison(_values(learned, lambda one: one.slowdown), others)}
+        learned["paper's recipe"] = bench.learned("paper", load)
+    return bench.slowdowns(bench.cluster(load), learned)
 
 
 def figure_5(bench: Bench) -> dict[str, Any]:
     """Every objective at 130 %, of the heuristics and of a policy trained for each."""
     measures: dict[str, Any] = {one.value: {} for one in Objective}
-    for name, one in bench.heuristics(OBJECTIVES_AT, Objective.SLOWDOWN).items():
+    others = bench.heuristics(bench.cluster(OBJECTIVES_AT), Objective.SLOWDOWN)
+    for name, one in others.items():
         for objective in Objective:
             figure = mean_of(one.measure(objective)[None]).to_json()
             measures[objective.value][name] = figure
@@ -136,13 +142,12 @@ def figure_6(bench: Bench) -> dict[str, Any]:
     if curves.keys().isdisjoint(names):
         raise NoModelsError(", ".join(names))
     config = bench.cluster(FIRST_AT)
-    tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
-    schedulers = baselines(config, tuning, Objective.SLOWDOWN)
+    schedulers = bench.tuned(config, Objective.SLOWDOWN)
     lines: dict[str, Any] = {}
     for seed in SEEDS:
         held_back = draw_jobs(config, 100, seed, Purpose.VALIDATION)
         for name, one in schedulers.items():
-            found = evaluate(one, config, held_back, SEED).slowdown.mean()
+            found = evaluate(one, config, held_back, bench.seed).slowdown.mean()
             lines.setdefault(name, []).append(float(found))
     return {
         "load": FIRST_AT,
@@ -153,7 +158,7 @@ def figure_6(bench: Bench) -> dict[str, Any]:
 
 def figure_7(bench: Bench) -> dict[str, Any]:
     """Measure what is withheld at 110 %, and the effect on small and on large jobs."""
-    heuristics = bench.heuristics(HELD_AT, Objective.SLOWDOWN)
+    heuristics = bench.heuristics(bench.cluster(HELD_AT), Objective.SLOWDOWN)
     learned = bench.learned("slowdown", HELD_AT)
     if not learned:
         raise NoModelsError(Training("slowdown", HELD_AT, 0).name)
@@ -206,15 +211,8 @@ def sizes(bench: Bench) -> dict[str, Any]:
             slots=slots,
             arrival_trials=times * PAPER.arrival_trials,
         )
-        jobs = draw_jobs(config, bench.sets, SEED, Purpose.TEST)
-        tuning = draw_jobs(config, TUNING_SETS, SEED, Purpose.TUNING)
-        others = {
-            name: evaluate(one, config, jobs, SEED).slowdown
-            for name, one in baselines(config, tuning, Objective.SLOWDOWN).items()
-        }
-        entry: dict[str, Any] = {n: mean_of(one[None]).to_json() for n, one in others.items()}
-        learned = [_played(one, config, jobs) for one in models]
-        found["sizes"][str(times)] = entry | _compared("deeprm", learned, others)
+        learned = [bench.played(one, config) for one in models]
+        found["sizes"][str(times)] = bench.slowdowns(config, {"deeprm": learned})
     return found
 
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from deeprm import image_kernels
 from deeprm.config import Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.image_kernels import ARRIVAL_LEVELS, Shape
 from deeprm.tables import NONE, Bool, Float32, Int16, Int32
 
@@ -37,7 +37,7 @@ class ImageLayout:
 
     def __post_init__(self) -> None:
         if self.table_rows > MOST_RECTANGLES:
-            raise DeepRmError(
+            raise StudyError(
                 f"an image could hold {self.table_rows} different rectangles: "
                 f"at most {MOST_RECTANGLES} can be numbered"
             )

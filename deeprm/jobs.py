@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
 from deeprm.config import Config
-from deeprm.errors import DeepRmError
 from deeprm.tables import Int32, Jobs
 
 
@@ -39,26 +39,24 @@ def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) ->
     """One set of jobs made by hand: (arrival, duration, demands) each.
 
     Raises:
-        DeepRmError: there is none, they are not in the order of arrival, or one does not fit the
+        StudyError: there is none, they are not in the order of arrival, or one does not fit the
             cluster.
     """
     if not jobs:
-        raise DeepRmError("a job set without jobs: at least 1 is needed")
+        raise StudyError("a job set without jobs: at least 1 is needed")
     latest = 0
     for number, (arrival, duration, demand) in enumerate(jobs):
         if arrival < latest:
-            raise DeepRmError(f"job {number} arrives at {arrival}, after one at {latest}")
+            raise StudyError(f"job {number} arrives at {arrival}, after one at {latest}")
         latest = arrival
         if not 0 <= arrival < config.max_steps:
-            raise DeepRmError(
-                f"job {number} arrives at {arrival}, not in 0..{config.max_steps - 1}"
-            )
+            raise StudyError(f"job {number} arrives at {arrival}, not in 0..{config.max_steps - 1}")
         if not 1 <= duration <= config.max_duration:
-            raise DeepRmError(f"job {number} lasts {duration} steps, not 1..{config.max_duration}")
+            raise StudyError(f"job {number} lasts {duration} steps, not 1..{config.max_duration}")
         if len(demand) != config.resources or not all(
             1 <= units <= config.max_demand for units in demand
         ):
-            raise DeepRmError(
+            raise StudyError(
                 f"job {number} needs {demand}: 1..{config.max_demand} units of each of "
                 f"{config.resources} resources"
             )

@@ -19,7 +19,7 @@ from deeprm.evaluation import evaluate, score_of
 from deeprm.imitation import imitated
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned, Seen
-from deeprm.models import AnyNetwork, Model, check_same_network, new_network
+from deeprm.models import AnyNetwork, new_network
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.tables import Float64, Int32, Jobs
@@ -42,15 +42,6 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         self._validation = draw_jobs(
             config.cluster, config.validation_sets, config.seed, Purpose.VALIDATION
         )
-
-    def begin_with(self, model: Model) -> None:
-        """Take over the weights of a model.
-
-        Raises:
-            DeepRmError: it is of another network.
-        """
-        check_same_network(model, self._config)
-        self.network.load_state_dict(model.network.state_dict())
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play N episodes on each job set, then move the weights once."""

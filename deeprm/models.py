@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
+from decima.rl.errors import StudyError
 from decima.rl.study import models
 from decima.rl.study.models import ModelKind
 from deeprm.compact_policy import CompactPolicy
-from deeprm.errors import DeepRmError
 from deeprm.image_policy import ImagePolicy
 from deeprm.training_config import TrainConfig
 
@@ -22,18 +24,20 @@ def new_network(config: TrainConfig, generator: torch.Generator | None = None) -
     return ImagePolicy(config.cluster, generator, mask_empty_slots=config.mask_empty_slots)
 
 
-POLICY = ModelKind("deeprm", DeepRmError, {"format": 1}, TrainConfig, new_network)
+POLICY = ModelKind("deeprm", 1, TrainConfig, new_network)
 save_model, load_model = POLICY.save, POLICY.load
 
 
-def check_same_network(model: Model, config: TrainConfig) -> None:
-    """Refuse a model whose weights a training with `config` cannot begin with.
+def network_to_begin_with(path: Path, config: TrainConfig) -> AnyNetwork:
+    """Load a network whose weights a training with `config` can begin with.
 
     Raises:
-        DeepRmError: it is of another kind, or made for a cluster of another shape.
+        StudyError: it is of another kind, or made for a cluster of another shape.
     """
+    model = load_model(path)
     if model.config.policy != config.policy or not model.network.fits(config.cluster):
-        raise DeepRmError(
+        raise StudyError(
             f"a model on {model.config.policy} of its cluster cannot begin a training on "
             f"{config.policy}, or its cluster has another shape"
         )
+    return model.network

@@ -1,14 +1,13 @@
-"""The figures of the paper, drawn from what `deeprm.figures` measured, as SVG and PNG."""
+"""Drawings of the paper's figures, from what `deeprm.figures` measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from decima.rl.drawing import Found, errors, panels, write_figure
+from decima.rl.drawing import Found, errors, panels
 
 LABELS = {"tetris": "Tetris*", "hold": "hold", "sjf": "SJF", "packer": "Packer", "random": "random"}
 COLOURS = {
@@ -19,11 +18,6 @@ COLOURS = {
     "packer": "tab:red",
     "random": "tab:gray",
 }
-
-
-def draw(name: str, found: Found, out: Path) -> list[Path]:
-    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`."""
-    return write_figure(DRAWN[name](found), name, out)
 
 
 def _figure_4(found: Found) -> Figure:

@@ -17,7 +17,7 @@ def references(folder: RunFolder) -> tuple[Reference, ...]:
     """Tetris*, `hold` and SJF on the job sets that choose the best weights of a run.
 
     Raises:
-        DeepRmError: the folder is of another kind of training.
+        StudyError: the folder is of another kind of training.
     """
     config = config_of(folder)
     objective = Objective(config.objective)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import Chooser
 from decima.rl.study.streams import Draws
 from deeprm import rule_kernels
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.tables import Int32
 
 Scheduler = Chooser[Episodes]
@@ -40,7 +40,7 @@ class Scored:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.weight <= 1.0:
-            raise DeepRmError(f"the weight is {self.weight}: it must lie in [0, 1]")
+            raise StudyError(f"the weight is {self.weight}: it must lie in [0, 1]")
 
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions; nothing is random."""

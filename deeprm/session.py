@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from decima.rl.learner import Observer
-from decima.rl.loop import TrainingResult
 from decima.rl.run_folder import RunFolder
-from decima.rl.study.models import INITIAL, new_folder
-from deeprm.errors import DeepRmError
+from decima.rl.study.models import INITIAL
+from decima.rl.study.trainings import Trainer
 from deeprm.learner import DeepRmLearner
-from deeprm.models import POLICY, check_same_network, load_model
+from deeprm.models import POLICY, network_to_begin_with
 from deeprm.training_config import TrainConfig
-from traces.files.settings import build
 
 
 def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> RunFolder:
@@ -22,32 +18,22 @@ def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> Run
 
     Raises:
         RunError: the folder holds something, or cannot be written.
-        DeepRmError: the model is none, or of another network; or what is to be trained is too
+        StudyError: the model is none, or of another network; or what is to be trained is too
             large.
     """
     POLICY.check_size(config)
-    if initial is None:
-        return new_folder(path, config.to_json(), {}, DeepRmError)
-    check_same_network(load_model(initial), config)
-    begins = replace(config, initial=True)
-    return new_folder(path, begins.to_json(), {INITIAL: initial}, DeepRmError)
+    if initial is not None:
+        network_to_begin_with(initial, config)
+        config = replace(config, initial=True)
+    return POLICY.new_folder(path, config, {INITIAL: initial})
 
 
-def config_of(folder: RunFolder) -> TrainConfig:
-    """The configuration of a run.
-
-    Raises:
-        DeepRmError: it is of another kind of training.
-    """
-    return build(TrainConfig, folder.config, DeepRmError)
-
-
-def run_training(
-    folder: RunFolder, *, time_limit_s: float | None = None, observers: Sequence[Observer] = ()
-) -> TrainingResult:
-    """Train by the folder's configuration; see `ModelKind.train`."""
-    config = config_of(folder)
+def _learner(config: TrainConfig, folder: RunFolder) -> DeepRmLearner:
     learner = DeepRmLearner(config)
     if config.initial and not folder.checkpoint_file.exists():
-        learner.begin_with(load_model(folder.path / INITIAL))
-    return POLICY.train(learner, folder, config, time_limit_s, observers)
+        learner.begin_with(network_to_begin_with(folder.path / INITIAL, config))
+    return learner
+
+
+_TRAINER = Trainer((POLICY,), _learner)
+config_of, run_training = _TRAINER.config_of, _TRAINER.run

@@ -11,20 +11,19 @@ objective at 130 %, figures 6 and 7 look into two of those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from decima.rl.run_folder import RunFolder, read_run
-from decima.rl.study.models import ModelFolder, gather_models, open_planned
+from decima.rl.errors import StudyError
+from decima.rl.run_folder import read_run
+from decima.rl.study.trainings import ModelFolder, Study
 from deeprm.config import PAPER
-from deeprm.errors import DeepRmError
 from deeprm.models import POLICY, Model
-from deeprm.session import new_run
 from deeprm.training_config import ObjectiveName, TrainConfig
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
-from traces.files.settings import build
 from traces.files.writing import write_json
 
 LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
@@ -54,11 +53,11 @@ class Training(NamedTuple):
         return f"{self.kind}-{self.load}-{self.seed}"
 
     @property
-    def first(self) -> Training | None:
-        """The training whose weights this one begins with."""
+    def needs(self) -> tuple[Training, ...]:
+        """The training whose weights this one begins with, if any."""
         if self.kind in ("paper", "compact"):
-            return None
-        return Training("paper", FIRST_AT, self.seed)
+            return ()
+        return (Training("paper", FIRST_AT, self.seed),)
 
     def config(self) -> TrainConfig:
         """Return the training's settings; the defaults are the paper's."""
@@ -83,15 +82,6 @@ class Training(NamedTuple):
             initial=True,
         )
 
-    def open(self, runs: Path) -> RunFolder:
-        """Open the run folder, and create it if it is missing.
-
-        Raises:
-            DeepRmError: the training that it begins with has left no model yet.
-            RunError: the folder is in use, or cannot be written.
-        """
-        return open_planned(self, runs, [self.first], new_run, DeepRmError)
-
 
 def trainings() -> list[Training]:
     """All, in an order in which each has what it begins with."""
@@ -107,10 +97,9 @@ def trainings() -> list[Training]:
 
 
 class Models(ModelFolder):
-    """The models of the study in a folder; None for those beside the package's code."""
+    """The models of the study."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        super().__init__("deeprm", DeepRmError, folder)
+    package = "deeprm"
 
     def of(self, kind: Kind, load: int) -> list[Model]:
         """Load the models of all seeds that are there."""
@@ -120,15 +109,15 @@ class Models(ModelFolder):
         """Return the metrics of each training by name: a row for each iteration.
 
         Raises:
-            DeepRmError: the file is there and holds something else.
+            StudyError: the file is there and holds something else.
         """
         path = self.path / CURVES
-        found = read_json(path, DeepRmError) if path.is_file() else {}
+        found = read_json(path, StudyError) if path.is_file() else {}
         if not isinstance(found, dict):
-            raise DeepRmError(f"{path}: holds no JSON object")
+            raise StudyError(f"{path}: holds no JSON object")
         for name, rows in found.items():
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise DeepRmError(f"{path}: {name!r:.60} is no list of rows of numbers")
+                raise StudyError(f"{path}: {name!r:.60} is no list of rows of numbers")
         return found
 
 
@@ -136,27 +125,10 @@ def _is_row(value: object) -> bool:
     return isinstance(value, dict) and "iteration" in value and all(map(is_number, value.values()))
 
 
-def gather(runs: Path, out: Path) -> list[str]:
-    """Copy the models of runs, finished or not, and the curves of figure 6, into a folder.
-
-    Args:
-        runs: a folder of run folders, named as the study names them.
-        out: where to; made if it is not there.
-
-    Returns:
-        the names of the models that were there.
-
-    Raises:
-        DeepRmError: there is none, or one was trained otherwise.
-    """
-    found = gather_models(runs, out, trainings(), _is_of, DeepRmError)
-    papers = [name for name in found if name.startswith("paper-")]
-    write_json(out / CURVES, {name: _curve(runs / name) for name in papers}, DeepRmError)
-    return found
-
-
-def _is_of(one: Training, recorded: dict[str, Any]) -> bool:
-    return build(TrainConfig, recorded, DeepRmError) == one.config()
+def _gather_curves(runs: Path, out: Path, names: Sequence[str]) -> None:
+    """Copy the learning curves of figure 6."""
+    papers = [name for name in names if name.startswith("paper-")]
+    write_json(out / CURVES, {name: _curve(runs / name) for name in papers}, StudyError)
 
 
 def _curve(folder: Path) -> list[dict[str, float]]:
@@ -167,3 +139,6 @@ def _curve(folder: Path) -> list[dict[str, float]]:
         {short: round(row[name], 4) for name, short in names.items() if name in row}
         for row in read_run(folder).metrics
     ]
+
+
+STUDY = Study((POLICY,), trainings, _gather_curves)

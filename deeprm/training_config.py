@@ -7,7 +7,6 @@ from typing import Literal
 
 from decima.rl.study.settings import ANY, BELOW_1, Settings
 from deeprm.config import PAPER, Config
-from deeprm.errors import DeepRmError
 
 ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
 
@@ -48,7 +47,6 @@ class TrainConfig(Settings):
     validation_sets: int = 100
     """job sets that choose the best weights"""
 
-    ERROR = DeepRmError
     RANGES = {  # noqa: RUF012 (annotated in the base)
         **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
         **dict.fromkeys(("seed", "imitation", "entropy"), (0, ANY)),

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import Lockstep
 from decima.rl.study.streams import Purpose, seed_of
 from harmony import sim_kernels
 from harmony.config import Config
-from harmony.errors import HarmonyError
 from harmony.measured import types
 from harmony.tables import GIVEN, NONE, Bool, Float64, Int32, Jobs, K, Rules, State, Types
 
@@ -50,7 +50,7 @@ class Clusters(Lockstep):
         predictor: of speeds, in place of the configuration's; called before each interval.
 
     Raises:
-        HarmonyError: a job would find no room in an empty cluster.
+        StudyError: a job would find no room in an empty cluster.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Clusters(Lockstep):
         reward, passed = np.zeros(len(self)), np.zeros(len(self), np.int32)
         misfit = sim_kernels.begin(*self.world, self._all, reward, passed)
         if misfit != NONE:
-            raise HarmonyError(f"job {misfit} has more tasks than an empty cluster has room for")
+            raise StudyError(f"job {misfit} has more tasks than an empty cluster has room for")
         self._pass_intervals(self._all, reward, passed)
 
     @property
@@ -115,14 +115,14 @@ class Clusters(Lockstep):
             action: (n,) `kind * M + m`: a worker or a parameter server on server m.
 
         Raises:
-            HarmonyError: an action is none, or is not allowed by `masks`.
+            StudyError: an action is none, or is not allowed by `masks`.
         """
         if action.size and not 0 <= action.min() <= action.max() < self.config.actions:
-            raise HarmonyError(f"an action is not in 0..{self.config.actions - 1}: {action}")
+            raise StudyError(f"an action is not in 0..{self.config.actions - 1}: {action}")
         allowed = self.masks(rows)[np.arange(len(rows)), action]
         if not allowed.all():
             wrong = int(action[~allowed][0])
-            raise HarmonyError(f"action {wrong}: no such task is left, or there is no room for it")
+            raise StudyError(f"action {wrong}: no such task is left, or there is no room for it")
         found = Steps(
             np.empty(len(rows)), np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
         )
@@ -189,6 +189,7 @@ class Clusters(Lockstep):
             refused=zeros(most),
             current=zeros(),
             plan=zeros(2 * config.max_workers),
+            worth=zeros(config.most_running + 1, kind=np.float64),
             done=zeros(most, kind=np.float64),
             placed_in=zeros(most),
             end_min=zeros(most, kind=np.float64),

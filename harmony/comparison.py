@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from decima.rl.colours import job_colour
-from decima.rl.drawing import panels, save_figure
+from decima.rl.drawing import save_figure
 from decima.rl.statistics import difference_percent, mean_of
 from decima.rl.study.lockstep import play_up_to
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import Config
+from harmony.drawing import picture_of
 from harmony.evaluation import baselines, completion_of
 from harmony.figures import samples_of
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned
-from harmony.measured import measured
 from harmony.models import load_model
 from harmony.schedulers import Scheduler, Tiresias
-
-_LEGEND_ROWS = 16
 
 
 def compare(
@@ -39,7 +32,7 @@ def compare(
         seed: of the sequences and of choices.
 
     Raises:
-        HarmonyError: a file is no such model.
+        StudyError: a file is no such model.
     """
     schedulers = dict(baselines(config, samples_of(config)))
     schedulers |= {str(path): Learned(load_model(path).network.policy, config) for path in models}
@@ -56,7 +49,7 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
     """Write the tasks on each server, a colour and a number for each job, at an interval, as PNG.
 
     Raises:
-        HarmonyError: the episode is over before.
+        StudyError: the episode is over before.
         RunError: the file cannot be written.
     """
     scheduler: Scheduler = Tiresias(config)
@@ -66,46 +59,3 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
     clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
     play_up_to(scheduler, clusters, seed, clusters.state.interval, interval, "interval")
     save_figure(picture_of(clusters), output, "png")
-
-
-def picture_of(clusters: Clusters) -> Figure:
-    """The tasks on each server of the first episode: a colour and a number for each job."""
-    state, models = clusters.state, measured().models
-    running = sorted(state.running[0, : state.running_count[0]].tolist())
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(*_size(clusters.config.servers, len(running)))
-    bottom = np.zeros(clusters.config.servers)
-    for rank, job in enumerate(running):
-        tasks = state.placed[0, job].sum(axis=1)
-        held = np.nonzero(tasks)[0]
-        label = f"{job}  {models[int(clusters.jobs.model[0, job])]}"
-        bars = axes.bar(
-            held, tasks[held], bottom=bottom[held], color=job_colour(rank), ec="black", label=label
-        )
-        axes.bar_label(bars, [str(job)] * len(held), label_type="center", fontsize=7)
-        bottom += tasks
-    axes.set(xlabel="server", ylabel="workers and parameter servers")
-    axes.set_xticks(range(clusters.config.servers))
-    axes.set_xlim(-0.6, clusters.config.servers - 0.4)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(f"{len(running)} jobs in interval {int(state.interval[0])}")
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside right upper",
-        title="job and model",
-        fontsize=7,
-        title_fontsize=7,
-        ncols=_columns(len(running)),
-    )
-    return figure
-
-
-def _size(servers: int, jobs: int) -> tuple[float, float]:
-    """Inches: a third for each server, and room for the columns of the legend."""
-    return max(4.6, 0.33 * servers) + 1.4 * _columns(jobs), 3.6
-
-
-def _columns(jobs: int) -> int:
-    return -(-max(jobs, 1) // _LEGEND_ROWS)

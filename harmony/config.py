@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from decima.rl.study.settings import ABOVE_0, Settings
-from harmony.errors import HarmonyError
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
 
 Arrivals = Literal["uniform", "poisson", "trace"]
@@ -67,7 +66,6 @@ class Config(Settings):
     max_intervals: int = 1_000
     """an episode that is not over by then is cut"""
 
-    ERROR = HarmonyError
     RANGES = {  # noqa: RUF012 (annotated in the base)
         "servers": (1, MAX_SERVERS),
         "jobs": (1, MAX_JOBS),

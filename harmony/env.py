@@ -11,12 +11,12 @@ from typing import Any, Literal, cast
 import numpy as np
 from gymnasium import spaces
 
+from decima.rl.errors import StudyError
 from decima.rl.study import env
 from decima.rl.study.env import ONLY, StudyEnv
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Arrivals, Config
-from harmony.errors import HarmonyError
 from harmony.jobs import draw_jobs
 from harmony.tables import Jobs
 from harmony.token_kernels import SERVER_COLUMNS
@@ -78,7 +78,6 @@ class HarmonyEnv(StudyEnv[Clusters, Observation]):
     * v0: first version
     """
 
-    ERROR = HarmonyError
     NUMBER_NAME = "sequence"
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
@@ -97,13 +96,13 @@ class HarmonyEnv(StudyEnv[Clusters, Observation]):
             render_mode: None; there is no picture.
 
         Raises:
-            HarmonyError: a name is unknown.
+            StudyError: a name is unknown.
         """
-        found: Config = env.configuration(config, CONFIGS, HarmonyError)
+        found = env.configuration(config, CONFIGS)
         if arrivals is not None:
-            env.check_choice("arrivals", arrivals, RATES, HarmonyError)
+            env.check_choice("arrivals", arrivals, RATES)
         if render_mode is not None:
-            raise HarmonyError(f"render_mode is {render_mode!r}: None is needed")
+            raise StudyError(f"render_mode is {render_mode!r}: None is needed")
         self.config = found if arrivals is None else found.arriving(arrivals)
         self.render_mode = render_mode
         rows, servers = most_rows(self.config), self.config.servers

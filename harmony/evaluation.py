@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
@@ -37,9 +39,28 @@ def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -
     Returns:
         (S,) mean time from arrival to completion over the jobs of each sequence, in intervals.
     """
+    return played(scheduler, config, jobs, seed).mean_completion()
+
+
+def played(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Clusters:
+    """Clusters after a scheduler has played each sequence once; see `completion_of`."""
     clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
     play(scheduler, clusters, Draws(seed, len(clusters)))
-    return clusters.mean_completion()
+    return clusters
+
+
+def completion_by_type(clusters: Clusters, model: int) -> Float64:
+    """(E,) mean time to completion of the jobs of one type, in intervals.
+
+    An episode without any has the mean of all episodes.
+    """
+    jobs, rows = clusters.jobs, clusters.state.jobs_of
+    completion = clusters.completion_min() / clusters.config.interval_min
+    exists = np.arange(completion.shape[1]) < jobs.number[rows][:, None]
+    own = exists & (jobs.model[rows] == model)
+    count, total = own.sum(axis=1), np.where(own, completion, 0.0).sum(axis=1)
+    overall = total.sum() / max(1, count.sum())
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall))
 
 
 def baselines(config: Config, samples: Samples) -> Mapping[str, Scheduler]:

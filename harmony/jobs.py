@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
-from harmony.errors import HarmonyError
 from harmony.measured import measured, types
 from harmony.tables import Float64, Int32, Jobs, Types
 from traces.files.numbers import is_number
@@ -40,28 +40,28 @@ def job_sequence(config: Config, jobs: Sequence[tuple[float, str, int, int, floa
     """One sequence made by hand: (arrival in minutes, model, workers, parameter servers, epochs).
 
     Raises:
-        HarmonyError: there is none, they are not in the order of arrival, or one cannot be placed.
+        StudyError: there is none, they are not in the order of arrival, or one cannot be placed.
     """
     if not jobs:
-        raise HarmonyError("a sequence without jobs: at least 1 is needed")
+        raise StudyError("a sequence without jobs: at least 1 is needed")
     models = measured().models
     latest = 0.0
     for number, (arrival, model, workers, ps, epochs) in enumerate(jobs):
         if not latest <= arrival <= MAX_MIN:
-            raise HarmonyError(
+            raise StudyError(
                 f"job {number} arrives at {arrival}, after one at {latest}: times rise, "
                 f"up to {MAX_MIN:g} minutes"
             )
         latest = arrival
         if model not in models:
-            raise HarmonyError(f"job {number} is a {model!r:.40}; there are {', '.join(models)}")
+            raise StudyError(f"job {number} is a {model!r:.40}; there are {', '.join(models)}")
         if not (1 <= workers <= config.max_workers and 0 <= ps <= config.max_workers):
-            raise HarmonyError(
+            raise StudyError(
                 f"job {number} has {workers} workers and {ps} parameter servers: 1 to "
                 f"{config.max_workers}, and up to as many"
             )
         if not 0.0 < epochs <= _MOST_EPOCHS:
-            raise HarmonyError(
+            raise StudyError(
                 f"job {number} trains {epochs} epochs: more than 0, at most {_MOST_EPOCHS:g}"
             )
     columns = list(zip(*jobs, strict=True))
@@ -126,21 +126,21 @@ def read_arrivals(path: str) -> Float64:
     """(n,) rising times of a trace file; "" is the package's.
 
     Raises:
-        HarmonyError: it cannot be read, or holds no such list.
+        StudyError: it cannot be read, or holds no such list.
     """
     file = Path(path) if path else Path(str(files("harmony") / "data" / "arrivals.json"))
-    content = read_json(file, HarmonyError)
+    content = read_json(file, StudyError)
     times = content.get("arrivals") if isinstance(content, dict) else None
     if not isinstance(times, list) or not 2 <= len(times) <= _MOST_ARRIVALS:
-        raise HarmonyError(f"{file}: a list `arrivals` of 2 or more times is needed")
+        raise StudyError(f"{file}: a list `arrivals` of 2 or more times is needed")
     for one in times:
         if not is_number(one):
-            raise HarmonyError(f"{file}: a time of `arrivals` is {one!r:.40}: no finite number")
+            raise StudyError(f"{file}: a time of `arrivals` is {one!r:.40}: no finite number")
     found = np.array(times, float)
     if not (found[0] >= 0.0 and (np.diff(found) >= 0.0).all() and found[-1] > 0.0):
-        raise HarmonyError(f"{file}: times of `arrivals` must not fall, nor be below 0")
+        raise StudyError(f"{file}: times of `arrivals` must not fall, nor be below 0")
     if not 1.0 / _LATEST <= found[-1] <= _LATEST:
-        raise HarmonyError(
+        raise StudyError(
             f"{file}: the last time of `arrivals` is {found[-1]:g}: {1 / _LATEST:g} to {_LATEST:g}"
         )
     return found

@@ -28,7 +28,7 @@ from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned
-from harmony.models import check_same_network, new_network
+from harmony.models import new_network
 from harmony.network import ActorCritic
 from harmony.rollouts import (
     VALUE_SCALE,
@@ -79,13 +79,8 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         self._averaged = flat_parameters(self.network)
 
     def begin_with(self, network: ActorCritic) -> None:
-        """Take over the weights of a network.
-
-        Raises:
-            HarmonyError: it is of another size.
-        """
-        check_same_network(network, self._config)
-        self.network.load_state_dict(network.state_dict())
+        """Take over the weights of a network of the same size."""
+        super().begin_with(network)
         self._averaged = flat_parameters(self.network)
 
     def iterate(self, iteration: int) -> Mapping[str, float]:

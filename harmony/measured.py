@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harmony.errors import HarmonyError
+from decima.rl.errors import StudyError
 from harmony.tables import PS, WORKER, Float64, Int32, Types
 from traces.files.reading import read_json
 
@@ -56,12 +56,12 @@ def measured() -> Measured:
     """Load the measurements of the package.
 
     Raises:
-        HarmonyError: the file is damaged.
+        StudyError: the file is damaged.
     """
     path = Path(str(files("harmony") / "data" / "interference.json"))
-    content = read_json(path, HarmonyError)
+    content = read_json(path, StudyError)
     if content.get("schema") != _SCHEMA:
-        raise HarmonyError(f"{path}: schema {content.get('schema')}, this reader knows {_SCHEMA}")
+        raise StudyError(f"{path}: schema {content.get('schema')}, this reader knows {_SCHEMA}")
     found = content["deepshare"]
     models = tuple(found["models"])
     shape = np.array(found["configurations"], np.int32)

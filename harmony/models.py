@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import nn
 
-from decima.rl.study.models import Model, ModelKind
+from decima.rl.errors import StudyError
+from decima.rl.study.models import C, Model, ModelKind, N
 from decima.rl.study.streams import torch_seed
-from harmony.errors import HarmonyError
 from harmony.network import MAX_PARAMETERS, ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
 from harmony.training_config import TrainConfig
-
-Network = TypeVar("Network", bound=nn.Module)
-
-_FORMAT = "harmony-1"
 
 
 def new_network(size: Size, seed: int = 0) -> ActorCritic:
@@ -31,33 +26,18 @@ def new_reward_model(size: Size, seed: int = 0) -> RewardModel:
     return _seeded(seed, lambda: RewardModel(size))
 
 
-POLICY = ModelKind(
-    "harmony",
-    HarmonyError,
-    {"format": _FORMAT, "kind": "policy"},
-    TrainConfig,
-    lambda config: new_network(config.size),
-    MAX_PARAMETERS,
-)
-REWARD_MODEL = ModelKind(
-    "harmony",
-    HarmonyError,
-    {"format": _FORMAT, "kind": "reward model"},
-    RewardConfig,
-    lambda config: new_reward_model(config.size),
-    MAX_PARAMETERS,
-)
+def _kind(name: str, config: type[C], make: Callable[[C], N]) -> ModelKind[N, C]:
+    return ModelKind("harmony", "harmony-1", config, make, name, MAX_PARAMETERS)
+
+
+POLICY = _kind("policy", TrainConfig, lambda config: new_network(config.size))
+REWARD_MODEL = _kind("reward model", RewardConfig, lambda config: new_reward_model(config.size))
 load_model = POLICY.load
 
 
 def kind_of(config: TrainConfig | RewardConfig) -> ModelKind[Any, Any]:
     """The kind of network that a configuration trains."""
     return POLICY if isinstance(config, TrainConfig) else REWARD_MODEL
-
-
-def described(config: TrainConfig | RewardConfig) -> dict[str, Any]:
-    """Return kind and settings of a training as plain JSON."""
-    return {"kind": kind_of(config).header["kind"], "config": config.to_json()}
 
 
 def load_reward_model(path: Path) -> Model[RewardModel, RewardConfig]:
@@ -67,18 +47,20 @@ def load_reward_model(path: Path) -> Model[RewardModel, RewardConfig]:
     return found
 
 
-def check_same_network(network: ActorCritic, config: TrainConfig) -> None:
-    """Refuse a network whose weights a training with `config` cannot begin with.
+def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
+    """Load a network whose weights a training with `config` can begin with.
 
     Raises:
-        HarmonyError: it is of another size.
+        StudyError: it is of another size.
     """
+    network: ActorCritic = load_model(path).network
     other = {name: one.shape for name, one in new_network(config.size).state_dict().items()}
     if {name: one.shape for name, one in network.state_dict().items()} != other:
-        raise HarmonyError(f"a model of another size cannot begin a training of {config.size}")
+        raise StudyError(f"a model of another size cannot begin a training of {config.size}")
+    return network
 
 
-def _seeded(seed: int, make: Callable[[], Network]) -> Network:
+def _seeded(seed: int, make: Callable[[], N]) -> N:
     # torch's modules draw their first weights from the global generator, which is put back.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed))

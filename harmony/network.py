@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from decima.rl.errors import StudyError
 from decima.rl.model_files import MAX_LAYERS, check_layers
-from harmony.errors import HarmonyError
 from harmony.token_kernels import SERVER_COLUMNS
 from harmony.tokens import Running, Scene, job_columns
 from traces.files.numbers import check_numbers
@@ -39,15 +39,15 @@ class Size:
     """H"""
 
     def __post_init__(self) -> None:
-        check_numbers(self, HarmonyError)
+        check_numbers(self, StudyError)
         if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
-            raise HarmonyError(
+            raise StudyError(
                 f"width {self.width}, {self.layers} layers, {self.heads} heads: at least 1 of "
                 "each, and heads must divide the width"
             )
         if self.layers > MAX_LAYERS:
-            raise HarmonyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
-        check_layers({"width": (self.width,)}, HarmonyError)
+            raise StudyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
+        check_layers({"width": (self.width,)}, StudyError)
 
 
 def attention_mask(near: Tensor, seen: Tensor, heads: int) -> Tensor:

@@ -1,14 +1,13 @@
-"""The figures of the paper, drawn from what `harmony.figures` measured, as SVG and PNG."""
+"""Drawings of the paper's figures, from what `harmony.figures` measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from decima.rl.drawing import Found, errors, panels, write_figure
+from decima.rl.drawing import Found, errors, panels
 
 LABELS = {
     "lb": "LB",
@@ -38,11 +37,6 @@ _TITLES = {
 }
 
 
-def draw(name: str, found: Found, out: Path) -> list[Path]:
-    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`."""
-    return write_figure(DRAWN[name](found), name, out)
-
-
 def _bars(axes: Axes, entries: Found, at: float, width: float, label: str | None) -> None:
     """A group of bars with their intervals, one for each name."""
     means = [entry["mean"] for entry in entries.values()]
@@ -66,6 +60,17 @@ def _patterns(found: Found) -> Figure:
         _named(axes, list(next(iter(patterns.values()))), "average completion time, intervals")
         axes.set_title(_TITLES[group])
     axes_of[0].legend()  # the colours of all panels
+    return figure
+
+
+def _figure_11(found: Found) -> Figure:
+    figure, (axes,) = panels(1)
+    shown = ("harmony", "tiresias", "lookahead_gittins")
+    for number, name in enumerate(shown):
+        entries = {kind: one[name] for kind, one in found["types"].items() if name in one}
+        _bars(axes, entries, 0.27 * (number - 1), 0.27, LABELS[name])
+    _named(axes, list(found["types"]), "average completion time, intervals")
+    axes.legend()
     return figure
 
 
@@ -105,6 +110,7 @@ def _variants(found: Found) -> Figure:
 
 DRAWN: Mapping[str, Callable[[Found], Figure]] = {
     "figure10": _patterns,
+    "figure11": _figure_11,
     "figure12": _figure_12,
     "figure13": _figure_13,
     "figure14": _patterns,

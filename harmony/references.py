@@ -14,7 +14,7 @@ def references(folder: RunFolder) -> tuple[Reference, ...]:
     """Tiresias and LB on the sequences that choose the best weights of a policy; else nothing.
 
     Raises:
-        HarmonyError: the folder is of another kind of training.
+        StudyError: the folder is of another kind of training.
     """
     config = config_of(folder)
     if not isinstance(config, TrainConfig):

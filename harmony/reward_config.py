@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from decima.rl.study.settings import ANY, Settings
 from harmony.config import MAX_SAMPLES, PAPER, Config
-from harmony.errors import HarmonyError
 from harmony.network import Size
 
 
@@ -31,7 +30,6 @@ class RewardConfig(Settings):
     validate_every: int = 1
     """passes"""
 
-    ERROR = HarmonyError
     RANGES = {  # noqa: RUF012 (annotated in the base)
         **dict.fromkeys(("iterations", "minibatch", "validate_every"), (1, ANY)),
         "seed": (0, ANY),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from decima.rl.returns import accumulated
 from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
 from harmony.learned import drawn, log_probabilities
@@ -113,14 +114,7 @@ def returns_of(played: Played, discount: float) -> Float64:
     with the number :math:`k_i` of intervals that passed between two choices: all choices of one
     interval are credited with the same. Source: Harmony, section IV.
     """
-    found = np.zeros(len(played.reward))
-    following = 0.0
-    for i in range(len(found) - 1, -1, -1):
-        if i + 1 < len(found) and played.episode[i + 1] != played.episode[i]:
-            following = 0.0
-        following = played.reward[i] + discount ** int(played.passed[i]) * following
-        found[i] = following
-    return found
+    return accumulated(played.reward, _discounts(played, discount))
 
 
 def advantages_of(played: Played, discount: float, smoothing: float) -> Float64:
@@ -133,14 +127,14 @@ def advantages_of(played: Played, discount: float, smoothing: float) -> Float64:
     Estimation, 2016, with intervals as the steps of time.
     """
     value = VALUE_SCALE * played.value
-    found = np.zeros(len(value))
-    ahead, expected = 0.0, 0.0
-    for i in range(len(found) - 1, -1, -1):
-        if i + 1 < len(found) and played.episode[i + 1] != played.episode[i]:
-            ahead, expected = 0.0, 0.0
-        k = int(played.passed[i])
-        surprise = played.reward[i] + discount**k * expected - value[i]
-        ahead = surprise + (discount * smoothing) ** k * ahead
-        expected = value[i]
-        found[i] = ahead
-    return found
+    expected = np.append(value[1:], 0.0)
+    surprise = played.reward + _discounts(played, discount) * expected - value
+    return accumulated(surprise, _discounts(played, discount * smoothing))
+
+
+def _discounts(played: Played, factor: float) -> Float64:
+    """(Q,) what the next choice counts at each; 0 at the last one of an episode."""
+    # Powers of Python: those of numpy differ in the last bit.
+    powers = np.array([factor**passed for passed in range(int(played.passed.max()) + 1)])
+    goes_on = np.append(np.diff(played.episode) == 0, False)
+    return np.where(goes_on, powers[played.passed], 0.0)

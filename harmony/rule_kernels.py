@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from harmony.compile import inlined_kernel, kernel
 from harmony.sim_kernels import is_allowed, put, take_back
-from harmony.speed_kernels import speed_of
+from harmony.speed_kernels import shares_server, speed_of
 from harmony.tables import (
     CPU,
     GPU,
@@ -15,10 +15,10 @@ from harmony.tables import (
     NONE,
     PS,
     WORKER,
-    Bool,
     Float64,
     Int32,
     Jobs,
+    Rule,
     Rules,
     State,
     Types,
@@ -118,6 +118,21 @@ def _lost(
     return total
 
 
+@inlined_kernel
+def _over_best(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
+    """Speed of a job as placed, over its best."""
+    s = state.jobs_of[e]
+    best = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
+    return float(speed_of(rules, types, jobs, state, e, job) / best)
+
+
+@kernel
+def _remember(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> None:
+    """Write `state.worth` of the running jobs, for `_worth`."""
+    for i in range(state.running_count[e]):
+        state.worth[e, i] = _over_best(rules, types, jobs, state, e, state.running[e, i])
+
+
 @kernel
 def _worth(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, empty_worth: float
@@ -126,14 +141,17 @@ def _worth(
 
     And `empty_worth` for each server whose GPUs are all free: the next job may need it.
     """
-    state.running[e, state.running_count[e]] = state.current[e]
+    current = state.current[e]
+    state.running[e, state.running_count[e]] = current
     state.running_count[e] += 1
-    s = state.jobs_of[e]
     total = 0.0
     for i in range(state.running_count[e]):
         job = state.running[e, i]
-        best = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
-        total += speed_of(rules, types, jobs, state, e, job) / best
+        # The speeds of jobs that share no server with the present one are as they were.
+        if job == current or shares_server(state, e, job, current):
+            total += _over_best(rules, types, jobs, state, e, job)
+        else:
+            total += state.worth[e, i]
     state.running_count[e] -= 1
     for m in range(state.free.shape[1]):
         if state.free[e, m, GPU] == rules.capacity[GPU]:
@@ -146,115 +164,75 @@ def _fullest(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind:
     """The server that `_consolidating` gives the next task of a kind."""
     found, least = NONE, 0.0
     for m in range(state.free.shape[1]):
-        if is_allowed(types, jobs, state, e, kind, m):
-            cost = _consolidating(rules, types, jobs, state, e, kind, m)
-            if found == NONE or cost < least:
-                found, least = m, cost
+        cost = _consolidating(rules, types, jobs, state, e, kind, m)
+        # What is allowed takes longest to find out, and matters only where the cost is lower.
+        if (found == NONE or cost < least) and is_allowed(types, jobs, state, e, kind, m):
+            found, least = m, cost
     return found
 
 
 @kernel
-def _lookahead(
-    rules: Rules,
-    types: Types,
-    jobs: Jobs,
-    state: State,
-    e: int,
-    believed: Types,
-    empty_worth: float,
-) -> float:
+def _lookahead(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule) -> float:
     """Minus what the cluster is worth once the rest of the job is placed, consolidating."""
     job = state.current[e]
+    servers = state.free.shape[1]
     placed = 0
     while state.left[e, job, WORKER] + state.left[e, job, PS] > 0:
         kind = WORKER if state.left[e, job, WORKER] > 0 else PS
         m = _fullest(rules, types, jobs, state, e, kind)
         put(types, jobs, state, e, job, kind, m)
-        state.plan[e, placed] = kind * state.free.shape[1] + m
+        state.plan[e, placed] = kind * servers + m
         placed += 1
-    worth = _worth(rules, believed, jobs, state, e, empty_worth)
+    worth = _worth(rules, rule.believed, jobs, state, e, rule.empty_worth)
     while placed > 0:
         placed -= 1
         action = state.plan[e, placed]
-        servers = state.free.shape[1]
         take_back(types, jobs, state, e, job, action // servers, action % servers)
     return -worth
 
 
 @kernel
 def _cost(
-    rule: int,
-    rules: Rules,
-    types: Types,
-    jobs: Jobs,
-    state: State,
-    e: int,
-    kind: int,
-    m: int,
-    weights: Float64,
-    believed: Types,
-    together: Bool,
-    empty_worth: float,
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
 ) -> float:
     """Return the cost of the next task on server m, which must be allowed."""
     job = state.current[e]
-    if rule == BALANCE:
+    if rule.number == BALANCE:
         return _load(rules, state, e, m)
-    if rule == PACK:
+    if rule.number == PACK:
         return _left_over(rules, types, jobs, state, e, kind, m)
-    if rule == TIRESIAS:
-        if together[jobs.model[state.jobs_of[e], job]]:
+    if rule.number == TIRESIAS:
+        if rule.together[jobs.model[state.jobs_of[e], job]]:
             return _consolidating(rules, types, jobs, state, e, kind, m)
         return _left_over(rules, types, jobs, state, e, kind, m)
     put(types, jobs, state, e, job, kind, m)
-    if rule == LEAST_INTERFERENCE:
-        cost = _lost(rules, types, jobs, state, e, m, weights)
+    if rule.number == LEAST_INTERFERENCE:
+        cost = _lost(rules, types, jobs, state, e, m, rule.weights)
     else:
-        cost = _lookahead(rules, types, jobs, state, e, believed, empty_worth)
+        cost = _lookahead(rules, types, jobs, state, e, rule)
     take_back(types, jobs, state, e, job, kind, m)
     return cost
 
 
 @kernel
 def choose(
-    rule: int,
-    rules: Rules,
-    types: Types,
-    jobs: Jobs,
-    state: State,
-    e: int,
-    weights: Float64,
-    believed: Types,
-    together: Bool,
-    empty_worth: float,
-    chance: float,
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, chance: float
 ) -> int:
     """The action of a rule; `chance` in [0, 1) picks the server where it is drawn."""
     servers = state.free.shape[1]
     kind = WORKER if state.left[e, state.current[e], WORKER] > 0 else PS
+    if rule.number == LOOKAHEAD:
+        _remember(rules, rule.believed, jobs, state, e)
     found, least, count = NONE, 0.0, 0
     for m in range(servers):
         if is_allowed(types, jobs, state, e, kind, m):
             count += 1
             cost = 0.0
-            if rule != RANDOM:
-                cost = _cost(
-                    rule,
-                    rules,
-                    types,
-                    jobs,
-                    state,
-                    e,
-                    kind,
-                    m,
-                    weights,
-                    believed,
-                    together,
-                    empty_worth,
-                )
+            if rule.number != RANDOM:
+                cost = _cost(rules, types, jobs, state, e, rule, kind, m)
             if found == NONE or cost < least:
                 found, least = kind * servers + m, cost
-    if rule == RANDOM:
+    if rule.number == RANDOM:
         left = int(chance * count)
         for m in range(servers):
             if is_allowed(types, jobs, state, e, kind, m):
@@ -266,31 +244,15 @@ def choose(
 
 @kernel
 def choose_all(
-    rule: int,
     rules: Rules,
     types: Types,
     jobs: Jobs,
     state: State,
     rows: Int32,
-    weights: Float64,
-    believed: Types,
-    together: Bool,
-    empty_worth: float,
+    rule: Rule,
     chance: Float64,
     action: Int32,
 ) -> None:
     """Write the (n,) actions of a rule."""
     for i in range(len(rows)):
-        action[i] = choose(
-            rule,
-            rules,
-            types,
-            jobs,
-            state,
-            rows[i],
-            weights,
-            believed,
-            together,
-            empty_worth,
-            chance[i],
-        )
+        action[i] = choose(rules, types, jobs, state, rows[i], rule, chance[i])

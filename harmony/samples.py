@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Draws, Purpose
 from harmony import token_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.errors import HarmonyError
 from harmony.jobs import draw_jobs
 from harmony.schedulers import LoadBalance, Mixed, RandomChoice, Tetris, Tiresias
 from harmony.tables import Float64, Int32
@@ -47,10 +47,10 @@ def draw_samples(config: Config, count: int, seed: int) -> Samples:
     any server.
 
     Raises:
-        HarmonyError: less than 1 is asked for.
+        StudyError: less than 1 is asked for.
     """
     if count < 1:
-        raise HarmonyError(f"{count} samples: at least 1 is needed")
+        raise StudyError(f"{count} samples: at least 1 is needed")
     mixed = Mixed((LoadBalance(), Tetris(), Tiresias(config, "las"), RandomChoice()))
     parts: list[Samples] = []
     drawn = 0

@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Draws, Purpose
 from harmony import rule_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.errors import HarmonyError
 from harmony.jobs import draw_jobs
 from harmony.measured import measured
 from harmony.rule_kernels import (
@@ -27,7 +27,7 @@ from harmony.rule_kernels import (
     RANDOM,
     TIRESIAS,
 )
-from harmony.tables import Bool, Float64, Int32, Jobs, Types
+from harmony.tables import Bool, Float64, Int32, Jobs, Rule, Types
 
 FORM = 6
 """weights of `rule_kernels.drop` for each model"""
@@ -66,8 +66,8 @@ class _Rule:
         together = np.zeros(models, np.bool_) if self.together is None else self.together
         chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
         action = np.empty(len(rows), np.int32)
-        aids = (weights, believed, together, self.empty_worth)
-        rule_kernels.choose_all(self.number, *clusters.world, rows, *aids, chance, action)
+        rule = Rule(self.number, weights, believed, together, self.empty_worth)
+        rule_kernels.choose_all(*clusters.world, rows, rule, chance, action)
         return action
 
 
@@ -107,7 +107,7 @@ class Tiresias(_Rule):
 
     def __init__(self, config: Config, index: str = "gittins", threshold: float = 0.5) -> None:
         if index not in ("gittins", "las"):
-            raise HarmonyError(f"index is {index!r:.40}: gittins or las")
+            raise StudyError(f"index is {index!r:.40}: gittins or las")
         self.together = measured().skew >= threshold
         self._gittins = _gittins(config) if index == "gittins" else None
 

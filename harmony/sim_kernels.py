@@ -31,11 +31,13 @@ def fits(types: Types, jobs: Jobs, state: State, e: int, job: int) -> bool:
     """
     model = jobs.model[state.jobs_of[e], job]
     workers, ps = state.left[e, job, WORKER], state.left[e, job, PS]
-    for m in range(state.free.shape[1]):
+    m = 0
+    while workers + ps > 0 and m < state.free.shape[1]:
         here = min(workers, _room(types, state, e, m, model, WORKER, 0))
         workers -= here
         ps -= min(ps, _room(types, state, e, m, model, PS, here))
-    return bool(workers == 0 and ps == 0)
+        m += 1
+    return bool(workers + ps == 0)
 
 
 @inlined_kernel

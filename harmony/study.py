@@ -10,19 +10,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from decima.rl.run_folder import RunFolder
-from decima.rl.study.models import Model, ModelFolder, gather_models, open_planned
+from decima.rl.study.models import Model
+from decima.rl.study.trainings import ModelFolder, Study
 from harmony.config import CONFIGS
-from harmony.errors import HarmonyError
-from harmony.models import POLICY, REWARD_MODEL, described
+from harmony.models import POLICY, REWARD_MODEL
 from harmony.network import ActorCritic, RewardModel, Size
 from harmony.reward_config import RewardConfig
-from harmony.session import AnyConfig, new_run
+from harmony.session import AnyConfig
 from harmony.training_config import TrainConfig, recipe
-from traces.files.settings import build
 
 SEEDS = (0, 1, 2)
 SMALL = Size(width=32)
@@ -73,6 +70,11 @@ class Training(NamedTuple):
         return f"{self.kind}-{self.servers}-{self.seed}"
 
     @property
+    def needs(self) -> tuple[Training | None, Training | None]:
+        """The trainings whose models this one takes: `initial` and `reward`."""
+        return self.initial, self.reward
+
+    @property
     def initial(self) -> Training | None:
         """The policy whose weights this one begins with."""
         if self.kind == "policy" and self.servers != "6":
@@ -115,15 +117,6 @@ class Training(NamedTuple):
             )
         return TrainConfig(cluster=cluster, seed=self.seed)
 
-    def open(self, runs: Path) -> RunFolder:
-        """Open the run folder, and create it if it is missing.
-
-        Raises:
-            HarmonyError: the training that it stands on has left no model yet.
-            RunError: the folder is in use, or cannot be written.
-        """
-        return open_planned(self, runs, [self.initial, self.reward], new_run, HarmonyError)
-
 
 def trainings() -> list[Training]:
     """All, in an order in which each has what it stands on."""
@@ -138,10 +131,9 @@ def trainings() -> list[Training]:
 
 
 class Models(ModelFolder):
-    """The models of the study in a folder; None for those beside the package's code."""
+    """The models of the study."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        super().__init__("harmony", HarmonyError, folder)
+    package = "harmony"
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
         """Load the policies of all seeds that are there."""
@@ -153,23 +145,4 @@ class Models(ModelFolder):
         return self.loaded(REWARD_MODEL, [Training("reward", servers, seed) for seed in SEEDS])
 
 
-def gather(runs: Path, out: Path) -> list[str]:
-    """Copy the models of runs, finished or not, into a folder.
-
-    Args:
-        runs: a folder of run folders, named as the study names them.
-        out: where to; made if it is not there.
-
-    Returns:
-        the names of the models that were there.
-
-    Raises:
-        HarmonyError: there is none, or one was trained otherwise.
-    """
-    return gather_models(runs, out, trainings(), _is_of, HarmonyError)
-
-
-def _is_of(one: Training, recorded: dict[str, Any]) -> bool:
-    config = one.config()
-    known = build(type(config), recorded.get("config", {}), HarmonyError)
-    return recorded.get("kind") == described(config)["kind"] and known == config
+STUDY = Study((POLICY, REWARD_MODEL), trainings)

@@ -87,6 +87,21 @@ class Rules(NamedTuple):
     """(K,) of each server"""
 
 
+class Rule(NamedTuple):
+    """A heuristic, and what it goes by."""
+
+    number: int
+    """of `rule_kernels`"""
+    weights: Float64
+    """(L, 6) of what neighbours cost"""
+    believed: Types
+    """speeds that a lookahead expects"""
+    together: Bool
+    """(L,) types whose tasks are put on as few servers as they can be"""
+    empty_worth: float
+    """of a server without any job, to a lookahead"""
+
+
 class State(NamedTuple):
     """E clusters."""
 
@@ -126,6 +141,8 @@ class State(NamedTuple):
     """(E,) the job to place, or NONE"""
     plan: Int32
     """(E, T) scratch of heuristics: actions that they try, T the most tasks of a job"""
+    worth: Float64
+    """(E, R) scratch of heuristics: speeds over the best, of `running` before a job is placed"""
     done: Float64
     """(E, J) epochs trained"""
     placed_in: Int32

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from decima.rl.study.settings import ABOVE_0, ANY, Settings
 from harmony.config import MAX_SAMPLES, PAPER, Arrivals, Config
-from harmony.errors import HarmonyError
 from harmony.network import Size
 
 
@@ -63,7 +62,6 @@ class TrainConfig(Settings):
     validation_sequences: int = 20
     """for each pattern; they choose the best weights"""
 
-    ERROR = HarmonyError
     RANGES = {  # noqa: RUF012 (annotated in the base)
         **dict.fromkeys(("iterations", "validate_every", "average_iterations"), (1, ANY)),
         **dict.fromkeys(

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from deeprm.config import Config
-from deeprm.errors import DeepRmError
 from deeprm.objectives import Objective, common_multiple
 from deeprm.tables import Int32, Jobs
 
@@ -33,13 +33,13 @@ def least_cost(config: Config, jobs: Jobs, objective: Objective, number: int = 0
         number: of the set among them.
 
     Raises:
-        DeepRmError: the set is too large, or the objective is utilisation.
+        StudyError: the set is too large, or the objective is utilisation.
     """
     if objective is Objective.UTILISATION:
-        raise DeepRmError("utilisation: a job that ends later may use more of the first steps")
+        raise StudyError("utilisation: a job that ends later may use more of the first steps")
     count = int(jobs.number[number])
     if count > MOST_JOBS:
-        raise DeepRmError(f"{count} jobs: all orders of at most {MOST_JOBS} can be tried")
+        raise StudyError(f"{count} jobs: all orders of at most {MOST_JOBS} can be tried")
     return _Search(config, jobs, objective, number).best / objective.unit(config)
 
 

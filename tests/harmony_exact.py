@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from decima.rl.errors import StudyError
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.errors import HarmonyError
 from harmony.tables import Jobs
 
 MOST_STATES = 20_000
@@ -25,10 +25,10 @@ def least_completion(config: Config, jobs: Jobs) -> float:
         jobs: one sequence.
 
     Raises:
-        HarmonyError: there are more than `MOST_STATES` states, or speeds are noisy.
+        StudyError: there are more than `MOST_STATES` states, or speeds are noisy.
     """
     if config.noise > 0.0:
-        raise HarmonyError(f"noise is {config.noise}: the best placement is found without any")
+        raise StudyError(f"noise is {config.noise}: the best placement is found without any")
     search = _Search(config, jobs)
     search.extend([])
     return search.best
@@ -47,7 +47,7 @@ class _Search:
         """Try every action after those."""
         self._states += 1
         if self._states > MOST_STATES:
-            raise HarmonyError(f"more than {MOST_STATES} states: too many to try them all")
+            raise StudyError(f"more than {MOST_STATES} states: too many to try them all")
         clusters = Clusters(self._config, self._jobs)
         for action in actions:
             clusters.step(_ONLY, np.array([action], np.int32))

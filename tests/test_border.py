@@ -29,14 +29,13 @@ from decima.evaluation.timeline import read_timeline
 from decima.report import comparison_sections, results_of
 from decima.report.training import training_section
 from decima.rl import run_folder
-from decima.rl.errors import RunError
+from decima.rl.errors import RunError, StudyError
 from decima.rl.run_folder import read_run
 from decima.spark import decision_log
 from decima.spark.decision_log import read_decision_log
 from decima.spark.errors import AttachError
 from decima.spark.model_card import trained_slots
 from decima.spark.review import review as reviewed
-from deeprm.errors import DeepRmError
 from deeprm.study import Models
 from tests.commands import refused
 from traces import (
@@ -543,7 +542,7 @@ def test_a_run_with_names_that_no_page_holds(tmp_path: Path) -> None:
 )
 def test_deeprm_s_curves_are_rows_of_numbers(content: Any, tmp_path: Path) -> None:
     (tmp_path / "curves.json").write_text(json.dumps(content))
-    with pytest.raises(DeepRmError, match=r"curves\.json: "):
+    with pytest.raises(StudyError, match=r"curves\.json: "):
         Models(tmp_path).curves()
 
 

@@ -9,65 +9,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from matplotlib import image as images
 
 from decima.rl.study.streams import Purpose
-from deeprm import cli
-from deeprm.cli import main
 from deeprm.config import PAPER
 from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.evaluation import evaluate
 from deeprm.figures import FIGURES
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
-from deeprm.plots import DRAWN
 from deeprm.references import references
 from deeprm.schedulers import SJF
 from deeprm.session import new_run
-from deeprm.study import Models, Training, gather, trainings
+from deeprm.study import STUDY, Models, Training, trainings
 from deeprm.training_config import TrainConfig
-
-QUICK = ("job_sets=2", "episodes=2", "validation_sets=2", "validate_every=1", "imitation=0")
-
-
-def deeprm(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+from tests.studies import DEEPRM
 
 
-def trained(out: Path, *arguments: str, iterations: int = 2) -> Result:
-    settings = (*QUICK, f"iterations={iterations}")
-    changes = [part for setting in settings for part in ("--set", setting)]
-    return deeprm("train", "--out", str(out), "--load", "0.3", *changes, *arguments)
-
-
-def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path) -> None:
-    """train, evaluate, show."""
-    result = trained(tmp_path / "run", "--objective", "completion", "--seed", "3")
+def test_a_training_is_compared_with_the_heuristics(tmp_path: Path) -> None:
+    """By its own objective."""
+    result = DEEPRM.train(tmp_path / "run", "--load", "0.3", "--objective", "completion")
     assert result.exit_code == 0, result.output
-    assert "all iterations done after 2 iterations" in result.output
     assert re.search(
         r"best validation [0-9.]+, average completion \(Tetris\* [0-9.]+, hold [0-9.]+, SJF "
         r"[0-9.]+ on the same",
         result.stdout,
     )
-    model = tmp_path / "run" / "model.safetensors"
-    found = load_model(model)
-    assert (found.config.objective, found.config.seed) == ("completion", 3)
-    assert found.config.cluster == PAPER.at_load(0.3)
-
-    result = deeprm("evaluate", "--load", "0.3", "--sets", "3", str(model))
-    assert result.exit_code == 0, result.output
-    rows = [line.split()[0] for line in result.output.splitlines()]
-    assert rows == ["scheduler", "tetris", "hold", "sjf", "packer", "random", str(model)]
-
-    picture = tmp_path / "state.png"
-    shown = deeprm("show", "--load", "0.9", "--model", str(model), "-o", str(picture))
-    assert shown.exit_code == 0, shown.output
-    assert len(np.unique(images.imread(picture))) > 5
+    found = load_model(tmp_path / "run" / "model.safetensors").config
+    assert (found.objective, found.cluster) == ("completion", PAPER.at_load(0.3))
 
 
 def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
@@ -94,26 +64,10 @@ def test_a_picture_has_labels() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["job 0"]
 
 
-def test_a_run_goes_on(tmp_path: Path) -> None:
-    """Where it stands, not from the beginning."""
-    trained(tmp_path, "--minutes", "1e-9", iterations=3)
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
-
-    result = deeprm("train", "--out", str(tmp_path), "--resume")
-    assert "after 3 iterations" in result.output
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("train", "--out", "{}/x", "--set", "speed=1"), "unknown setting speed"),
-        (("train", "--out", "{}/x", "--set", "cluster.speed=1"), "unknown setting cluster.speed"),
-        (("train", "--out", "{}/x", "--set", "speed"), "expected KEY=VALUE"),
         (("train", "--out", "{}/x", "--load", "9"), "a load of 9.0 needs"),
-        (("train", "--out", "{}/x", "--resume"), "not a run folder"),
-        (("study", "--out", "{}/x", "--only", "speed"), "unknown training 'speed'"),
-        (("gather", "{}", "--out", "{}/x"), "holds no run of the study"),
         (("show", "-o", "{}/x.png", "--step", "999"), "step 999: the episode is over"),
         (("evaluate", "{}/model.safetensors"), "cluster of another shape"),
     ],
@@ -126,7 +80,7 @@ def test_a_mistake_is_told_in_one_line(
     weights = new_network(TrainConfig(cluster=other)).state_dict()
     save_model(tmp_path / "model.safetensors", TrainConfig(cluster=other), weights, {})
 
-    result = deeprm(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
+    result = DEEPRM.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
 
     assert result.exit_code == 2
     assert words in result.stderr
@@ -148,33 +102,8 @@ def write_models(folder: Path, wanted: list[Training]) -> None:
 
 def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
     """The paper's recipe, ten loads, three further objectives, one network on numbers; thrice."""
-    names = [one.name for one in trainings()]
-    assert len(names) == len(set(names)) == 45
-    assert trainings()[0].config() == TrainConfig()
-    for number, one in enumerate(trainings()):
-        assert one.first is None or one.first in trainings()[:number]
+    assert len(trainings()) == 45
     assert all(one.config().cluster == PAPER.at_load(one.load / 100) for one in trainings())
-
-
-def test_a_study_begins_with_the_papers_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A later training refuses without it, and then begins with its weights."""
-    later = deeprm("study", "--out", str(tmp_path), "--only", "slowdown-30-1")
-    assert "which is not there: train it first" in later.stderr
-
-    cluster = PAPER.at_load(0.3)
-    quick = TrainConfig(cluster=cluster, job_sets=2, episodes=2, iterations=1, validation_sets=2)
-    monkeypatch.setattr(Training, "config", lambda _self: quick)
-    names = ("--only", "paper-70-1", "--only", "slowdown-30-1")
-    assert deeprm("study", "--out", str(tmp_path), *names).exit_code == 0
-    first, begun = (
-        (tmp_path / path).read_bytes()
-        for path in ("paper-70-1/model.safetensors", "slowdown-30-1/initial.safetensors")
-    )
-    assert first == begun
-    again = deeprm("study", "--out", str(tmp_path), *names)
-    assert again.output.count("all iterations done") == 2
 
 
 def test_every_figure_is_measured_and_drawn(
@@ -193,7 +122,7 @@ def test_every_figure_is_measured_and_drawn(
     (models / "curves.json").write_text(json.dumps({"paper-70-0": curve}))
     out = tmp_path / "figures"
 
-    result = deeprm("reproduce", "--out", str(out), "--models", str(models), "--sets", "4")
+    result = DEEPRM.run("reproduce", "--out", str(out), "--models", str(models), "--sets", "4")
 
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in out.iterdir()) == sorted(
@@ -217,25 +146,16 @@ def test_every_figure_is_measured_and_drawn(
     }
 
 
-def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only of trainings as the study has them; curves keep what figure 6 shows."""
+def test_curves_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They keep what figure 6 shows."""
     one = Training("paper", 70, 0)
     runs = tmp_path / "runs"
-    trained(runs / one.name)
-    with pytest.raises(DeepRmError, match="not trained with the settings of the study"):
-        gather(runs, tmp_path / "models")
-    assert not (tmp_path / "models").exists()
-
+    DEEPRM.train(runs / one.name)
     config = load_model(runs / one.name / "model.safetensors").config
     monkeypatch.setattr(Training, "config", lambda _self: config)
-    assert gather(runs, tmp_path / "models") == [one.name]
+    STUDY.gather(runs, tmp_path / "models")
     found = Models(tmp_path / "models")
     assert [model.config for model in found.of("paper", 70)] == [config]
     (rows,) = found.curves().values()
     assert [row["iteration"] for row in rows] == [0, 1]
     assert set(rows[0]) == {"iteration", "mean_reward", "max_reward", "slowdown"}
-
-
-def test_the_command_knows_every_figure() -> None:
-    """It names them itself, as to load them takes a second."""
-    assert set(FIGURES) == set(DRAWN) == set(cli.FIGURES)

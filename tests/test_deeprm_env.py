@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import InvalidAction, ResetNeeded
-from gymnasium.utils.env_checker import check_env
+from gymnasium.error import ResetNeeded
 
-from decima.rl.study.env import register
+from decima.rl.errors import StudyError
 from deeprm.compact import CompactLayout
 from deeprm.config import PAPER, RELEASED
-from deeprm.env import ENV_ID, DeepRmEnv
+from deeprm.env import DeepRmEnv
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
 from deeprm.jobs import job_set
 from deeprm.render import cluster_cells
 from tests.deeprm_clusters import TINY
+from tests.studies import episode
 
 DOUBLE = replace(TINY, capacity=8, dominant_demand=(4, 8), other_demand=(2, 4))
 FIRST = np.zeros(1, np.int32)
-SETTINGS: list[dict[str, Any]] = [
-    {},
-    {"observation": "compact", "load": 1.3},
-    {"config": "released", "objective": "completion"},
-    {"objective": "makespan", "load": 0.1},
-]
-
-
-def episode(env: DeepRmEnv, seed: int) -> tuple[list[float], dict[str, Any]]:
-    """Rewards of an episode of random legal actions, and its last info."""
-    _, info = env.reset(seed=seed)
-    rng = np.random.default_rng(seed)
-    rewards, over = [], False
-    while not over:
-        action = rng.choice(np.nonzero(info["action_mask"])[0])
-        seen, reward, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(seen)
-        rewards.append(reward)
-        over = terminated or truncated
-    return rewards, info
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_gymnasium_finds_nothing_to_complain_of(setting: dict[str, Any]) -> None:
-    """`check_env` without a single warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        env = gymnasium.make(ENV_ID, render_mode="rgb_array", **setting)
-        check_env(env.unwrapped)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +33,6 @@ def test_rewards_sum_to_the_objective(objective: str, figure: str) -> None:
 
     jobs = 1 if objective == "makespan" else info["jobs"]
     assert -sum(rewards) == pytest.approx(info[figure] * jobs, rel=1e-12)
-
-
-def test_one_seed_one_episode_and_the_next_reset_the_next() -> None:
-    """Job sets of a seed come in order."""
-    first, second = (episode(DeepRmEnv(load=0.5), 9)[0] for _ in range(2))
-    assert first == second
-
-    env = DeepRmEnv(load=0.5)
-    seeds = [env.reset(seed=9)[1], env.reset()[1], env.reset(seed=9)[1]]
-    assert [info["job_set"] for info in seeds] == [0, 1, 0]
 
 
 def test_masks_say_what_places_a_job() -> None:
@@ -91,25 +48,14 @@ def test_masks_say_what_places_a_job() -> None:
 
 def test_misuse_is_refused() -> None:
     """Each message says what there is instead."""
-    with pytest.raises(DeepRmError, match="paper, released"):
-        DeepRmEnv("papers")  # type: ignore[arg-type]
-    with pytest.raises(DeepRmError, match="slowdown, completion"):
+    with pytest.raises(StudyError, match="slowdown, completion"):
         DeepRmEnv(objective="speed")
-    with pytest.raises(DeepRmError, match="image or compact"):
+    with pytest.raises(StudyError, match="image or compact"):
         DeepRmEnv(observation="pixels")  # type: ignore[arg-type]
-    with pytest.raises(DeepRmError, match="rgb_array or None"):
+    with pytest.raises(StudyError, match="rgb_array or None"):
         DeepRmEnv(render_mode="human")
-    env = DeepRmEnv()
     with pytest.raises(ResetNeeded):
-        env.step(np.int64(0))
-    with pytest.raises(ResetNeeded):
-        env.render()
-    env.reset(seed=1)
-    with pytest.raises(InvalidAction, match="11"):
-        env.step(np.int64(11))
-    with pytest.raises(DeepRmError, match="not speed"):
-        env.reset(options={"speed": 1})
-    register(ENV_ID, "deeprm.env:DeepRmEnv")
+        DeepRmEnv().render()
 
 
 def test_the_image_shows_the_cluster_the_slots_and_the_backlog() -> None:
@@ -190,10 +136,3 @@ def test_the_picture_has_every_unit_of_every_job_once() -> None:
     assert after.dtype == np.uint8
     assert after.shape == before.shape
     assert (after != before).any()
-
-
-def test_importing_the_module_is_all_that_make_needs() -> None:
-    """As the docstring says, from any place."""
-    env = gymnasium.make(f"deeprm.env:{ENV_ID}", load=0.9)
-    assert isinstance(env.unwrapped, DeepRmEnv)
-    assert env.unwrapped.config.load == 0.9

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from decima.rl.checkpoint import save_tensors
-from decima.rl.errors import CheckpointError
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
 from deeprm.compact_policy import CompactPolicy
 from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.image import ImageLayout
 from deeprm.image_policy import ImagePolicy
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
-from deeprm.models import load_model, new_network, save_model
+from deeprm.models import new_network
 from deeprm.tables import NONE, Int32
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY, random_actions
@@ -187,51 +184,8 @@ def test_a_compact_network_fits_clusters_of_other_sizes() -> None:
 
 def test_an_image_with_too_many_rectangles_is_refused() -> None:
     """They are told by 16-bit numbers."""
-    with pytest.raises(DeepRmError, match="at most 32767"):
+    with pytest.raises(StudyError, match="at most 32767"):
         ImageLayout(replace(PAPER, slots=100))
 
 
 # --- files ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("policy", ["image", "compact"])
-def test_a_model_comes_back_from_its_file(tmp_path: Path, policy: Any) -> None:
-    """To 16 bits a number, with the configuration of its training."""
-    config = TrainConfig(cluster=TINY, policy=policy)
-    network = new_network(TrainConfig(cluster=TINY, policy=policy), generator())
-    path = tmp_path / "model.safetensors"
-
-    save_model(path, config, network.state_dict(), {"iterations": 3})
-    found = load_model(path)
-
-    assert found.config == config
-    assert found.card == {"iterations": 3}
-    for name, weight in network.state_dict().items():
-        torch.testing.assert_close(found.network.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
-
-
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    """Other tensors, a header that lacks something, another shape, numbers that are not finite."""
-    path = tmp_path / "model.safetensors"
-    save_tensors(path, {"x": torch.zeros(1)}, {})
-    with pytest.raises(DeepRmError, match="no model of deeprm"):
-        load_model(path)
-    save_tensors(path, {}, {"format": 1})
-    with pytest.raises(CheckpointError, match="its header's config is None"):
-        load_model(path)
-    save_tensors(path, {}, {"format": 1, "config": {}, "card": [3]})
-    with pytest.raises(CheckpointError, match=r"its header's card is \[3\], not an object"):
-        load_model(path)
-    config = TrainConfig(cluster=TINY)
-    save_model(
-        path, config, new_network(TrainConfig(cluster=TINY, policy="compact")).state_dict(), {}
-    )
-    with pytest.raises(DeepRmError, match="do not fit the network that its header names"):
-        load_model(path)
-    weights = {
-        name: one * np.nan
-        for name, one in new_network(TrainConfig(cluster=TINY)).state_dict().items()
-    }
-    save_model(path, config, weights, {})
-    with pytest.raises(DeepRmError, match="not all finite"):
-        load_model(path)

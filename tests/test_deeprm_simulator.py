@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
-from deeprm.config import CONFIGS, PAPER, RELEASED, Config
+from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.errors import DeepRmError
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
 from deeprm.tables import NONE, VOID
 from tests.deeprm_clusters import TINY, random_actions, tiny_configs
-from traces.files.settings import build
 
 FIRST = np.zeros(1, np.int32)
 
@@ -238,53 +236,6 @@ def test_the_released_code_has_other_constants() -> None:
     assert (RELEASED.capacity, RELEASED.slots, RELEASED.shows_last_arrival) == (10, 5, True)
 
 
-def test_job_sets_are_drawn_one_by_one_from_named_streams() -> None:
-    """Set 7 is the same whether it is drawn alone or with others; purposes share nothing."""
-    together = draw_jobs(PAPER, 3, 11, Purpose.TEST, first=6)
-    alone = draw_jobs(PAPER, 1, 11, Purpose.TEST, first=7)
-    other = draw_jobs(PAPER, 1, 11, Purpose.TUNING, first=7)
-
-    count = int(alone.number[0])
-    assert together.number[1] == count
-    assert (together.arrival[1, :count] == alone.arrival[0]).all()
-    assert (together.demand[1, :count] == alone.demand[0]).all()
-    assert other.arrival.tolist() != alone.arrival.tolist()
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_a_configuration_survives_json(name: str) -> None:
-    """Lists become spans again."""
-    written = json.loads(json.dumps(CONFIGS[name].to_json()))
-    assert build(Config, written, DeepRmError) == CONFIGS[name]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"slots": 0}, "slots is 0"),
-        ({"colour": 1}, "unknown setting colour"),
-        ({"capacity": "20"}, "capacity is '20'"),
-        ({"load": 9.0}, "a load of 9.0 needs"),
-        ({"load": 0.0}, "load is 0.0"),
-        ({"large_duration": [10, 21]}, "jobs last up to 21 steps"),
-        ({"dominant_demand": [5, 21]}, "jobs need up to 21 units"),
-        ({"small_duration": [3, 1]}, "small_duration is 3 to 1"),
-        ({"cluster_columns": 3}, "20 units do not fill 3 columns"),
-        ({"max_steps": 50}, "max_steps is 50"),
-        ({"arrival_trials": 2, "load": 1.9}, "2 can arrive"),
-        ({"resources": 2**63 - 1}, "resources is 9223372036854775807: at most 16"),
-        ({"horizon": 10**9}, "horizon is 1000000000: at most 10,000"),
-    ],
-)
-def test_an_impossible_cluster_is_refused_in_one_line(
-    change: dict[str, object], words: str
-) -> None:
-    """The message names the value and the rule."""
-    with pytest.raises(DeepRmError, match=words) as caught:
-        build(Config, change, DeepRmError)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("jobs", "words"),
     [
@@ -300,12 +251,12 @@ def test_an_impossible_job_set_is_refused(
     jobs: list[tuple[int, int, tuple[int, ...]]], words: str
 ) -> None:
     """One that could never be played to its end."""
-    with pytest.raises(DeepRmError, match=words):
+    with pytest.raises(StudyError, match=words):
         job_set(TINY, jobs)
 
 
 def test_an_action_that_is_none_is_refused() -> None:
     """Two slots: 0 to 2."""
     episodes = Episodes(TINY, job_set(TINY, [(0, 1, (1, 1))]))
-    with pytest.raises(DeepRmError, match=r"not in 0\.\.2"):
+    with pytest.raises(StudyError, match=r"not in 0\.\.2"):
         act(episodes, 3)

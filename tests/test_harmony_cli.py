@@ -9,15 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from matplotlib import image as images
 
-from harmony import cli
-from harmony.cli import main
 from harmony.clusters import Clusters
-from harmony.comparison import picture_of
 from harmony.config import CONFIGS, PAPER
-from harmony.errors import HarmonyError
+from harmony.drawing import picture_of
 from harmony.figures import FIGURES
 from harmony.jobs import job_sequence
 from harmony.measured import measured
@@ -25,45 +20,21 @@ from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
 from harmony.plots import DRAWN
 from harmony.reward_config import RewardConfig
-from harmony.study import ABLATIONS, SIZES, Models, Training, gather, trainings
+from harmony.study import ABLATIONS, SIZES, Training, trainings
 from harmony.training_config import TrainConfig
 from tests.harmony_clusters import save_model
+from tests.studies import HARMONY, few_samples
 
 SMALL = Size(width=16, layers=1, heads=2)
-QUICK = (
-    "size.width=16",
-    "size.heads=2",
-    "cluster.jobs=4",
-    "replay=32",
-    "imitation=0",
-    "validation_sequences=1",
-    "validate_every=1",
-)
 
 
-def harmony(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
-def trained(out: Path, *arguments: str, iterations: int = 2) -> Result:
-    settings = (*QUICK, f"iterations={iterations}")
-    changes = [part for setting in settings for part in ("--set", setting)]
-    return harmony("train", "--out", str(out), *changes, *arguments)
-
-
-@pytest.fixture
-def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models of interference from few states, and quick intervals."""
-    monkeypatch.setattr("harmony.figures.SAMPLES", 100)
-    monkeypatch.setattr("decima.rl.statistics.RESAMPLES", 50)
-
-
-@pytest.mark.usefixtures("few_samples")
-def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path) -> None:
-    """train, evaluate, show."""
-    result = trained(tmp_path / "run", "--seed", "3")
+def test_a_training_is_compared_with_the_heuristics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`evaluate` has them all, with any arrivals."""
+    few_samples(monkeypatch)
+    result = HARMONY.train(tmp_path / "run", "--seed", "3")
     assert result.exit_code == 0, result.output
-    assert "all iterations done after 2 iterations" in result.output
     assert re.search(
         r"best validation [0-9.]+, mean logarithm of the completion times in intervals "
         r"\(Tiresias [0-9.]+, LB [0-9.]+ on the same data\); model",
@@ -75,17 +46,11 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(tmp_path: Path
 
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [1, 2, 4, 8]}')
-    for how in (["poisson"], ["trace", "--trace", str(trace)]):
-        result = harmony("evaluate", "--arrivals", *how, "--sequences", "2", str(model))
-        assert result.exit_code == 0, result.output
-    rows = [line.split()[0] for line in result.output.splitlines()]
-    assert rows[0] == "scheduler"
-    assert {"lb", "tiresias", "lif_quad", "lookahead", str(model)} < set(rows)
-
-    picture = tmp_path / "state.png"
-    shown = harmony("show", "--model", str(model), "-o", str(picture))
-    assert shown.exit_code == 0, shown.output
-    assert len(np.unique(images.imread(picture))) > 5
+    how = ("--arrivals", "trace", "--trace", str(trace))
+    result = HARMONY.run("evaluate", *how, "--sequences", "2", str(model))
+    assert result.exit_code == 0, result.output
+    rows = {line.split()[0] for line in result.output.splitlines()}
+    assert {"lb", "tiresias", "lif_quad", "lookahead", str(model)} < rows
 
 
 def test_a_picture_tells_jobs_of_one_model_apart() -> None:
@@ -113,31 +78,21 @@ def test_equal_times_of_arrival_are_doubted(
     monkeypatch.setattr("harmony.comparison.compare", lambda *_: iter(rows))
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [5, 5, 5]}')
-    result = harmony("evaluate", "--arrivals", "trace", "--trace", str(trace))
+    result = HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace))
     assert result.exit_code == 0
     assert result.stdout.split() == ["scheduler", "completion", "lb", "1.00"]
     assert result.stderr.startswith(f"warning: {trace}: its 3 times are all 5, so jobs arrive 3 at")
     assert result.stderr.count("\n") == 1
 
 
-def test_a_run_goes_on(tmp_path: Path) -> None:
-    """Where it stands, not from the beginning."""
-    trained(tmp_path, "--minutes", "1e-9", iterations=3)
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
-
-    result = harmony("train", "--out", str(tmp_path), "--resume")
-    assert "after 3 iterations" in result.output
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
-
-
 def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> None:
     """By name; each has settings of its own."""
-    result = trained(tmp_path / "recipe", "--what", "recipe", iterations=1)
+    result = HARMONY.train(tmp_path / "recipe", "--what", "recipe", iterations=1)
     assert result.exit_code == 0, result.output
     assert load_model(tmp_path / "recipe" / "model.safetensors").config.entropy == 0.5
     settings = ("samples=60", "iterations=1", "size.width=16", "size.heads=2")
     changes = [part for setting in settings for part in ("--set", setting)]
-    result = harmony("train", "--what", "reward", "--out", str(tmp_path / "reward"), *changes)
+    result = HARMONY.run("train", "--what", "reward", "--out", str(tmp_path / "reward"), *changes)
     assert result.exit_code == 0, result.output
     assert "best validation" in result.output
 
@@ -145,20 +100,12 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("train", "--out", "{}/x", "--set", "speed=1"), "unknown setting speed"),
-        (("train", "--out", "{}/x", "--set", "cluster.colour=1"), "unknown setting cluster.colour"),
-        (("train", "--out", "{}/x", "--set", "colour.x=1"), "unknown setting colour"),
         (("train", "--out", "{}/x", "--set", 'world="model"'), "a reward model is needed"),
-        (("train", "--out", "{}/x", "--resume"), "not a run folder"),
-        (("study", "--out", "{}/x", "--only", "speed"), "unknown training 'speed'"),
-        (("study", "--out", "{}/x", "--only", "policy-30-1"), "train it first"),
-        (("gather", "{}", "--out", "{}/x"), "holds no run of the study"),
         (("show", "-o", "{}/x.png", "--interval", "999"), "interval 999: the episode is over"),
         (("evaluate", "{}/model.safetensors"), "of kind 'reward model', where 'policy' is"),
         (("evaluate", "--trace", "{}/model.safetensors"), "arrivals_file is for"),
     ],
 )
-@pytest.mark.usefixtures("few_samples")
 def test_a_mistake_is_told_in_one_line(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
@@ -166,13 +113,11 @@ def test_a_mistake_is_told_in_one_line(
     weights = new_reward_model(SMALL).state_dict()
     save_model(tmp_path / "model.safetensors", RewardConfig(size=SMALL), weights, {})
 
-    result = harmony(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
+    result = HARMONY.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
 
     assert result.exit_code == 2
     assert words in result.stderr
-    # `study` names each training before it begins
-    told = [line for line in result.stderr.splitlines() if line != "policy-30-1"]
-    assert len(told) == 1
+    assert len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "x").exists()
 
 
@@ -181,14 +126,8 @@ def test_a_mistake_is_told_in_one_line(
 
 def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
     """Policies and reward models of two clusters, ablations, sizes; each after what it needs."""
-    names = [one.name for one in trainings()]
-    assert len(names) == len(set(names)) == 3 * (4 + len(ABLATIONS) + 1 + len(SIZES))
-    for number, one in enumerate(trainings()):
-        before = trainings()[:number]
-        assert all(need is None or need in before for need in (one.initial, one.reward))
-        assert one.config().cluster == CONFIGS[one.servers]
-        assert one.config().seed == one.seed
-    assert trainings()[0].config() == TrainConfig()
+    assert len(trainings()) == 3 * (4 + len(ABLATIONS) + 1 + len(SIZES))
+    assert all(one.config().cluster == CONFIGS[one.servers] for one in trainings())
 
 
 def write_models(folder: Path, wanted: list[Training]) -> None:
@@ -204,11 +143,11 @@ def write_models(folder: Path, wanted: list[Training]) -> None:
             save_model(path, TrainConfig(size=SMALL), network.state_dict(), {})
 
 
-@pytest.mark.usefixtures("few_samples")
 def test_every_figure_is_measured_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With some models missing, as after an interrupted study; on small clusters."""
+    few_samples(monkeypatch)
     small = {"6": replace(PAPER, jobs=4), "30": replace(PAPER, servers=7, jobs=4)}
     for name in ("harmony.figures", "tests.test_harmony_cli"):
         monkeypatch.setattr(f"{name}.CONFIGS", small)
@@ -217,7 +156,9 @@ def test_every_figure_is_measured_and_drawn(
     write_models(models, [Training(kind, "6", seed) for kind in kinds for seed in (0, 1)])
     out = tmp_path / "figures"
 
-    result = harmony("reproduce", "--out", str(out), "--models", str(models), "--sequences", "3")
+    result = HARMONY.run(
+        "reproduce", "--out", str(out), "--models", str(models), "--sequences", "3"
+    )
 
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in out.iterdir()) == sorted(
@@ -229,6 +170,10 @@ def test_every_figure_is_measured_and_drawn(
     assert entry["trainings"] == 2
     assert set(entry["percent_against"]) > {"lb", "tetris", "tiresias", "lif_linear", "lif_quad"}
     assert "harmony on the reward model" not in ten["patterns"]["trace"]
+    eleven = json.loads((out / "figure11.json").read_text())["types"]
+    assert list(eleven) == list(measured().models)
+    assert eleven["MoE"]["harmony"]["trainings"] == 2
+    assert set(eleven["MoE"]["harmony"]["percent_against"]) == set(eleven["MoE"]) - {"harmony"}
     thirteen = json.loads((out / "figure13.json").read_text())["servers"]
     assert set(thirteen["6"]) == {"reward model", "lif_linear", "lif_quad"}
     assert "30" not in thirteen
@@ -238,22 +183,3 @@ def test_every_figure_is_measured_and_drawn(
     two = json.loads((out / "table2.json").read_text())["rows"]
     assert list(two) == ["recipe", "one_head"]
     assert "recipe" in two["one_head"]["percent_against"]
-
-
-def test_models_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only of trainings as the study has them."""
-    one = Training("policy", "6", 0)
-    runs = tmp_path / "runs"
-    trained(runs / one.name)
-    with pytest.raises(HarmonyError, match="not trained with the settings of the study"):
-        gather(runs, tmp_path / "models")
-
-    config = load_model(runs / one.name / "model.safetensors").config
-    monkeypatch.setattr(Training, "config", lambda _self: config)
-    assert gather(runs, tmp_path / "models") == [one.name]
-    assert len(Models(tmp_path / "models").policies("policy", "6")) == 1
-
-
-def test_the_command_knows_every_figure() -> None:
-    """It names them itself, as to load them takes a second."""
-    assert set(FIGURES) == set(DRAWN) == set(cli.FIGURES)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import InvalidAction, ResetNeeded
-from gymnasium.utils.env_checker import check_env
 
-from decima.rl.study.env import register
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
-from harmony.env import ENV_ID, HarmonyEnv
-from harmony.errors import HarmonyError
+from harmony.env import HarmonyEnv
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.measured import measured
 from harmony.tables import K
 from harmony.tokens import most_rows, see
 from tests.harmony_clusters import ONLY, TINY, act
+from tests.studies import episode
 
 JOBS = [
     (0.0, "FSDP", 1, 1, 9.0),
@@ -31,42 +25,12 @@ JOBS = [
 ]
 
 
-@pytest.mark.parametrize("setting", [{}, {"arrivals": "poisson"}, {"config": TINY}])
-def test_gymnasium_finds_nothing_to_complain_of(setting: dict[str, Any]) -> None:
-    """`check_env` without a single warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(gymnasium.make(ENV_ID, **setting).unwrapped)
-
-
-def episode(env: HarmonyEnv, seed: int) -> tuple[list[float], dict[str, Any]]:
-    """Rewards of an episode of random allowed actions, and its last info."""
-    _, info = env.reset(seed=seed)
-    rng = np.random.default_rng(seed)
-    rewards, over = [], False
-    while not over:
-        action = rng.choice(np.nonzero(info["action_mask"])[0])
-        seen, reward, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(seen)
-        assert not info["replaced"]
-        rewards.append(reward)
-        over = terminated or truncated
-    return rewards, info
-
-
 def test_rewards_sum_to_the_number_of_jobs() -> None:
     """Each trains all its epochs once; one seed gives one episode."""
     rewards, info = episode(HarmonyEnv(TINY), 4)
     assert sum(rewards) == pytest.approx(TINY.jobs)
     assert info["completion"] > 0.0
     assert episode(HarmonyEnv(TINY), 4)[0] == rewards
-
-
-def test_the_next_reset_plays_the_next_sequence() -> None:
-    """Sequences of a seed come in order."""
-    env = HarmonyEnv(TINY)
-    infos = [env.reset(seed=9)[1], env.reset()[1], env.reset(seed=9)[1]]
-    assert [info["sequence"] for info in infos] == [0, 1, 0]
 
 
 def test_an_action_without_room_is_replaced_by_one_that_has() -> None:
@@ -80,21 +44,10 @@ def test_an_action_without_room_is_replaced_by_one_that_has() -> None:
 
 def test_misuse_is_refused() -> None:
     """Each message says what there is instead."""
-    with pytest.raises(HarmonyError, match="6, 30"):
-        HarmonyEnv("7")  # type: ignore[arg-type]
-    with pytest.raises(HarmonyError, match="uniform, poisson, trace"):
+    with pytest.raises(StudyError, match="uniform, poisson, trace"):
         HarmonyEnv(arrivals="often")  # type: ignore[arg-type]
-    with pytest.raises(HarmonyError, match="None is needed"):
+    with pytest.raises(StudyError, match="None is needed"):
         HarmonyEnv(render_mode="human")
-    env = HarmonyEnv()
-    with pytest.raises(ResetNeeded):
-        env.step(np.int64(0))
-    env.reset(seed=1)
-    with pytest.raises(InvalidAction, match="12"):
-        env.step(np.int64(12))
-    with pytest.raises(HarmonyError, match="not speed"):
-        env.reset(options={"speed": 1})
-    register(ENV_ID, "harmony.env:HarmonyEnv")
 
 
 # --- scenes --------------------------------------------------------------------------------------
@@ -144,10 +97,3 @@ def test_a_scene_fits_into_the_rows_there_are() -> None:
     wide, narrow = see(clusters, rows, most_rows(PAPER)), see(clusters, rows)
     assert all((one == other).all() for one, other in zip(wide.trimmed(), narrow, strict=True))
     assert (wide.job[~wide.is_job] == 0).all()
-
-
-def test_importing_the_module_is_all_that_make_needs() -> None:
-    """As the docstring says, from any place."""
-    env = gymnasium.make(f"harmony.env:{ENV_ID}", arrivals="trace")
-    assert isinstance(env.unwrapped, HarmonyEnv)
-    assert env.unwrapped.config.arrivals == "trace"

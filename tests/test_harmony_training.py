@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,48 +10,32 @@ import numpy as np
 import pytest
 import torch
 
-from decima.rl.checkpoint import save_tensors
-from decima.rl.errors import CheckpointError
+from decima.rl.errors import StudyError
 from decima.rl.optimiser import flat_parameters
-from decima.rl.run_folder import RunFolder
-from decima.rl.study.models import MODEL
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER
-from harmony.errors import HarmonyError
 from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned, PredictedSpeeds, drawn
 from harmony.learner import HarmonyLearner
-from harmony.models import load_model, load_reward_model, new_network, new_reward_model
+from harmony.models import load_reward_model, new_network, new_reward_model
 from harmony.network import Size, attention_mask
 from harmony.reward_config import RewardConfig
 from harmony.reward_learner import RewardLearner, predict
 from harmony.rollouts import VALUE_SCALE, Manner, Played, advantages_of, returns_of, roll_out
 from harmony.samples import draw_samples
-from harmony.schedulers import LoadBalance, Lookahead, RandomChoice, Tiresias
+from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.session import new_run, run_training
 from harmony.teachers import Sure
 from harmony.tokens import Scene, see
 from harmony.training_config import TrainConfig, recipe
 from tests.harmony_clusters import TINY, save_model
-from traces.files.settings import build
+from tests.studies import HARMONY, REWARD
 
 torch.set_num_threads(1)  # more wait for each other, which takes ten times as long
-
-SMALL = TrainConfig(
-    cluster=TINY,
-    patterns=("uniform", "poisson"),
-    size=Size(width=16, heads=2, layers=1),
-    iterations=3,
-    replay=64,
-    imitation=1,
-    samples=60,
-    validate_every=2,
-    validation_sequences=2,
-)
-REWARD = RewardConfig(cluster=TINY, size=SMALL.size, samples=200, iterations=2)
+SMALL: TrainConfig = HARMONY.training
 
 
 def some_scene(config: Any = PAPER, count: int = 6, steps: int = 40) -> tuple[Clusters, Scene]:
@@ -127,7 +110,7 @@ def test_a_network_fits_clusters_of_other_sizes() -> None:
 
 def test_heads_must_divide_the_width() -> None:
     """In one line."""
-    with pytest.raises(HarmonyError, match="heads must divide"):
+    with pytest.raises(StudyError, match="heads must divide"):
         Size(width=10, heads=3)
 
 
@@ -188,31 +171,6 @@ def test_rollouts_hold_every_choice_of_every_episode() -> None:
 # --- trainings -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "config",
-    [SMALL, replace(SMALL, critic=False, shuffled=False, average_iterations=2), REWARD],
-)
-def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, config: Any) -> None:
-    """The same weights, the same metrics."""
-    for name, limits in (("whole", [None]), ("parts", [1e-9, 1e-9, None])):
-        new_run(tmp_path / name, config).close()
-        for limit_s in limits:
-            with RunFolder.open(tmp_path / name) as folder:
-                run_training(folder, time_limit_s=limit_s)
-    lines = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
-    first, second = ([json.loads(line) for line in text.splitlines()] for text in lines)
-    for row in (*first, *second):
-        del row["elapsed_s"]
-    assert first == second
-    assert len(first) == config.iterations
-    files = [(tmp_path / name / MODEL).read_bytes() for name in ("whole", "parts")]
-    assert files[0] == files[1]
-    load = load_reward_model if config is REWARD else load_model
-    whole, parts = (load(tmp_path / name / MODEL).network for name in ("whole", "parts"))
-    for one, other in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True):
-        assert bool((one == other).all())
-
-
 def test_the_weights_that_are_kept_are_a_moving_average() -> None:
     """Each iteration takes them half of the way to where it ends; by default all of it."""
     learner = HarmonyLearner(replace(SMALL, average_iterations=2))
@@ -236,10 +194,12 @@ def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
     model = tmp_path / "reward.safetensors"
     save_model(model, REWARD, new_reward_model(REWARD.size).state_dict(), {})
     config = replace(SMALL, world="model", iterations=1)
-    with pytest.raises(HarmonyError, match="a reward model is needed"):
+    with pytest.raises(StudyError, match="a reward model is needed"):
         new_run(tmp_path / "run", config)
-    with pytest.raises(HarmonyError, match="and nowhere else"):
+    with pytest.raises(StudyError, match="and nowhere else"):
         new_run(tmp_path / "run", SMALL, reward=model)
+    with pytest.raises(StudyError, match="weights of its own"):
+        new_run(tmp_path / "run", REWARD, model)
     with new_run(tmp_path / "run", config, reward=model) as folder:
         run_training(folder)
 
@@ -253,21 +213,6 @@ def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
             clusters.step(rows, clusters.masks(rows).argmax(axis=1).astype(np.int32))
         ends.append(clusters.state.end_min)
     assert (ends[0] == ends[1]).all()
-
-
-def test_a_training_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
-    """Of the same size; a reward model has its own."""
-    path = tmp_path / "first.safetensors"
-    network = new_network(SMALL.size, 5)
-    save_model(path, SMALL, network.state_dict(), {})
-    with new_run(tmp_path / "run", replace(SMALL, imitation=0), path) as folder:
-        assert folder.config["config"]["initial"] is True
-        run_training(folder, time_limit_s=1e-9)
-    with pytest.raises(HarmonyError, match="a model of another size"):
-        new_run(tmp_path / "other", replace(SMALL, size=Size(width=32)), path)
-    with pytest.raises(HarmonyError, match="weights of its own"):
-        new_run(tmp_path / "other", REWARD, path)
-    assert not (tmp_path / "other").exists()
 
 
 def test_whoever_imitates_becomes_like_the_teacher() -> None:
@@ -308,30 +253,6 @@ def test_the_papers_recipe_learns_something() -> None:
     assert learner.validate()["score"] < before
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"iterations": 0}, "iterations is 0"),
-        ({"seed": -1}, "seed is -1"),
-        ({"discount": 1.5}, r"discount is 1\.5"),
-        ({"exploration": -0.5}, r"exploration is -0\.5"),
-        ({"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
-        ({"average_iterations": 0}, "average_iterations is 0"),
-        ({"patterns": []}, "patterns is empty"),
-        ({"patterns": ["often"]}, "patterns.0 is 'often'"),
-        ({"size": {"heads": 3}}, "heads must divide"),
-        ({"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
-        ({"size": {"layers": 17}}, "17 layers: at most 16"),
-        ({"size": {"width": 100_000}}, "at most 16 layers of 1,024 units"),
-        ({"samples": 10**12}, "samples is 1000000000000: at most 1,000,000"),
-    ],
-)
-def test_an_impossible_training_is_refused(change: dict[str, Any], words: str) -> None:
-    """In one line, with the value and the rule."""
-    with pytest.raises(HarmonyError, match=words):
-        build(TrainConfig, change, HarmonyError)
-
-
 def test_the_papers_recipe_is_the_papers() -> None:
     """Section VI-A: Adam at 1e-4, gamma 0.9, 8,192 choices, 32 of them, epsilon and beta 0.5."""
     found = recipe()
@@ -342,43 +263,3 @@ def test_the_papers_recipe_is_the_papers() -> None:
 
 
 # --- files ---------------------------------------------------------------------------------------
-
-
-def test_a_model_comes_back_from_its_file(tmp_path: Path) -> None:
-    """To 16 bits a number, with the configuration of its training."""
-    path = tmp_path / "model.safetensors"
-    network = new_network(SMALL.size, 3)
-    save_model(path, SMALL, network.state_dict(), {"iterations": 3})
-    found = load_model(path)
-    assert (found.config, found.card) == (SMALL, {"iterations": 3})
-    for name, weight in network.state_dict().items():
-        torch.testing.assert_close(found.network.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
-    assert Tiresias(TINY).priority(draw_jobs(TINY, 1, 0, Purpose.TEST)) is not None
-
-
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    """Other tensors, a header that lacks something, another kind or shape, not finite."""
-    path = tmp_path / "model.safetensors"
-    save_tensors(path, {"x": torch.zeros(1)}, {})
-    with pytest.raises(HarmonyError, match="no model of harmony"):
-        load_model(path)
-    save_model(path, REWARD, new_reward_model(REWARD.size).state_dict(), {})
-    with pytest.raises(HarmonyError, match="of kind 'reward model', where 'policy' is needed"):
-        load_model(path)
-    save_tensors(path, {}, {"format": "harmony-1"})
-    with pytest.raises(HarmonyError, match="of kind None"):
-        load_model(path)
-    for kind, load in (("policy", load_model), ("reward model", load_reward_model)):
-        save_tensors(path, {}, {"format": "harmony-1", "kind": kind})
-        with pytest.raises(CheckpointError, match="its header's config is None"):
-            load(path)
-        save_tensors(path, {}, {"format": "harmony-1", "kind": kind, "config": {}, "card": 3})
-        with pytest.raises(CheckpointError, match="its header's card is 3"):
-            load(path)
-    save_model(path, SMALL, new_network(Size(width=32)).state_dict(), {})
-    with pytest.raises(HarmonyError, match="do not fit the network that its header names"):
-        load_model(path)
-    weights = {n: one * np.nan for n, one in new_network(SMALL.size).state_dict().items()}
-    save_model(path, SMALL, weights, {})
-    with pytest.raises(HarmonyError, match="not all finite"):
-        load_model(path)

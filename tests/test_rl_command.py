@@ -13,12 +13,13 @@ from click.testing import CliRunner, Result
 
 from decima.rl.command import OneLineErrors
 from decima.rl.drawing import panels, write_figure
-from decima.rl.errors import NoModelsError, RunError
+from decima.rl.errors import NoModelsError, RunError, StudyError
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.command import write_figures
-from decima.rl.study.models import MODEL, gather_models
+from decima.rl.study.models import MODEL
+from decima.rl.study.trainings import Study
 from deeprm.cli import main as deeprm
-from deeprm.errors import DeepRmError
+from deeprm.models import POLICY
 from deeprm.study import Training
 from harmony.cli import main as harmony
 
@@ -114,7 +115,10 @@ def test_a_figure_without_its_models_is_one_line(
     (tmp_path / "models").mkdir()
     options = ("--models", str(tmp_path / "models"), "--out", str(tmp_path / "figures"))
     size = ("--sets" if command is deeprm else "--sequences", "2")
-    told = refused(command, "reproduce", "--only", figure, *options, *size).stderr
+    progress, told = refused(command, "reproduce", "--only", figure, *options, *size).stderr.split(
+        "\n", 1
+    )
+    assert progress.startswith(f"{figure}, about ")
     assert told.startswith(f"Error: {figure}: no models: `study` trains ")
     assert told.count("\n") == 1
     assert os.listdir(tmp_path / "figures") == []
@@ -130,8 +134,8 @@ def test_figures_without_models_do_not_keep_the_others_from_being_drawn(
             raise NoModelsError("recipe-6-0")
         return {"name": name}
 
-    write_figures(("one", "two"), measure, lambda *_: [], tmp_path, DeepRmError)
-    assert os.listdir(tmp_path) == ["one.json"]
+    write_figures(("one", "two"), measure, {"one": lambda _: panels(1)[0]}, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["one.json", "one.png", "one.svg"]
     told = "two: no models: `study` trains recipe-6-0, and --models reads them\n"
     assert capsys.readouterr().err == told
 
@@ -140,10 +144,10 @@ def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_p
     """As the docstring says, not one of the system."""
     one = Training("paper", 70, 0)
     model = tmp_path / "runs" / one.name / MODEL
-    RunFolder.create(model.parent, {}).close()
+    RunFolder.create(model.parent, POLICY.recorded(one.config())).close()
     model.write_text("weights")
-    with pytest.raises(DeepRmError, match="cannot make the folder: Not a directory"):
-        gather_models(tmp_path / "runs", model / "x", [one], lambda *_: True, DeepRmError)
+    with pytest.raises(StudyError, match="cannot make the folder: Not a directory"):
+        Study((POLICY,), lambda: [one]).gather(tmp_path / "runs", model / "x")
 
 
 def test_a_figure_that_finds_no_room_leaves_nothing_half_written(

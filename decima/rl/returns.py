@@ -73,7 +73,7 @@ def discounted(reward: Floats, elapsed: Floats, horizon: float | None) -> Floats
         (K,) the return G_k.
     """
     _check_equal_length(reward, elapsed)
-    return _accumulated(reward, _discount(elapsed, horizon))
+    return accumulated(reward, _discount(elapsed, horizon))
 
 
 def generalised_advantage(
@@ -102,7 +102,7 @@ def generalised_advantage(
     _check_equal_length(reward, value)
     factor = _discount(elapsed, horizon)
     error = reward + factor * np.append(value[1:], 0.0) - value
-    return _accumulated(error, factor * _discount(elapsed, trace))
+    return accumulated(error, factor * _discount(elapsed, trace))
 
 
 class AverageRate:
@@ -162,7 +162,7 @@ def _discount(elapsed: Floats, horizon: float | None) -> Floats:
     return np.exp(-elapsed / horizon)
 
 
-def _accumulated(term: Floats, factor: Floats) -> Floats:
+def accumulated(term: Floats, factor: Floats) -> Floats:
     """(K,) x_k = term_k + factor_k * x_{k+1}, from the end, with x_K = 0."""
     following = 0.0
     backwards = []

@@ -12,7 +12,7 @@ Letters: P trainings (1 for a heuristic), S inputs that all are measured on.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,22 @@ def comparison(values: Floats, others: Mapping[str, Floats]) -> dict[str, Any]:
     """Mean of (P, S) values of P trainings, and how far it is from each of the others, as JSON."""
     against = {name: difference_percent(values, one).to_json() for name, one in others.items()}
     return {**mean_of(values).to_json(), "trainings": len(values), "percent_against": against}
+
+
+def compared(
+    heuristics: Mapping[str, Floats], learned: Mapping[str, Sequence[Floats]]
+) -> dict[str, Any]:
+    """Means of heuristics and of trainings by name, and how far the latter are from the former.
+
+    Args:
+        heuristics: (S,) figures of each.
+        learned: (S,) figures of each training; a name without any is left out.
+    """
+    found = {name: mean_of(one).to_json() for name, one in heuristics.items()}
+    for name, trainings in learned.items():
+        if trainings:
+            found[name] = comparison(np.stack(trainings), heuristics)
+    return found
 
 
 def _percent(ratios: tuple[float, float]) -> tuple[float, float]:

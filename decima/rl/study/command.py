@@ -1,8 +1,8 @@
 """Commands of a package that has a study: train, study, gather, reproduce.
 
 Such a package has modules by these names: `session` (`new_run`, `run_training`), `references`,
-`study` (`trainings`, `gather`, `Models`), `figures` (`FIGURES`, `Bench`) and `plots` (`draw`). They
-are loaded when a command runs, as torch and numba take a second.
+`study` (`STUDY`, `Models`), `figures` (`FIGURES`, `SEED`, `Bench`) and `plots`
+(`DRAWN`). They are loaded when a command runs, as torch and numba take a second.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from decima.rl.command import Refused, refuse_beside_resume
-from decima.rl.errors import NoModelsError
+from decima.rl.errors import NoModelsError, StudyError
 from traces.files.entry import INTERRUPTED
 from traces.files.names import suggestion
 from traces.files.writing import make_folder, write_json
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from decima.rl.loop import StopReason, TrainingResult
     from decima.rl.run_folder import RunFolder
 
@@ -44,9 +46,9 @@ def minutes_option(words: str) -> Callable[[Any], Any]:
     return click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help=words)
 
 
-def inputs_option(name: str) -> Callable[[Any], Any]:
+def inputs_option(name: str, count: int = 100) -> Callable[[Any], Any]:
     """Return the option for the number of inputs to play."""
-    return click.option(f"--{name}", default=100, show_default=True, type=click.IntRange(min=2))
+    return click.option(f"--{name}", default=count, show_default=True, type=click.IntRange(min=2))
 
 
 class StudyWords(NamedTuple):
@@ -55,19 +57,19 @@ class StudyWords(NamedTuple):
     study: str
     gather: str
     reproduce: str
-    figures: Sequence[str]
-    """names; those of `figures.FIGURES`"""
+    figures: Mapping[str, float]
+    """names, those of `figures.FIGURES`, and about how many CPU seconds each takes"""
     example: str
     """name of a training"""
     inputs: str
     """what every figure is measured on, as an option"""
     inputs_key: str
     """and in the figures' files"""
+    usual: int = 100
+    """number of inputs that `reproduce` measures on"""
 
 
-def add_study_commands(
-    main: click.Group, package: str, words: StudyWords, error: type[ValueError]
-) -> None:
+def add_study_commands(main: click.Group, package: str, words: StudyWords) -> None:
     """Add `study`, `gather` and `reproduce` to the commands of a package."""
 
     @main.command(help=words.study)
@@ -75,30 +77,38 @@ def add_study_commands(
     @minutes_option("Of each training.")
     @click.option("--only", multiple=True, help=f"Name of a training, as {words.example}.")
     def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
-        trainings = {one.name: one for one in _module(package, "study").trainings()}
-        _train_named(package, trainings, only, out, minutes, error)
+        _train_named(package, only, out, minutes)
 
     @main.command(help=words.gather)
     @click.argument("runs", type=OLD_FOLDER)
     @click.option("--out", required=True, type=FOLDER, help="Folder of models.")
     def gather(runs: Path, out: Path) -> None:
-        found = _module(package, "study").gather(runs, out)
+        found = _module(package, "study").STUDY.gather(runs, out)
         click.echo(f"{len(found)} models: {', '.join(found)}")
 
     @main.command(help=words.reproduce)
     @click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
-    @click.option("--only", multiple=True, type=click.Choice(words.figures), help="Default: all.")
-    @inputs_option(words.inputs)
+    @click.option(
+        "--only", multiple=True, type=click.Choice(list(words.figures)), help="Default: all."
+    )
+    @inputs_option(words.inputs, words.usual)
+    @click.option("--seed", type=click.IntRange(min=0), help="Of the inputs; default: the docs'.")
     @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
-    def reproduce(out: Path, only: tuple[str, ...], models: Path | None, **inputs: int) -> None:
+    def reproduce(
+        out: Path, only: tuple[str, ...], seed: int | None, models: Path | None, **inputs: int
+    ) -> None:
+        from decima.rl.progress import duration_text
+
         figures, count = _module(package, "figures"), inputs[words.inputs]
-        bench = figures.Bench(_module(package, "study").Models(models), count)
+        trained = _module(package, "study").Models(models)
+        bench = figures.Bench(trained, count, figures.SEED if seed is None else seed)
 
         def measure(name: str) -> dict[str, Any]:
+            seconds = words.figures[name] * count / words.usual
+            click.echo(f"{name}, about {duration_text(seconds)} of one core", err=True)
             return {words.inputs_key: count, **figures.FIGURES[name](bench)}
 
-        draw = _module(package, "plots").draw
-        write_figures(only or words.figures, measure, draw, out, error)
+        write_figures(only or list(words.figures), measure, _module(package, "plots").DRAWN, out)
 
 
 def _module(package: str, name: str) -> Any:
@@ -173,43 +183,48 @@ def _ending(result: TrainingResult, model: Path, best: str) -> str:
     )
 
 
-def _train_named(
-    package: str,
-    trainings: Mapping[str, Any],
-    only: Sequence[str],
-    out: Path,
-    minutes: float | None,
-    error: type[ValueError],
-) -> None:
+def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | None) -> None:
     """Train those of a study that are named, or all of it, until one is asked to stop."""
     from decima.rl.loop import StopReason
+    from decima.rl.study.trainings import open_planned
 
+    trainings = {one.name: one for one in _module(package, "study").STUDY.trainings()}
     unknown = [name for name in only if name not in trainings]
     if unknown:
         near = suggestion(unknown[0], trainings)
-        raise error(f"unknown training {unknown[0]!r:.60}{near}; there are {', '.join(trainings)}")
+        known = ", ".join(trainings)
+        raise StudyError(f"unknown training {unknown[0]!r:.60}{near}; there are {known}")
     for name in only or trainings:
         click.echo(name, err=True)
-        if run_and_tell(package, trainings[name].open(out), minutes) is StopReason.SIGNAL:
+        folder = open_planned(trainings[name], out, _module(package, "session").new_run)
+        if run_and_tell(package, folder, minutes) is StopReason.SIGNAL:
             return
 
 
 def write_figures(
     names: Sequence[str],
     measure: Callable[[str], dict[str, Any]],
-    draw: Callable[[str, dict[str, Any], Path], list[Path]],
+    drawn: Mapping[str, Callable[[dict[str, Any]], Figure]],
     out: Path,
-    error: type[ValueError],
 ) -> None:
     """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
 
     A figure whose models are missing is named on stderr and left out.
 
+    Args:
+        names: of the figures.
+        measure: gives what is written as JSON.
+        drawn: draws that, by name.
+        out: the folder.
+
     Raises:
         Refused: the models of all are missing.
-        ValueError: (`error`, or of a run) a file cannot be written.
+        StudyError: the folder cannot be made, or the JSON not be written.
+        RunError: a picture cannot be written.
     """
-    make_folder(out, error)
+    from decima.rl.drawing import write_figure
+
+    make_folder(out, StudyError)
     missing = []
     for name in names:
         try:
@@ -218,8 +233,9 @@ def write_figures(
             missing.append(f"{name}: no models: `study` trains {fault}, and --models reads them")
             continue
         path = out / f"{name}.json"
-        write_json(path, found, error)
-        click.echo(", ".join(str(one) for one in (path, *draw(name, found, out))))
+        write_json(path, found, StudyError)
+        pictures = write_figure(drawn[name](found), name, out)
+        click.echo(", ".join(str(one) for one in (path, *pictures)))
     if len(missing) == len(names):
         raise Refused("; ".join(missing))
     for line in missing:

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.error import InvalidAction, ResetNeeded
 from numpy.typing import NDArray
 
+from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import Lockstep
 from traces.files.names import suggestion
 
@@ -19,6 +20,7 @@ ONLY = np.zeros(1, np.int32)
 
 E = TypeVar("E", bound=Lockstep)
 Seen = TypeVar("Seen")
+C = TypeVar("C")
 
 
 class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
@@ -29,7 +31,6 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
     returns the reward and the info; `_summary` is for the info of the last step.
     """
 
-    ERROR: ClassVar[type[ValueError]]
     NUMBER_NAME: ClassVar[str]
     """what info calls the number of the input that is played"""
 
@@ -44,13 +45,13 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
         """Begin an episode; see "Starting state".
 
         Raises:
-            ValueError: (of the package) there is an option other than `jobs`.
+            StudyError: there is an option other than `jobs`.
         """
         super().reset(seed=seed)
         options = {} if options is None else dict(options)
         jobs = options.pop("jobs", None)
         if options:
-            raise self.ERROR(f"reset knows the option jobs, not {', '.join(options)}")
+            raise StudyError(f"reset knows the option jobs, not {', '.join(options)}")
         if seed is not None:
             self._seed, self._number = seed, 0
         elif self._seed is None:
@@ -108,26 +109,26 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
     def _summary(self, episodes: E) -> dict[str, Any]: ...
 
 
-def check_choice(what: str, name: str, known: Iterable[str], error: type[ValueError]) -> None:
+def check_choice(what: str, name: str, known: Iterable[str]) -> None:
     """Refuse a name that is none of those known.
 
     Raises:
-        ValueError: (`error`) so it is.
+        StudyError: so it is.
     """
     if name not in (names := list(known)):
         near = suggestion(name, names)
-        raise error(f"unknown {what} {name!r}{near}; there are {', '.join(names)}")
+        raise StudyError(f"unknown {what} {name!r}{near}; there are {', '.join(names)}")
 
 
-def configuration(config: Any, known: Mapping[str, Any], error: type[ValueError]) -> Any:
+def configuration(config: C | str, known: Mapping[str, C]) -> C:
     """Return the configuration, or the known one that it names.
 
     Raises:
-        ValueError: (`error`) the name is unknown.
+        StudyError: the name is unknown.
     """
     if not isinstance(config, str):
         return config
-    check_choice("configuration", config, known, error)
+    check_choice("configuration", config, known)
     return known[config]
 
 

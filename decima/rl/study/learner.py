@@ -22,6 +22,10 @@ class NetworkLearner(Generic[N]):
         self.network = network
         self._optimiser = optimiser
 
+    def begin_with(self, network: N) -> None:
+        """Take over the weights of a network of the same size."""
+        self.network.load_state_dict(network.state_dict())
+
     def state(self) -> dict[str, Tensor]:
         """Parameters and what the optimiser remembers."""
         return {"parameters": flat_parameters(self.network), **self._optimiser.state()}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from decima.rl.errors import StudyError
 from traces.files.numbers import check_numbers
 
 ABOVE_0 = math.nextafter(0.0, 1.0)
@@ -20,12 +21,11 @@ ANY = math.inf
 class Settings:
     """Base of a frozen dataclass that refuses values outside its ranges."""
 
-    ERROR: ClassVar[type[ValueError]]
     RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """the least and the greatest value, by name of the setting"""
 
     def __post_init__(self) -> None:
-        check_numbers(self, self.ERROR)
+        check_numbers(self, StudyError)
         for name, (least, greatest) in self.RANGES.items():
             value = getattr(self, name)
             self.require(value >= least, f"{name} is {value}: {_lower_bound(least)}")
@@ -42,9 +42,9 @@ class Settings:
         """Refuse what contradicts itself, beyond the ranges."""
 
     def require(self, rule: bool, message: str) -> None:
-        """Raise `ERROR` with the message unless the rule holds."""
+        """Raise a StudyError with the message unless the rule holds."""
         if not rule:
-            raise self.ERROR(message)
+            raise StudyError(message)
 
     def to_json(self) -> dict[str, Any]:
         """All settings as plain JSON; `settings.build` reads it."""
