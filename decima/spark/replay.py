@@ -17,8 +17,9 @@ import numpy as np
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
+from decima.spark.compile import replay_class
 from decima.spark.errors import AttachError
-from decima.spark.jvm import first_line, java_class
+from decima.spark.jvm import first_line
 from spark_sim import Cluster, Protocol, Simulator
 from traces import Job, LevelDurations, Trace
 from traces.arrays import to_arrays
@@ -85,7 +86,7 @@ class Replayer:
         AttachError: this Spark lacks what is needed.
         """
         self._context = spark.sparkContext
-        kind = java_class(self._context, "decima.spark.Replay", for_executors=True)
+        kind = replay_class(self._context)
         self._build = next(one for one in kind.getMethods() if one.getName() == "build")
         self.run_one("warm-up", ":1,1;0:1")
 

@@ -1,4 +1,5 @@
 // Stages of tasks that only sleep, with the graph of a recorded job: a real Spark schedules them.
+// Compiled in the driver by Janino, as the constructors of RDD differ between versions of Scala.
 package decima.spark;
 
 import java.util.ArrayList;
