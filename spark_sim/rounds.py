@@ -142,6 +142,7 @@ class Round:
         self._state = state
         state.clock["counted"] = 0
         self.is_open = bool(session.open_round(state))
+        state.clock["counted"] = 2  # the caller maintains them, and may look at the plan
         self._chosen: list[int] = []
 
     def observation(self) -> Observation:

@@ -215,7 +215,7 @@ CLOCK = np.dtype(
         ("plan_stale", "i8"),  # a slot is free that it does not know of, or a stage is used up
         ("plan_spare", "i8"),  # the round ended with slots left on offer
         # what a session's next round will show, over all jobs
-        ("counted", "i8"),  # 0: the tables were written to, so count anew
+        ("counted", "i8"),  # 0: the tables were written to, count anew; 2: leave them at the plan
         ("ending", "i8"),  # slots that run the last tasks of a stage: the sum of `held`
         ("local", "i8"),  # the sum of `local`
         # accounting

@@ -121,7 +121,8 @@ class Told:
 
 READ_JOB = [name for name in JOB.names or () if name not in {
     "completion_ms", "template", "limit", "attached", "active", "idle_head", "idle_tail", "pool",
-    "commit_head", "commit_tail", "first_stage", "arrival_ms"}]  # fmt: skip
+    "commit_head", "commit_tail", "plan_head", "plan_tail", "first_stage",
+    "arrival_ms"}]  # fmt: skip
 READ_STAGE = [name for name in STAGE.names or () if name in {
     "num_tasks", "launched", "finished", "covered", "open", "runnable", "mean_ms",
     "critical_path_ms"}]  # fmt: skip

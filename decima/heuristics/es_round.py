@@ -71,7 +71,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
     if not has_room(seen, scratch):
         return _decide_anew(seen, parameters, scratch)
     around = _look(seen, parameters, scratch)
-    row = scratch.numbers[-1]
+    common = scratch.numbers[-1]
     best = NONE
     best_score = second = -math.inf
     for place in range(len(seen.active)):
@@ -82,11 +82,11 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         is_served = es_rule.is_served(job, around)
         at = _now(seen, job, own)
         if own[_IS_KNOWN] == 1.0 and best != NONE:
-            if _most(row, own, at, 0) <= 0.0 and is_served:
+            if _most(common, own, at, 0) <= 0.0 and is_served:
                 continue
-            if _most(row, own, at, 1) <= second:
+            if _most(common, own, at, 1) <= second:
                 continue
-        _evaluate(parameters, row, own, at)
+        _evaluate(parameters, common, own, at)
         if own[_GATE] <= 0.0 and is_served:
             continue
         if best == NONE or own[_SCORE] > best_score:
@@ -108,17 +108,17 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
 @kernel
 def _look(seen: Observation, parameters: Numbers, scratch: Scratch) -> Surroundings:
     """Describe the jobs that changed since the last choice: in a new round all."""
-    stored, row = scratch.stored, scratch.numbers[-1]
+    stored, common = scratch.stored, scratch.numbers[-1]
     if not is_new(seen, scratch):
-        around = es_rule.surroundings_of(seen, row[_MEAN_MS])
+        around = es_rule.surroundings_of(seen, common[_MEAN_MS])
         if stored[_CHOSEN] != NONE:
             _describe(seen, parameters, scratch, around, stored[_CHOSEN])
         return around
     if stored[_HAS_WEIGHTS] != 1:
-        _copy_weights(parameters, row)
+        _copy_weights(parameters, common)
         stored[_HAS_WEIGHTS] = 1
-    row[_MEAN_MS] = es_rule.mean_remaining_ms(seen)
-    around = es_rule.surroundings_of(seen, row[_MEAN_MS])
+    common[_MEAN_MS] = es_rule.mean_remaining_ms(seen)
+    around = es_rule.surroundings_of(seen, common[_MEAN_MS])
     _rank(seen, scratch)
     for place in range(len(seen.active)):
         _describe(seen, parameters, scratch, around, place)
@@ -199,21 +199,21 @@ def _store(parameters: Numbers, features: Features, own: Float64) -> None:
 
 
 @kernel
-def _copy_weights(parameters: Numbers, row: Float64) -> None:
+def _copy_weights(parameters: Numbers, common: Float64) -> None:
     """Write the weights of the features that change, unit by unit, and the bounds they give."""
-    row[_SLOPES : _ERROR + 2] = 0.0
+    common[_SLOPES : _ERROR + 2] = 0.0
     for unit in range(HIDDEN):
         weights = parameters[unit * _UNIT : (unit + 1) * _UNIT]
         for index in range(len(_WEIGHTS)):
-            row[index * HIDDEN + unit] = weights[_WEIGHTS[index]]
+            common[index * HIDDEN + unit] = weights[_WEIGHTS[index]]
         total = 1.0
         for index in range(INPUTS + 1):
             total += abs(weights[index])
         for part in range(2):
             slope = abs(weights[INPUTS + 1 + part])
-            row[_ERROR + part] += _ROUNDING * slope * total
+            common[_ERROR + part] += _ROUNDING * slope * total
             for index in range(5):
-                row[_SLOPES + 5 * part + index] += slope * abs(weights[_WEIGHTS[index]])
+                common[_SLOPES + 5 * part + index] += slope * abs(weights[_WEIGHTS[index]])
 
 
 # --- the network ---------------------------------------------------------------------------------
@@ -232,30 +232,30 @@ def _now(seen: Observation, job: Row, own: Float64) -> _Changing:
 
 
 @inlined_kernel
-def _most(row: Float64, own: Float64, at: _Changing, part: int) -> float:
+def _most(common: Float64, own: Float64, at: _Changing, part: int) -> float:
     """Return the most that the gate (`part` 0) or the score (1) of a known job can be."""
-    local, free = row[_SLOPES + 5 * part + 2], row[_SLOPES + 5 * part + 4]
+    local, free = common[_SLOPES + 5 * part + 2], common[_SLOPES + 5 * part + 4]
     change = local * abs(at.local - own[_LOCAL]) + free * abs(at.free - own[_FREE])
-    return float(own[_GATE + part] + change + row[_ERROR + part])
+    return float(own[_GATE + part] + change + common[_ERROR + part])
 
 
 @kernel
-def _evaluate(parameters: Numbers, row: Float64, own: Float64, at: _Changing) -> None:
+def _evaluate(parameters: Numbers, common: Float64, own: Float64, at: _Changing) -> None:
     """Store gate and score of one job, as `es_rule.gate_and_score` gives them."""
     for unit in range(HIDDEN):
-        one = own[unit] + row[2 * HIDDEN + unit] * at.local
+        one = own[unit] + common[2 * HIDDEN + unit] * at.local
         one = one + own[HIDDEN + unit] + own[2 * HIDDEN + unit] + own[3 * HIDDEN + unit]
-        one += row[4 * HIDDEN + unit] * at.free
-        three = 0.0 + row[unit] * at.share + row[3 * HIDDEN + unit] * at.tasks
+        one += common[4 * HIDDEN + unit] * at.free
+        three = 0.0 + common[unit] * at.share + common[3 * HIDDEN + unit] * at.tasks
         three = three + own[5 * HIDDEN + unit] + own[6 * HIDDEN + unit]
-        four = 0.0 + row[HIDDEN + unit] * at.cluster + own[7 * HIDDEN + unit]
+        four = 0.0 + common[HIDDEN + unit] * at.cluster + own[7 * HIDDEN + unit]
         four = four + own[8 * HIDDEN + unit] + own[9 * HIDDEN + unit]
-        row[_ACTIVE + unit] = tanh((one + own[4 * HIDDEN + unit]) + (three + four))
+        common[_ACTIVE + unit] = tanh((one + own[4 * HIDDEN + unit]) + (three + four))
     gate = parameters[_GATE_BIAS]
     score = 0.0
     for unit in range(HIDDEN):
-        gate += row[5 * HIDDEN + unit] * row[_ACTIVE + unit]
-        score += row[6 * HIDDEN + unit] * row[_ACTIVE + unit]
+        gate += common[5 * HIDDEN + unit] * common[_ACTIVE + unit]
+        score += common[6 * HIDDEN + unit] * common[_ACTIVE + unit]
     own[_GATE], own[_SCORE], own[_LOCAL], own[_FREE] = gate, score, at.local, at.free
     own[_IS_KNOWN] = 1.0
 
@@ -268,7 +268,7 @@ def _extended(
     seen: Observation, parameters: Numbers, scratch: Scratch, best: tuple[int, int], second: float
 ) -> int:
     """The limit for the job, as `es_rule.extended` gives it. `best` is the stage and the place."""
-    row, own = scratch.numbers[-1], scratch.numbers[best[1]]
+    common, own = scratch.numbers[-1], scratch.numbers[best[1]]
     stage = seen.stages[best[0]]
     held = seen.jobs[stage["job"]]["held"]
     left = stage["num_tasks"] - stage["covered"]
@@ -277,7 +277,7 @@ def _extended(
     jump = 1
     while given < most:
         at = _after(seen, best[0], given)
-        _evaluate(parameters, row, own, at)
+        _evaluate(parameters, common, own, at)
         if own[_GATE] <= 0.0 or own[_SCORE] <= second:
             break
         given += 1
@@ -285,8 +285,8 @@ def _extended(
         jump = min(2 * jump, most - given)
         while jump > 0:
             then = _after(seen, best[0], given - 1 + jump)
-            least_gate = own[_GATE] - _change(row, at, then, 0)
-            least_score = own[_SCORE] - _change(row, at, then, 1)
+            least_gate = own[_GATE] - _change(common, at, then, 0)
+            least_score = own[_SCORE] - _change(common, at, then, 1)
             if least_gate > 0.0 and least_score > second:
                 break
             jump //= 2
@@ -318,9 +318,9 @@ def _after(seen: Observation, number: int, given: int) -> _Changing:
 
 
 @inlined_kernel
-def _change(row: Float64, one: _Changing, other: _Changing, part: int) -> float:
+def _change(common: Float64, one: _Changing, other: _Changing, part: int) -> float:
     """Return the most by which the gate (`part` 0) or the score (1) differs."""
-    total = row[_ERROR + part]
+    total = common[_ERROR + part]
     for index in range(5):
-        total += row[_SLOPES + 5 * part + index] * abs(other[index] - one[index])
+        total += common[_SLOPES + 5 * part + index] * abs(other[index] - one[index])
     return float(total)

@@ -390,7 +390,7 @@ def _close_round(state: State) -> None:
     clock["on_offer"] = 0
     if clock["counted"] == 0:
         _count(state)
-    else:
+    elif clock["counted"] == 1:
         _take_back(state)
     _follow_plan(state, NONE)
     # The policy knew what the plan used up just now.
