@@ -10,7 +10,7 @@ import numpy as np
 from decima.errors import PolicyError
 from decima.heuristics import es_classes, es_rule
 from decima.heuristics import run as compiled
-from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.compiled import Numbers, Scratch, scratch_for
 from decima.heuristics.graphene_plan import planned_places
 from decima.heuristics.weights import shipped_weights
 from decima.policy_names import SHIPPED_MODEL
@@ -206,7 +206,7 @@ class Heuristic:
         self.parameters: Parameters = values
         self._code = spec.code
         self._numbers = np.array(list(values.values()), np.float64)
-        self._scratch = np.array([key, 0], np.uint64)
+        self._scratch = scratch_for(key)
         self._plans_ahead = spec.plans_ahead
         self._trace = trace
 
@@ -235,9 +235,8 @@ class Heuristic:
             return 0.0
         if self._plans_ahead:
             self._plan(simulator.state.trace, simulator.state.classes)
-        status, spent_us = compiled.run(
-            simulator.state, self._code, self._numbers, self._scratch, timed
-        )
+        scratch = scratch_for(0, len(simulator.state.jobs))._replace(draws=self._scratch.draws)
+        status, spent_us = compiled.run(simulator.state, self._code, self._numbers, scratch, timed)
         if status == ILLEGAL:
             seen = simulator.observation()
             action = self.decide(seen)

@@ -106,6 +106,9 @@ class Cluster:
     """protocol of offers"""
     time_limit_ms: float | None = None
     """truncate the simulation there; None runs until all jobs are complete"""
+    ask_while_idle: bool = True
+    """in a session: ask at nearly every task end while slots are idle; False: only if the job of
+    the task has a stage to choose and none in the plan"""
     classes: tuple[ExecutorClass, ...] | None = None
     """sizes of executors, small ones first, counts adding up to `num_executors`; an executor runs
     one task at a time, of a stage whose demands it can hold. None: every task fits everywhere"""

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from spark_sim.tables import ANY, NONE, State, Table
 
+_SESSION, _DECIMA_SIM = 1, 2
+"""members of `Protocol`, as plain numbers for the compiler"""
+
 
 class Action(NamedTuple):
     """Give executors to `stage` until its job holds `limit` (Decima section 5.2).
@@ -37,6 +40,7 @@ class Observation(NamedTuple):
     time_ms: float
     num_executors: int
     on_offer: int  # executors to give away now, >= 1
+    local: int  # those of them that are in some job already
     source_job: int  # the job whose stage freed them, NONE if no single one
     protocol: int  # protocol of offers, a `spark_sim.Protocol`
     moving_delay_ms: float  # to start an executor in another job; 0 in a session
@@ -79,6 +83,15 @@ class Observation(NamedTuple):
         return range(held + 1, self.num_executors + 1)
 
 
+def local_of(clock: Table) -> int:
+    """Return how many of the executors on offer are in some job: the sum of the jobs' `local`."""
+    if clock["protocol"] == _SESSION:
+        return int(clock["local"])
+    if clock["protocol"] == _DECIMA_SIM:
+        return int(clock["on_offer"]) if clock["source_job"] != NONE else 0
+    return int(clock["idle_in_jobs"] + clock["releasing"])
+
+
 def observe(state: State) -> Observation:
     """The view of `state` for the decision that is due."""
     clock = state.clock[0]
@@ -86,6 +99,7 @@ def observe(state: State) -> Observation:
         time_ms=float(clock["time_ms"]),
         num_executors=int(clock["num_executors"]),
         on_offer=int(clock["on_offer"]),
+        local=int(local_of(clock)),
         source_job=int(clock["source_job"]),
         protocol=int(clock["protocol"]),
         moving_delay_ms=float(clock["moving_delay_ms"]),

@@ -78,6 +78,7 @@ def state_of(seen: Observation, trace: TraceArrays) -> State:
     session.open_round(state)
     # What may start now, but has not been seen to: open in the next round, not in this one.
     state.stages["runnable"][unlocked] = 1
+    clock["counted"] = 0
     return state
 
 
@@ -139,7 +140,9 @@ class Round:
         runnable of the stages of `state`. No other state of running tasks is read.
         """
         self._state = state
+        state.clock["counted"] = 0
         self.is_open = bool(session.open_round(state))
+        state.clock["counted"] = 2  # the caller maintains them, and may look at the plan
         self._chosen: list[int] = []
 
     def observation(self) -> Observation:

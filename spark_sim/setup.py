@@ -204,6 +204,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["warmup_delay_ms"] = cluster.warmup_delay_ms
     clock["duration_key"] = np.uint64(duration_key)
     clock["protocol"] = int(cluster.protocol)
+    clock["ask_while_idle"] = cluster.ask_while_idle
     clock["num_executors"] = cluster.num_executors
     clock["num_jobs"] = clock["num_queued"] = num_jobs
     clock["inflation"] = inflation
@@ -240,6 +241,8 @@ def _job_table(
         "commit_tail",
         "first_follower",
         "next_follower",
+        "plan_head",
+        "plan_tail",
     ):
         jobs[absent] = NONE
     return jobs

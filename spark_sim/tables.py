@@ -67,6 +67,8 @@ JOB = np.dtype(
         ("active", "i1"),
         ("idle_head", "i4"),  # first executor idle in the job, in the order of becoming idle
         ("idle_tail", "i4"),
+        ("plan_head", "i4"),  # session: the job's first stage of the plan with tasks to start
+        ("plan_tail", "i4"),
         ("pool", "i4"),  # decima-sim: executors in the job's pool
         ("commit_head", "i4"),  # decima-sim: promises of that pool
         ("commit_tail", "i4"),
@@ -99,6 +101,8 @@ STAGE = np.dtype(
         ("parents_running", "i4"),  # parents not complete
         ("parents_uncovered", "i4"),  # parents that still want executors
         ("released", "i1"),  # its executors have been offered once it ran out of tasks
+        ("plan_place", "i4"),  # session: its index in the plan
+        ("plan_next", "i4"),  # session: the next stage of the same job in the plan
         ("members", "i4"),  # decima-sim: executors in the stage's executor set
         ("wait_head", "i4"),  # executors waiting for the stage to become runnable
         ("wait_tail", "i4"),
@@ -205,8 +209,15 @@ CLOCK = np.dtype(
         ("commit_tail", "i4"),
         ("dispatching", "i4"),  # decima-sim: the one executor to send off now; NONE: a whole pool
         # a session's plan
+        ("ask_while_idle", "i8"),  # as in `Cluster`
         ("plan_length", "i8"),
-        ("plan_stale", "i8"),
+        ("plan_place", "i8"),  # no stage before it can use a slot
+        ("plan_stale", "i8"),  # a slot is free that it does not know of, or a stage is used up
+        ("plan_spare", "i8"),  # the round ended with slots left on offer
+        # what a session's next round will show, over all jobs
+        ("counted", "i8"),  # 0: the tables were written to, count anew; 2: leave them at the plan
+        ("ending", "i8"),  # slots that run the last tasks of a stage: the sum of `held`
+        ("local", "i8"),  # the sum of `local`
         # accounting
         ("tasks_started", "i8"),
         ("busy_ms", "f8"),

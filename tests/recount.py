@@ -142,11 +142,14 @@ def check_session_protocol(state: State) -> None:
     running = Counter(int(row["stage"]) for row in state.executors if row["state"] == RUNNING)
     assert clock["unattached"] == np.count_nonzero(state.executors["state"] == IDLE)
     assert clock["unattached"] + running.total() == clock["num_executors"]
-    taken = 0
-    for number in state.active[: clock["num_active"]]:
+    taken = local = 0
+    active = state.active[: clock["num_active"]]
+    for number in active:
         job = state.jobs[number]
         rows = range(job["first_stage"], job["first_stage"] + job["num_stages"])
         assert job["attached"] == sum(running[stage] for stage in rows)
+        local += int(job["local"])
+        assert job["open_stages"] == sum(int(state.stages[stage]["open"]) for stage in rows)
         held = 0
         for stage in rows:
             row = state.stages[stage]
@@ -157,3 +160,5 @@ def check_session_protocol(state: State) -> None:
         assert job["held"] == held
         taken += held
     assert clock["on_offer"] == clock["num_executors"] - taken
+    assert clock["local"] == local
+    assert clock["open_stages"] == sum(int(job["open_stages"]) for job in state.jobs[active])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from spark_sim import (
 from spark_sim.tables import ANY, ILLEGAL, NONE
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
-from traces import Job
+from traces import Job, Stage, Trace, to_arrays
 from traces.synthetic import LayeredShape, layered_job
 
 EVERY_PROTOCOL = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
@@ -362,3 +363,51 @@ def test_an_illegal_choice_of_a_compiled_heuristic_names_it(
 
     with pytest.raises(IllegalActionError, match=r"^policy 'fifo': stage 0: limit 99 must lie in"):
         Heuristic("fifo").play(simulator)
+
+
+@pytest.mark.parametrize("protocol", [Protocol.EXECUTORS, Protocol.SESSION])
+@pytest.mark.parametrize("name", HEURISTICS)
+def test_what_is_stored_in_a_round_changes_no_choice(name: str, protocol: Protocol) -> None:
+    """Played at once, with storage, or choice by choice without: sixty jobs, the same tasks."""
+    played, stepped = (_crowded(name, protocol, steps) for steps in (False, True))
+
+    assert played.timeline().tobytes() == stepped.timeline().tobytes()
+    assert played.state.clock.tobytes() == stepped.state.clock.tobytes()
+
+
+@pytest.mark.parametrize("name", ["strict_fair", "weighted_fair", "tuned_weighted_fair"])
+@given(workload=workloads(Protocol.SESSION))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_asking_less_often_changes_no_task_of_fixed_limits(name: str, workload: Workload) -> None:
+    """Only arrivals and completions change these limits, so the tasks are the same, bit for bit."""
+    often, seldom = (
+        workload.simulator(replace(workload.cluster, ask_while_idle=ask)) for ask in (True, False)
+    )
+    for simulator in (often, seldom):
+        Heuristic(name).play(simulator)
+
+    assert often.timeline().tobytes() == seldom.timeline().tobytes()
+    assert seldom.state.clock[0]["rounds"] <= often.state.clock[0]["rounds"]
+
+
+def _crowded(name: str, protocol: Protocol, steps: bool) -> Simulator:
+    """Sixty small jobs that arrive faster than thirty executors serve them, then more slowly."""
+    rng = np.random.default_rng(5)
+    jobs = []
+    for number in range(60):
+        stages: list[Stage] = []
+        for index in range(int(rng.integers(1, 6))):
+            parents = [index - 1] if index and rng.random() < 0.7 else []
+            tasks, task_ms = int(rng.integers(1, 30)), float(rng.integers(50, 3000))
+            stages.append(Stage.fixed(f"s{index}", tasks, task_ms, parents))
+        jobs.append(Job(f"j{number}", tuple(stages)))
+    arrays = to_arrays(Trace("crowded", tuple(jobs)))
+    gaps_ms = np.concatenate([rng.exponential(200.0, 40), rng.exponential(4000.0, 20)])
+    cluster = Cluster(num_executors=30, protocol=protocol)
+    arrival_ms, rows = np.cumsum(gaps_ms), np.arange(60, dtype=np.int32)
+    simulator = Simulator(arrays, cluster, arrival_ms, rows, timeline=True)
+    policy = Heuristic(name, key=1, trace=arrays)
+    while steps and simulator.status is Status.DECIDE:
+        simulator.step(policy.decide(simulator.observation()))
+    policy.play(simulator)
+    return simulator

@@ -174,3 +174,41 @@ def test_the_slot_that_ends_a_task_is_the_one_that_goes_on() -> None:
     story = tell([job("a", x)], {0: ["a.x 1"]}, executors=2)
 
     assert story.tasks == ["e0 a.x 0-900", "e0 a.x 900-910", "e0 a.x 910-920"]
+
+
+def test_slots_left_over_are_offered_again_only_if_something_changed() -> None:
+    """The plan leaves one of four slots idle. At 100 x has started its last task, at 200 a ends.
+
+    Neither the end of that task's neighbour nor x without tasks tells a policy anything that it
+    could use: all that is open is z, and b is at its limit. The completion of a is news.
+    """
+    a, b = job("a", stage("x", 3, 100)), job("b", stage("z", 9, 1000))
+    plan = {0: ["a.x 2", "b.z 1"]}
+
+    quiet, asked = (
+        tell([a, b], plan, executors=4, time_limit_ms=250, ask_while_idle=ask)
+        for ask in (False, True)
+    )
+
+    assert quiet.tasks == asked.tasks
+    assert quiet.tasks == ["e0 a.x 0-100", "e1 a.x 0-100", "e2 b.z 0-1000", "e0 a.x 100-200"]
+    assert quiet.decisions[2:] == ["200: 4 for b.z -> pass"]
+    assert asked.decisions[2:] == [
+        f"{when} for b.z -> pass" for when in ("100: 2", "100: 3", "200: 4")
+    ]
+
+
+def test_a_job_that_the_plan_no_longer_names_is_asked_about() -> None:
+    """x of a job with limit 2 runs out at once; its first slot is free at 100, and w may use it."""
+    a = job("a", stage("x", 2, 100), stage("w", 5, 300))
+
+    plan = {0: ["a.x 2"], 100: ["a.w 2"]}
+
+    story = tell([a], plan, executors=4, time_limit_ms=150, ask_while_idle=False)
+
+    assert story.decisions == [
+        "0: 4 for a.x a.w -> a.x 2",
+        "0: 2 for a.w -> pass",
+        "100: 3 for a.w -> a.w 2",
+    ]
+    assert story.tasks[2:] == ["e0 a.w 100-400", "e1 a.w 100-400"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from decima.heuristics import es_rule
+from decima.heuristics import es_round, es_rule
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.es_rule import Surroundings
 from decima.heuristics.stages import Row
@@ -37,7 +37,7 @@ _FIRST = len(CLASS_PARAMETERS)
 _RUNNABLE_FIRST = 1e3
 """more than any logarithm of a critical path"""
 
-_decide_alone = es_rule.decide
+_decide_alone = es_round.decide
 
 
 @kernel

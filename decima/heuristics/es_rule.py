@@ -179,7 +179,7 @@ def gate_and_score(parameters: Numbers, features: Features) -> tuple[float, floa
     score = 0.0
     for unit in range(HIDDEN):
         first = unit * _UNIT
-        active = _tanh(_total(parameters, first, features))
+        active = tanh(_total(parameters, first, features))
         gate += parameters[first + _GATE] * active
         score += parameters[first + _SCORE] * active
     return gate, score
@@ -205,7 +205,7 @@ def _total(parameters: Numbers, first: int, features: Features) -> float:
 
 
 @kernel
-def _tanh(value: float) -> float:
+def tanh(value: float) -> float:
     """Approximate tanh by a quotient of polynomials, within 0.024 and exactly -1 and 1 beyond -3
     and 3.
 
@@ -219,23 +219,28 @@ def _tanh(value: float) -> float:
 @kernel
 def describe(seen: Observation, stage: int, around: Surroundings, given: int) -> Features:
     """Return the features of one more executor for `stage`, after its job got `given` just now."""
+    remaining_ms = seen.jobs[seen.stages[stage]["job"]]["remaining_ms"]
+    less = _jobs_with_less(seen, remaining_ms)
+    return features_of(candidate(seen, stage, given, less), around)
+
+
+@kernel
+def candidate(seen: Observation, stage: int, given: int, less: int) -> Candidate:
+    """Return `stage` after its job got `given` executors; `less` jobs have less remaining work."""
     row = seen.stages[stage]
     job = seen.jobs[row["job"]]
-    return features_of(
-        Candidate(
-            job["remaining_ms"],
-            _jobs_with_less(seen, job["remaining_ms"]),
-            job["held"] + given,
-            max(0, job["local"] - given),
-            seen.on_offer - given,
-            row["num_tasks"] - row["covered"] - given,
-            row["job"] == seen.source_job,
-            row["critical_path_ms"],
-            row["mean_ms"],
-            row["runnable"] == 1,
-            wait_ms(seen.jobs, seen.stages, stage),
-        ),
-        around,
+    return Candidate(
+        job["remaining_ms"],
+        less,
+        job["held"] + given,
+        max(0, job["local"] - given),
+        seen.on_offer - given,
+        row["num_tasks"] - row["covered"] - given,
+        row["job"] == seen.source_job,
+        row["critical_path_ms"],
+        row["mean_ms"],
+        row["runnable"] == 1,
+        wait_ms(seen.jobs, seen.stages, stage),
     )
 
 
@@ -302,7 +307,12 @@ def _wait(wait_ms: float, around: Surroundings) -> float:
 @kernel
 def surroundings(seen: Observation) -> Surroundings:
     """Return the features that all jobs share."""
-    mean_ms = _mean_remaining_ms(seen)
+    return surroundings_of(seen, mean_remaining_ms(seen))
+
+
+@kernel
+def surroundings_of(seen: Observation, mean_ms: float) -> Surroundings:
+    """Return them for a known mean of the jobs' remaining work."""
     quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
     return Surroundings(
         mean_ms,
@@ -328,7 +338,7 @@ def _half_log(amount: float, reference: float) -> float:
 
 
 @kernel
-def _mean_remaining_ms(seen: Observation) -> float:
+def mean_remaining_ms(seen: Observation) -> float:
     total_ms = 0.0
     for job in seen.active:
         total_ms += seen.jobs[job]["remaining_ms"]

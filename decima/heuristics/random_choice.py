@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.kernels import kernel
@@ -19,7 +20,7 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
         count += seen.jobs[job]["open_stages"]
     if count == 0:
         return NONE, 0
-    skip = _draw(scratch, count)
+    skip = _draw(scratch.draws, count)
     for job in seen.active:
         row = seen.jobs[job]
         if skip >= row["open_stages"]:
@@ -28,14 +29,15 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
         for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
             if seen.stages[stage]["open"] == 1:
                 if skip == 0:
-                    return stage, row["held"] + 1 + _draw(scratch, seen.num_executors - row["held"])
+                    more = 1 + _draw(scratch.draws, seen.num_executors - row["held"])
+                    return stage, row["held"] + more
                 skip -= 1
     return NONE, 0
 
 
 @kernel
-def _draw(scratch: Scratch, count: int) -> int:
-    """A uniform number in 0..count - 1; `scratch` holds a key and the number of draws so far."""
-    scratch[1] += np.uint64(1)
-    bits = task_hash(scratch[0], 0, 0, int(scratch[1]))
+def _draw(draws: NDArray[np.uint64], count: int) -> int:
+    """A uniform number in 0..count - 1; `draws` holds a key and the number of draws so far."""
+    draws[1] += np.uint64(1)
+    bits = task_hash(draws[0], 0, 0, int(draws[1]))
     return int(((bits >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))

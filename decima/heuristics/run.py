@@ -8,7 +8,7 @@ from numba import types
 
 from decima.heuristics import (
     es_classes,
-    es_rule,
+    es_round,
     fifo,
     graphene,
     random_choice,
@@ -21,6 +21,7 @@ from decima.heuristics import (
     weighted_fair,
 )
 from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.rounds import forget
 from decima.kernels import kernel
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
@@ -40,7 +41,7 @@ _strict_fair = strict_fair.decide
 _spark_fair = spark_fair.decide
 _weighted_fair = weighted_fair.decide
 _tuned_srw = tuned_srw.decide
-_es_rule = es_rule.decide
+_es_rule = es_round.decide
 _random = random_choice.decide
 _tetris = tetris.decide
 _graphene = graphene.decide
@@ -104,6 +105,7 @@ def run(
     decisions = 0
     samples = 0
     due = 0
+    forget(scratch)
     while status == DECIDE:
         is_sample = timed and decisions == due
         if is_sample:

@@ -6,27 +6,62 @@ Decima section 7.1, baseline 3, without the loophole of decima-sim's version (`s
 from __future__ import annotations
 
 from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.stages import fair_share, on_critical_path
-from decima.kernels import kernel
+from decima.heuristics.rounds import has_room, is_new
+from decima.heuristics.stages import Row, fair_share, on_critical_path
+from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 
+_PASS, _PLACE, _LOCAL = 1, 2, 3
+"""places in `Scratch.stored`: the pass over the jobs, how far it is, `local` of the jobs before"""
+
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
     """Fill jobs to the share: first those with executors on offer, then by arrival."""
     cap = fair_share(seen)
+    if not has_room(seen, scratch):
+        return _search(seen, cap), cap
+    stored = scratch.stored
+    if is_new(seen, scratch):
+        stored[_PASS] = stored[_PLACE] = stored[_LOCAL] = 0
+    if stored[_PASS] == 0:
+        # The first jobs hold what there is, so this pass ends early while others wait.
+        while stored[_PLACE] < len(seen.active) and stored[_LOCAL] < seen.local:
+            row = seen.jobs[seen.active[stored[_PLACE]]]
+            if row["local"] > 0:
+                if _wants(row, cap):
+                    return on_critical_path(seen, seen.active[stored[_PLACE]]), cap
+                stored[_LOCAL] += row["local"]
+            stored[_PLACE] += 1
+        stored[_PASS] = 1
+        stored[_PLACE] = 0
+    while stored[_PLACE] < len(seen.active):
+        job = seen.active[stored[_PLACE]]
+        if _wants(seen.jobs[job], cap):
+            return on_critical_path(seen, job), cap
+        stored[_PLACE] += 1
+    return NONE, cap
+
+
+@inlined_kernel
+def _wants(job: Row, cap: int) -> bool:
+    return bool(job["open_stages"] > 0 and job["held"] < cap)
+
+
+@kernel
+def _search(seen: Observation, cap: int) -> int:
+    """Return the stage by one look at the jobs, storing nothing."""
     fallback = NONE
+    local = 0
     for job in seen.active:
         row = seen.jobs[job]
-        if row["open_stages"] == 0 or row["held"] >= cap:
-            continue
-        if fallback != NONE and row["local"] == 0:
-            continue
-        stage = on_critical_path(seen, job)
-        if stage == NONE:
-            continue
         if row["local"] > 0:
-            return stage, cap
-        fallback = stage
-    return fallback, cap
+            if _wants(row, cap):
+                return on_critical_path(seen, job)
+            local += row["local"]
+        elif fallback == NONE and _wants(row, cap):
+            fallback = on_critical_path(seen, job)
+        if fallback != NONE and local >= seen.local:
+            break
+    return fallback

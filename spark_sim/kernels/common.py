@@ -16,8 +16,9 @@ from spark_sim.kernels.durations import (
 from spark_sim.kernels.queue import push
 from spark_sim.tables import LEAST_WORK_MS, MOVING, NONE, RUNNING, TASK_DONE, State
 
+_SESSION = 1
 _DECIMA_SIM = 2
-"""`Protocol.DECIMA_SIM`, as a plain number for the compiler"""
+# `Protocol` members as plain numbers for the compiler.
 
 
 @inlined_kernel
@@ -116,6 +117,10 @@ def mark_runnable(state: State, stage: int) -> None:
     row["runnable"] = 1
     row["order"] = clock["runnable_count"]
     clock["runnable_count"] += 1
+    if clock["protocol"] == _SESSION:
+        row["open"] = 1
+        state.jobs[row["job"]]["open_stages"] += 1
+        clock["open_stages"] += 1
 
 
 @kernel

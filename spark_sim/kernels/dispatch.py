@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_sim.compile import kernel
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels import decima_sim, executors, session
 from spark_sim.tables import DONE, State
 
@@ -30,7 +30,7 @@ def advance(state: State) -> int:
     return _executors_advance(state)
 
 
-@kernel
+@inlined_kernel
 def assign(state: State, stage: int, limit: int, only: int) -> int:
     """Apply one decision: DECIDE while its round is open, DONE when it closed, or ILLEGAL.
 
@@ -44,7 +44,7 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
     return _executors_assign(state, stage, limit, only)
 
 
-@kernel
+@inlined_kernel
 def step(state: State, stage: int, limit: int, only: int) -> int:
     """Apply one decision and run to the next: DECIDE, ILLEGAL, or how the run ended."""
     status = assign(state, stage, limit, only)

@@ -4,7 +4,11 @@ Nothing moves and no executor belongs to a job. A decision round makes a *plan*:
 chosen, and a limit for each job. Since every slot comes back after its task, all slots are on offer
 in a round, except those busy with the last tasks of a stage. Between rounds each free slot goes to
 the first stage of the plan that has a task to start and whose job runs fewer tasks than its limit.
-Rounds open at the scheduling events of the default protocol, and when the plan has run dry.
+Rounds open at the scheduling events of the default protocol, and when the plan has run dry. Without
+`Cluster.ask_while_idle` most of these are left out while slots are idle (`_task_done`).
+
+No event and no round costs more in a session of many jobs: the counts that a round shows are
+updated at every task, and a plan is searched from `plan_place` on.
 
 Slots may come and go (`spark_sim.conditions`). One that goes while it is busy goes when its task
 ends.
@@ -124,60 +128,109 @@ def _take_away(state: State, slot: int) -> None:
 
 @inlined_kernel
 def _task_done(state: State, slot: int) -> bool:
-    """Free `slot` and use it by the plan. Returns whether a new plan is due."""
+    """Free `slot` and use it by the plan. Returns whether a new plan is due.
+
+    While slots are idle that the last round left on offer, every job in the plan is at its limit.
+    Without `Cluster.ask_while_idle` a stage that has no task to start is then only an event if its
+    job has another that may be chosen and none in the plan, so that the slot could be used.
+    """
     clock = state.clock[0]
     worker = state.executors[slot]
     row = state.stages[worker["stage"]]
-    job = state.jobs[row["job"]]
+    number = row["job"]
+    job = state.jobs[number]
+    is_quiet = bool(clock["plan_spare"] == 1 and clock["unattached"] > 0)
     count_finished(state, slot)
     job["attached"] -= 1
+    ran_out = bool(row["launched"] == row["num_tasks"])
     due = False
-    if row["finished"] == row["num_tasks"]:
-        due = unlock_children(state, worker["stage"])
-        if job["stages_done"] == job["num_stages"]:
-            retire(state, row["job"])
-            due = True
-    if row["launched"] == row["num_tasks"] and row["released"] == 0:
-        row["released"] = 1
-        due = True
+    if ran_out:
+        job["held"] -= 1
+        clock["ending"] -= 1
+        if row["finished"] == row["num_tasks"]:
+            due = unlock_children(state, worker["stage"])
+            if job["stages_done"] == job["num_stages"]:
+                retire(state, number)
+                due = True
+        if row["released"] == 0:
+            row["released"] = 1
+            due = due or not is_quiet
+    else:
+        job["local"] -= 1
+        clock["local"] -= 1
+        row["covered"] = row["finished"]
     worker["state"] = IDLE
     worker["stage"] = NONE
-    if clock["present"] > clock["num_executors"]:
-        _take_away(state, slot)
-    else:
-        # Spark offers the slot that has just become free, so it is the first to be used again.
-        prepend_idle(state, clock, slot)
-        clock["unattached"] += 1
+    _give_back(state, slot, number)
     if due:
         return True
-    if row["launched"] == row["num_tasks"]:
+    if ran_out:
         # Its slot was not on offer when the plan was made, so the plan does not use it.
         clock["plan_stale"] = 1
-    _follow_plan(state)
-    return bool(clock["unattached"] > 0 and clock["plan_stale"] == 1)
+    _follow_plan(state, number)
+    if clock["unattached"] == 0 or clock["plan_stale"] == 0:
+        return False
+    if not is_quiet:
+        return True
+    clock["plan_stale"] = 0
+    return bool(job["plan_head"] == NONE and job["open_stages"] > 0)
 
 
 @inlined_kernel
-def _follow_plan(state: State) -> None:
-    """Give idle slots to the plan's stages, in its order and under its limits."""
+def _give_back(state: State, slot: int, number: int) -> None:
+    """`slot`, which has ended a task of the job `number`, is idle or goes."""
     clock = state.clock[0]
-    kept = 0
-    for index in range(clock["plan_length"]):
-        stage = state.chosen[index]
-        row = state.stages[stage]
-        job = state.jobs[row["job"]]
-        while (
-            clock["unattached"] > 0
-            and row["launched"] < row["num_tasks"]
-            and job["attached"] < job["limit"]
+    if clock["present"] <= clock["num_executors"]:
+        # Spark offers the slot that has just become free, so it is the first to be used again.
+        prepend_idle(state, clock, slot)
+        clock["unattached"] += 1
+        return
+    _take_away(state, slot)
+    head = state.jobs[number]["plan_head"]
+    if head != NONE:  # the job may have another slot, but not this one
+        clock["plan_place"] = min(clock["plan_place"], state.stages[head]["plan_place"])
+
+
+@inlined_kernel
+def _follow_plan(state: State, number: int) -> None:
+    """Give idle slots to the plan's stages, in its order and under its limits.
+
+    Before `plan_place` only the job `number` can have become able to use one; NONE: no job.
+    """
+    clock = state.clock[0]
+    while clock["unattached"] > 0:
+        stage = NONE
+        if number != NONE:
+            stage = int(state.jobs[number]["plan_head"])
+        if stage == NONE or not (
+            state.stages[stage]["plan_place"] < clock["plan_place"] and _has_room(state, stage)
         ):
-            start(state, stage)
-        if row["launched"] < row["num_tasks"]:
-            state.chosen[kept] = stage
-            kept += 1
-    if kept < clock["plan_length"]:
-        clock["plan_stale"] = 1
-        clock["plan_length"] = kept
+            stage = _next_with_room(state)
+        if stage == NONE:
+            break
+        start(state, stage)
+
+
+@inlined_kernel
+def _next_with_room(state: State) -> int:
+    """The first stage of the plan from `plan_place` on that can use a slot; NONE: there is none."""
+    clock = state.clock[0]
+    found = NONE
+    while found == NONE and clock["plan_place"] < clock["plan_length"]:
+        stage = int(state.chosen[clock["plan_place"]])
+        if _has_room(state, stage):
+            found = stage
+        else:
+            clock["plan_place"] += 1
+    return found
+
+
+@inlined_kernel
+def _has_room(state: State, stage: int) -> bool:
+    """Return whether a stage has a task to start and its job is under its limit."""
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    return bool(row["launched"] < row["num_tasks"] and job["attached"] < job["limit"])
 
 
 @inlined_kernel
@@ -185,30 +238,82 @@ def start(state: State, stage: int) -> None:
     """Run the next task of `stage` on an idle slot."""
     clock = state.clock[0]
     slot = clock["idle_head"]
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
     remove_idle(state, clock, slot)
     clock["unattached"] -= 1
-    state.jobs[state.stages[stage]["job"]]["attached"] += 1
+    job["attached"] += 1
     start_task(state, slot, stage)
+    job["local"] += 1
+    clock["local"] += 1
+    if row["launched"] == row["num_tasks"]:
+        _run_out(state, stage)
+
+
+@inlined_kernel
+def _run_out(state: State, stage: int) -> None:
+    """`stage` has started its last task: its slots are not on offer, and it leaves the plan."""
+    clock = state.clock[0]
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    running = row["launched"] - row["finished"]
+    job["local"] -= running
+    clock["local"] -= running
+    job["held"] += running
+    clock["ending"] += running
+    row["open"] = 0
+    job["open_stages"] -= 1
+    clock["open_stages"] -= 1
+    if job["plan_head"] == stage:
+        job["plan_head"] = row["plan_next"]
+        clock["plan_stale"] = 1
+
+
+# --- rounds --------------------------------------------------------------------------------------
 
 
 @kernel
 def open_round(state: State) -> bool:
     """Put every slot on offer that will come back. Returns whether there is a decision to make."""
     clock = state.clock[0]
-    clock["on_offer"] = clock["num_executors"]
-    clock["open_stages"] = 0
+    for index in range(clock["plan_length"]):
+        row = state.stages[state.chosen[index]]
+        ran_out = row["launched"] == row["num_tasks"]
+        row["covered"] = row["num_tasks"] if ran_out else row["finished"]
+        state.jobs[row["job"]]["limit"] = 0
+        state.jobs[row["job"]]["plan_head"] = NONE
     clock["plan_length"] = 0
+    clock["plan_place"] = 0
     clock["plan_stale"] = 0
+    if clock["counted"] == 0:
+        _count(state)
+    clock["on_offer"] = clock["num_executors"] - clock["ending"]
+    clock["plan_spare"] = clock["on_offer"] > 0 and clock["ask_while_idle"] == 0
+    due = bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
+    clock["rounds"] += due
+    return due
+
+
+@kernel
+def _count(state: State) -> None:
+    """Count what a round shows of each job, and on the way between rounds `start` and `_task_done`.
+
+    Tasks that run are not covered, as their slots are on offer too, but for a stage that has no
+    further one.
+    """
+    clock = state.clock[0]
+    clock["counted"] = 1
+    clock["ending"] = 0
+    clock["local"] = 0
+    clock["open_stages"] = 0
     for index in range(clock["num_active"]):
         job = state.jobs[state.active[index]]
-        job["limit"] = 0
         job["held"] = 0
         job["local"] = 0
         job["open_stages"] = 0
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
             running = row["launched"] - row["finished"]
-            # Tasks that run now are covered again: their slots are on offer too.
             row["covered"] = row["finished"]
             row["open"] = 0
             if row["launched"] == row["num_tasks"]:
@@ -218,14 +323,12 @@ def open_round(state: State) -> bool:
                 row["open"] = 1
                 job["open_stages"] += 1
                 job["local"] += running
-        clock["on_offer"] -= job["held"]
+        clock["ending"] += job["held"]
+        clock["local"] += job["local"]
         clock["open_stages"] += job["open_stages"]
-    due = bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
-    clock["rounds"] += due
-    return due
 
 
-@kernel
+@inlined_kernel
 def assign(state: State, stage: int, limit: int) -> int:
     """Put `stage` next in the plan and set its job's limit; stage NONE ends the round.
 
@@ -248,27 +351,66 @@ def assign(state: State, stage: int, limit: int) -> int:
     count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
     clock["on_offer"] -= count
     job["held"] += count
-    job["local"] -= min(count, job["local"])
+    local = min(count, job["local"])
+    job["local"] -= local
+    clock["local"] -= local
     row["covered"] += count
     row["open"] = 0
     job["open_stages"] -= 1
     clock["open_stages"] -= 1
-    state.chosen[clock["plan_length"]] = stage
-    clock["plan_length"] += 1
+    _append(state, stage)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     _close_round(state)
     return DONE
 
 
+@inlined_kernel
+def _append(state: State, stage: int) -> None:
+    """Put `stage` at the end of the plan, and of its job's part of it."""
+    clock = state.clock[0]
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    row["plan_place"] = clock["plan_length"]
+    row["plan_next"] = NONE
+    if job["plan_head"] == NONE:
+        job["plan_head"] = stage
+    else:
+        state.stages[job["plan_tail"]]["plan_next"] = stage
+    job["plan_tail"] = stage
+    state.chosen[clock["plan_length"]] = stage
+    clock["plan_length"] += 1
+
+
 @kernel
 def _close_round(state: State) -> None:
     """The plan is made: start what it allows now."""
     clock = state.clock[0]
+    clock["plan_spare"] = clock["on_offer"] > 0 and clock["ask_while_idle"] == 0
     clock["on_offer"] = 0
-    _follow_plan(state)
+    if clock["counted"] == 0:
+        _count(state)
+    elif clock["counted"] == 1:
+        _take_back(state)
+    _follow_plan(state, NONE)
     # The policy knew what the plan used up just now.
     clock["plan_stale"] = 0
+
+
+@inlined_kernel
+def _take_back(state: State) -> None:
+    """Undo what the round's choices changed in the counts: they are a plan so far."""
+    clock = state.clock[0]
+    for index in range(clock["plan_length"]):
+        row = state.stages[state.chosen[index]]
+        job = state.jobs[row["job"]]
+        job["held"] -= row["covered"] - row["finished"]
+        row["open"] = 1
+        job["open_stages"] += 1
+        clock["open_stages"] += 1
+        local = job["attached"] - job["held"]
+        clock["local"] += local - job["local"]
+        job["local"] = local
 
 
 @kernel

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from spark_sim.compile import inlined_kernel
-from spark_sim.observation import Observation
+from spark_sim.observation import Observation, local_of
 from spark_sim.tables import State
+
+_local_of = inlined_kernel(local_of)
 
 
 @inlined_kernel
@@ -15,6 +17,7 @@ def observed(state: State) -> Observation:
         clock["time_ms"],
         clock["num_executors"],
         clock["on_offer"],
+        _local_of(clock),
         clock["source_job"],
         clock["protocol"],
         clock["moving_delay_ms"],

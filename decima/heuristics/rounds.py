@@ -1,0 +1,70 @@
+"""Storage of a heuristic for the choices of one round, and a heap of jobs.
+
+A decision never depends on what is stored: a look at all jobs would find the same again. In a
+session a round plans for every slot, and a choice changes the chosen job alone: there a look at the
+first choice is enough. In the default protocol, choices start tasks and open stages elsewhere.
+"""
+
+from __future__ import annotations
+
+from decima.heuristics.compiled import Scratch
+from decima.kernels import inlined_kernel, kernel
+from spark_sim.observation import Observation
+from spark_sim.tables import NONE
+from traces.numbers import Int64
+
+_SESSION = 1
+"""`Protocol.SESSION`, as a plain number for the compiler"""
+_ROUND = 0
+"""place of the round's number in `Scratch.stored`; the others are the heuristic's"""
+
+
+@inlined_kernel
+def has_room(seen: Observation, scratch: Scratch) -> bool:
+    """Return whether the scratch has a place for every job."""
+    return bool(scratch.counts.shape[1] >= len(seen.active) > 0)
+
+
+@inlined_kernel
+def is_new(seen: Observation, scratch: Scratch) -> bool:
+    """Return whether nothing is stored of the open round yet."""
+    if seen.protocol == _SESSION and scratch.stored[_ROUND] == seen.round_number:
+        return False
+    scratch.stored[_ROUND] = seen.round_number
+    return True
+
+
+@inlined_kernel
+def forget(scratch: Scratch) -> None:
+    """Discard what is stored: another run begins."""
+    scratch.stored[:] = NONE
+
+
+# --- a heap of places, the least key on top, of equal keys the first place ------------------------
+
+
+@kernel
+def heapify(keys: Int64, heap: Int64, size: int) -> None:
+    """Order the first `size` entries of `heap`, which are places in `keys`."""
+    for entry in range(size // 2 - 1, -1, -1):
+        sift_down(keys, heap, size, entry)
+
+
+@kernel
+def sift_down(keys: Int64, heap: Int64, size: int, entry: int) -> None:
+    """Move the entry down to where no entry below it goes before it."""
+    moved = heap[entry]
+    while 2 * entry + 1 < size:
+        below = 2 * entry + 1
+        if below + 1 < size and _goes_first(keys, heap[below + 1], heap[below]):
+            below += 1
+        if not _goes_first(keys, heap[below], moved):
+            break
+        heap[entry] = heap[below]
+        entry = below
+    heap[entry] = moved
+
+
+@inlined_kernel
+def _goes_first(keys: Int64, one: int, other: int) -> bool:
+    return bool(keys[one] < keys[other] or (keys[one] == keys[other] and one < other))
