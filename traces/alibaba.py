@@ -57,8 +57,7 @@ ADJUSTED = {
 SUB_SECOND_MS = 500.0
 """duration of a task that starts and ends in the same second: the middle of that second"""
 
-_MAX_LINE = 10_000
-"""bytes of a row; one has about 100"""
+_MAX_LINE = 10_000  # bytes of a row; one has about 100
 _MAX_TIME_S = 10**9
 _NAME = re.compile(r"[^_]*[A-Z]([0-9]{1,6})(_[0-9_]+)?(?:_Stg[0-9]+)?")
 

@@ -165,11 +165,7 @@ ARRIVALS: Mapping[str, ArrivalProcess] = {
 
 
 def recorded(trace: Trace) -> Arrivals:
-    """Every job of `trace` once, when it was submitted in the recording.
-
-    Raises:
-        TraceError: a job has no recorded arrival.
-    """
+    """Every job of `trace` once, when it was submitted; TraceError if that is not recorded."""
     arrival_ms = trace.columns.arrival_ms
     is_missing = np.isnan(arrival_ms)
     if is_missing.any():

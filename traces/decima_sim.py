@@ -28,8 +28,7 @@ from traces.files.names import clean
 from traces.model import Job, LevelDurations, Stage
 from traces.trace import Trace
 
-MAX_FILE_BYTES = 64 * 2**20
-"""the largest file of the public set has 0.1 MB"""
+MAX_FILE_BYTES = 64 * 2**20  # the largest file of the public set has 0.1 MB
 MAX_STAGES = 2_000
 MAX_SAMPLES = 20_000_000
 """durations in one file; lists may be shared inside a pickle, so the file size is no bound"""

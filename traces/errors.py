@@ -4,5 +4,6 @@
 class TraceError(ValueError):
     """Error of a trace, or of its file, that breaks a rule.
 
-    The message is one line: where the fault is, the value found, the rule broken.
+    Every reader and writer raises it. The message is one line: where the fault is, the value found,
+    the rule broken.
     """

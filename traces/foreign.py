@@ -74,11 +74,7 @@ class _File(Protocol):
 
 @contextmanager
 def naming_foreign(path: _File) -> Iterator[None]:
-    """Refuse a file that its reader refuses by the name of the known trace that it is of.
-
-    Raises:
-        TraceError: the reader's, or one that names what the file is and what is read instead.
-    """
+    """Refuse a file that its reader refuses by the name of the known trace that it is of."""
     try:
         yield
     except TraceError as error:

@@ -74,8 +74,8 @@ def depth_of(columns: Columns) -> int:
 def summary(trace: Trace) -> dict[str, Any]:
     """Key figures of `trace`, ready for JSON.
 
-    ``work_executor_s`` is the work of all jobs in executor-seconds, each stage at its smallest
-    executor level; ``stages_per_job`` and ``tasks_per_job`` hold min, median, mean and max.
+    ``work_executor_s`` has each stage at its smallest executor level; ``stages_per_job`` and
+    ``tasks_per_job`` hold min, median, mean and max.
     """
     columns = trace.columns
     stages = np.diff(columns.first_stage).tolist()

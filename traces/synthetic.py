@@ -16,8 +16,7 @@ from traces.errors import TraceError
 from traces.model import Job, Stage
 from traces.trace import Trace
 
-_HEAVY_SIGMA = 2.5
-"""standard deviation of the logarithm of a job's scale"""
+_HEAVY_SIGMA = 2.5  # standard deviation of the logarithm of a job's scale
 _MOST_TASKS = 3_000
 
 
@@ -193,10 +192,8 @@ class KnownOptimum:
 
     trace: Trace
     executors: int
-    makespan_ms: float
-    """the smallest possible time of the last completion"""
-    average_jct_ms: float
-    """the smallest possible mean job completion time"""
+    makespan_ms: float  # the smallest possible time of the last completion
+    average_jct_ms: float  # the smallest possible mean job completion time
 
 
 def known_chain() -> KnownOptimum:

@@ -33,10 +33,8 @@ _SCAN_MS = 1_600.0
 _SMALL_SCAN_MS = 600.0
 _SHUFFLE_MS = 45.0
 _SHUFFLE_MS_PER_GB = 2.5
-_STARTUP_MS = 2_000.0
-"""extra time of an executor's first task in a job"""
-_STAGE_START_MS = 180.0
-"""extra time of an executor's first task in a stage"""
+_STARTUP_MS = 2_000.0  # extra time of an executor's first task in a job
+_STAGE_START_MS = 180.0  # extra time of an executor's first task in a stage
 _QUERY_SPREAD = 0.28
 _SIZE_EXPONENT = -0.22
 """small jobs lose more by many executors than large ones: inflation^(size / 20 GB)^exponent"""
@@ -50,13 +48,10 @@ class _StagePlan:
     """Properties that a stage of a query has at all data sizes."""
 
     parents: tuple[int, ...]
-    tasks_per_gb: float | None
-    """tasks of a scan; None for a stage that reads shuffled data"""
-    tasks: int
-    """tasks of a stage that reads shuffled data; the fewest of a scan"""
+    tasks_per_gb: float | None  # tasks of a scan; None for a stage that reads shuffled data
+    tasks: int  # tasks of a stage that reads shuffled data; the fewest of a scan
     slowness: float
-    spread: float
-    """log-normal sigma of the tasks of one wave"""
+    spread: float  # log-normal sigma of the tasks of one wave
 
 
 def tpch_like(

@@ -44,11 +44,7 @@ class Trace:
 
     @classmethod
     def of_columns(cls, name: str, columns: Columns, metadata: Mapping[str, Any]) -> Trace:
-        """Return the trace of these columns.
-
-        Raises:
-            TraceError: they break a rule of `traces.model`.
-        """
+        """Return the trace of these columns; TraceError if they break a rule of `traces.model`."""
         check(columns)
         return cls(name, StoredJobs(columns), metadata)
 
@@ -70,11 +66,7 @@ class Trace:
         return {name: index for index, name in enumerate(self.job_names)}
 
     def job(self, name: str) -> Job:
-        """The job called `name`.
-
-        Raises:
-            TraceError: no job has that name.
-        """
+        """The job called `name`, or TraceError."""
         if name not in self.index_of:
             some = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
             near = suggestion(name, self.index_of)

@@ -23,8 +23,7 @@ from traces.text import json_number
 from traces.trace import Trace
 
 SCHEMA_VERSIONS = ("1.5", "1.6")
-SHORTEST_MS = 1.0
-"""duration of a task whose recorded runtime is 0, below the clock's resolution"""
+SHORTEST_MS = 1.0  # duration of a task whose recorded runtime is 0, below the clock's resolution
 
 BYTES_PER_MB = 2**20
 

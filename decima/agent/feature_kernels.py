@@ -17,7 +17,8 @@ from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.scene import Scene
 from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_classes import scarcity
-from decima.heuristics.stages import Row, is_more_critical
+from decima.heuristics.es_rule import wait_ms
+from decima.heuristics.stages import is_more_critical
 from spark_sim.cluster import Protocol
 from spark_sim.tables import LEAST_WORK_MS
 from traces.numbers import Float32, Int64
@@ -44,8 +45,7 @@ def _log1p(value: float) -> float:
 
 @inlined_kernel
 def _rounded(count: float) -> float:
-    """Round `count` to the nearest quarter power of two (of count + 1), so that it rarely
-    changes."""
+    """Round to the nearest quarter power of two (of count + 1), so that it rarely changes."""
     if count <= 0:
         return 0.0
     return float(2.0 ** (round(4 * math.log2(1.0 + count)) / 4) - 1.0)
@@ -53,8 +53,7 @@ def _rounded(count: float) -> float:
 
 # --- nodes ---------------------------------------------------------------------------------------
 
-KNOWN = 7
-"""inputs of the features of a stage, stored to detect changes"""
+KNOWN = 7  # inputs of the features of a stage, stored to detect changes
 
 
 @kernel
@@ -137,12 +136,8 @@ def _describe_node(
 
 @kernel
 def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
-    """Fill `out`; return the numbers of open stages, of limits and of classes for stages.
-
-    Args:
-        scene: B decisions with J jobs.
-        units: of the columns.
-        out: arrays to fill.
+    """Fill `out` for B decisions; return the numbers of open stages, limits, and classes for
+    stages.
     """
     stages = limits = kinds = 0
     for decision in range(len(scene.time_ms)):
@@ -207,7 +202,7 @@ def _describe_stages(
             stage_x[7] = _log1p(scene.moving_delay_ms[decision] / mean_ms) / 4
             stage_x[8] = log2_column(demand / share)
             stage_x[9] = log2_column(mean_ms * executors / typical_ms)
-            stage_x[10] = _log1p(_wait_ms(scene, job, stage) / mean_ms) / 4
+            stage_x[10] = _log1p(wait_ms(scene.jobs, scene.stages, number) / mean_ms) / 4
             stage_x[11], stage_x[12] = scarcity_and_need(scene, decision, stage)
             if is_more_critical(stage, scene.stages[out.open_stage[leading]]):
                 leading = row
@@ -221,24 +216,6 @@ def _describe_stages(
         value = out.stage_x[leading, column] if row > first else np.float32(0.0)
         out.job_x[index, _FIRST_LEADING + place] = value
     return row
-
-
-@inlined_kernel
-def _wait_ms(scene: Scene, job: Row, stage: Row) -> float:
-    """Estimate the time until a stage can start: the longest mean task of the stages before it.
-    This is an order of magnitude: running tasks may be nearly over, and only the first of a chain
-    of stages has begun. It is computed without the edges.
-    """
-    longest_ms = 0.0
-    if stage["runnable"] == 1:
-        return longest_ms
-    for local in range(job["num_stages"]):
-        before = scene.stages[job["first_stage"] + local]
-        if before["runnable"] == 0 or before["finished"] == before["num_tasks"]:
-            continue
-        if before["critical_path_ms"] > stage["critical_path_ms"]:
-            longest_ms = max(longest_ms, before["mean_ms"])
-    return longest_ms
 
 
 @inlined_kernel
@@ -343,8 +320,7 @@ def _deviation(table: Float32, column: int, first: int, last: int) -> float:
 
 # --- limits --------------------------------------------------------------------------------------
 
-EVERY = 8
-"""up to this number executors are added one by one; beyond, in steps of a quarter octave"""
+EVERY = 8  # up to this number executors are added one by one; beyond, in steps of a quarter octave
 
 
 @kernel

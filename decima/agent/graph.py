@@ -161,14 +161,9 @@ class GraphSorter:
         graph_of_job: Int64,
         stages: tuple[Int64, Int64],
     ) -> Nodes:
-        """The encoder's part of a graph.
-
-        Args:
-            template: (D,) rows of the trace.
-            first_node: (D,) row of `node_x` of the graph's first stage.
-            node_x: columns of stages.
-            graph_of_job: (J,).
-            stages: (O,) job of each stage that may be chosen, and its number in the job.
+        """The encoder's part of a graph: jobs' `template` (D,), first rows of `node_x` (D,),
+        `graph_of_job` (J,), and for each stage that may be chosen its job and its number there,
+        (O,) each.
         """
         arrays = self.sort(template, first_node)
         size = self.num_stages[template]

@@ -18,8 +18,7 @@ from decima.agent.tables import Legal
 from spark_sim.kernels.choices import Preferences
 from traces.numbers import Int64
 
-_COUNT = np.uint64(0xD1342543DE82EF95)
-"""odd: the keys of a run's plans are multiples of it apart"""
+_COUNT = np.uint64(0xD1342543DE82EF95)  # odd: the keys of a run's plans are multiples of it apart
 
 
 class Plans(NamedTuple):
@@ -36,14 +35,10 @@ class Plans(NamedTuple):
 
 
 def draw(scores: Found, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
-    """Q plans.
+    """Draw a plan for each of the (Q,) decisions, by (Q,) keys that are not 0.
 
-    Args:
-        scores: of B decisions.
-        legal: what their rows stand for.
-        decision: (Q,) the decision that each plan is for.
-        key: (Q,) not 0, of the draws; None takes the likeliest plan: the likeliest order and
-            classes, and of each job's limits, which are ordered, the median.
+    Without keys the likeliest: the likeliest order and classes, and of each job's limits, which are
+    ordered, the median.
     """
     counts = legal.open_ptr[decision + 1] - legal.open_ptr[decision] + 1
     jobs = legal.job_ptr[decision + 1] - legal.job_ptr[decision]

@@ -17,10 +17,8 @@ class Scales:
     Numbers of executors are relative to the cluster's, which is part of every observation.
     """
 
-    task_ms: float
-    """mean duration of a task"""
-    work_ms: float
-    """mean work of a job, executor-milliseconds"""
+    task_ms: float  # mean duration of a task
+    work_ms: float  # mean work of a job, executor-milliseconds
 
     def __post_init__(self) -> None:
         for label, value in vars(self).items():

@@ -36,11 +36,7 @@ class Scorer:
     """Scorer with the weights that a network had on construction."""
 
     def __init__(self, network: Network, trace: TraceArrays, scales: Scales) -> None:
-        """Args:
-        network: copied; later changes of its weights have no effect.
-        trace: the jobs that scenes point to.
-        scales: units of the columns.
-        """
+        """Copy the network's weights, for scenes that point to the jobs of `trace`."""
         weights = network.weights()
         self._config = weights.config
         self._weights = packed(weights)

@@ -28,9 +28,10 @@ class OneLineError(click.ClickException):
 
 
 class OneLineErrors(CommandGroup):
-    """A group in which wrong usage, bad input and refused files end in one line and exit code 2.
-    Bad input is a `ValueError` of a class of this package, or one raised by its code. An error from
-    another library is a bug of this program and keeps its traceback.
+    """A group in which a user's mistake ends in one line and exit code 2.
+
+    Mistakes are wrong usage, refused files and each `ValueError` of this package's classes or code;
+    another library's error is a bug and keeps its traceback.
     """
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

@@ -39,8 +39,7 @@ from traces.files.names import counted
 from traces.files.writing import write_json
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
-_MOST_RECORDED = 2_500_000
-"""largest number of tasks for a page, some 100 bytes each"""
+_MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes each
 
 
 @click.command()

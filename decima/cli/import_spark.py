@@ -90,11 +90,7 @@ def import_spark(
 
 
 def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
-    """Return the paths that exist on this machine; only a cluster reads others.
-
-    Raises:
-        click.BadParameter: one is not there.
-    """
+    """Return the paths, all of which exist on this machine; only a cluster reads others."""
     (argument,) = (one for one in context.command.params if one.name == "paths")
     return [_HERE.convert(path, argument, context) for path in paths]
 

@@ -157,11 +157,7 @@ def build_config(
     policies: tuple[str, ...],
     parameters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> EvaluationConfig:
-    """Combine the options of `workload_options` to settings.
-
-    Raises:
-        ValueError: (one line) they contradict each other or a rule.
-    """
+    """Combine the options of `workload_options` to settings; ValueError if they break a rule."""
     settings = dict(options)
     if settings.pop("batch"):
         if _is_given("arrivals") and settings["arrivals"] != "batch":
@@ -173,11 +169,7 @@ def build_config(
 
 
 def check_outputs(*paths: Path | None) -> None:
-    """Refuse output paths that cannot be written, or equal ones, before the work starts.
-
-    Raises:
-        ConfigError: (one line) which and why.
-    """
+    """Refuse (ConfigError) paths that cannot be written, or equal ones, before the work starts."""
     seen: set[Path] = set()
     for path in paths:
         if path is None:

@@ -184,11 +184,7 @@ def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None
 
 
 def save_imported(trace: Trace, output: Path) -> None:
-    """Write the imported `trace`; print its figures and what the importer left out.
-
-    Raises:
-        TraceError: the output cannot be written.
-    """
+    """Write the imported `trace`; print its figures and what the importer left out."""
     write_trace(trace, output)
     _print_figures(summary(trace))
     say(f"wrote {output}")

@@ -38,8 +38,7 @@ _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
 
 FORMAT, VERSION = "decima-evaluation", 3
 """identity of the JSON form; an incompatible change gets a new version"""
-READABLE = (2, VERSION)
-"""readable versions; version 2 also held CPU times"""
+READABLE = (2, VERSION)  # readable versions; version 2 also held CPU times
 
 
 def estimate(figure: str, values: Float64) -> Estimate:
@@ -189,9 +188,7 @@ class Report:
         return table
 
     def class_table(self) -> Table | None:
-        """Table of how busy each class of executors was under each policy, and how much memory
-        stayed idle.
-        """
+        """Table of each class's share of busy time and idle memory under each policy."""
         classes = self.reference.runs[0].metrics.classes
         if not classes:
             return None

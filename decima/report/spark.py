@@ -13,8 +13,7 @@ from decima.spark.review import Review, held_slots, rows, words
 from decima.spark.trial import TrialOutcome
 from traces.numbers import Float64
 
-_DRAWN_PLANS = 2_000
-"""most plans that are drawn; of a longer log, evenly spaced ones"""
+_DRAWN_PLANS = 2_000  # most plans that are drawn; of a longer log, evenly spaced ones
 
 
 class Cell(NamedTuple):
@@ -25,12 +24,7 @@ class Cell(NamedTuple):
 
 
 def review_section(found: Review, decisions: DecisionHistory) -> Section:
-    """Section with the results of `decima spark review`.
-
-    Args:
-        found: the jobs as they ran and as simulated.
-        decisions: the log, for the slots that each job held.
-    """
+    """Section with the results of `decima spark review`."""
     lines = rows(found, decisions)
     first = next(iter(found.simulated_s))
     return Section(
@@ -58,12 +52,7 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
 
 
 def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
-    """Section with the results of `decima spark replay`.
-
-    Args:
-        outcomes: by policy.
-        facts: what ran where.
-    """
+    """Section with the results of `decima spark replay`; `facts` is what ran where."""
     table = []
     for one in outcomes:
         average, p95 = _quantiles(one.jct_s)

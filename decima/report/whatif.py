@@ -22,8 +22,7 @@ from decima.whatif.replay.report import verdict
 from decima.whatif.report import figure, percent, seconds
 from decima.whatif.study import WhatIf, tasks_of
 
-_MOST_JOBS = 200
-"""rows of the table of jobs: of more, those that gain and those that lose most"""
+_MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
 
 
 def whatif_sections(found: WhatIf, check: ReplayReport, facts: list[str]) -> list[Section]:
@@ -33,13 +32,7 @@ def whatif_sections(found: WhatIf, check: ReplayReport, facts: list[str]) -> lis
 
 
 def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
-    """Section with the results of `decima whatif`.
-
-    Args:
-        found: the study.
-        check: how well the recording itself is replayed.
-        facts: what was recorded, in sentences.
-    """
+    """Section with the results of `decima whatif`; `facts` are sentences on the recording."""
     return Section(
         anchor="whatif",
         heading="What would change",
@@ -61,10 +54,7 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
 
 
 def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
-    """Section with every task under the reference, beside the best policy's.
-
-    None without a second policy, and where the replay cannot be trusted.
-    """
+    """Every task under the reference and the best policy; None if there is none to trust."""
     policy = compared_policy(found)
     if policy is None or not can_be_trusted(check):
         return None

@@ -29,8 +29,7 @@ FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
-MOST_EPISODES = 1_000
-"""most episodes of an iteration, the distance between numbers of iterations"""
+MOST_EPISODES = 1_000  # most episodes of an iteration, the distance between numbers of iterations
 
 _LENGTH_STREAM = 7
 
@@ -111,10 +110,6 @@ class EpisodeSource:
     """
 
     def __init__(self, config: TrainConfig) -> None:
-        """
-        Raises:
-            ValueError: (one line) a trace breaks a rule.
-        """
         self._config = config
         self._curriculum = curriculum_of(config)
         self.settings = settings_of(config)
@@ -174,9 +169,7 @@ class EpisodeSource:
         ]
 
     def _groups(self, setting_of: Sequence[int]) -> Groups:
-        """Neighbours of one setting in each shard: side by side they take a third less time than
-        one after the other.
-        """
+        """Neighbours of one setting in each shard: side by side they take a third less time."""
         count, shards = len(setting_of), self._config.episodes.shards
         found: dict[tuple[int, int], range] = {}
         for shard in range(shards):

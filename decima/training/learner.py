@@ -57,8 +57,7 @@ class Best(NamedTuple):
 
     weights: Tensor  # (P,)
     score: float
-    halvings: float
-    """halvings of the learning rate so far"""
+    halvings: float  # halvings of the learning rate so far
 
 
 class CollapsedError(RunError):
@@ -98,13 +97,8 @@ class DecimaLearner:
     ) -> None:
         """Build the learner; afterwards every process on this machine has its compiled code.
 
-        Args:
-            config: of the training.
-            pools: pools of workers, which the caller closes.
-            is_resumed: `load` follows, so the run's first model need not exist.
-
-        Raises:
-            ValueError: (one line) the trace or a setting breaks a rule.
+        The caller closes the pools. If `is_resumed`, `load` follows, and the run's first model need
+        not exist.
         """
         self._config = config
         with torch.random.fork_rng(devices=()):
@@ -123,9 +117,7 @@ class DecimaLearner:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Compile in this process first, then load in every process, which would otherwise all
-        compile.
-        """
+        """Compile in this process first, then load in every process, or all would compile."""
         warm_up(self._config)
         for pool in dict.fromkeys(self._pools):
             if pool is not HERE:
@@ -284,13 +276,10 @@ class DecimaLearner:
     def validate(self) -> Mapping[str, float]:
         """Average JCT on the held-out sequences, over that of the references.
 
-        Returns:
-            "score": percent above `strict_fair` (lower is better) of the likeliest plans, the
-            geometric mean over settings; "drawn", of drawn plans; the score by setting; and
-            "above_NAME" against the other heuristics.
-
-        Raises:
-            CollapsedError: the policy gives one answer and is worse than strict fair.
+        "score" is percent above `strict_fair` (lower is better) of the likeliest plans, the
+        geometric mean over settings; "drawn" that of drawn plans; then the score by setting, and
+        "above_NAME" against the other heuristics. Raises CollapsedError if the policy gives one
+        answer and is worse than strict fair.
         """
         if not self._references:
             names = compared_with(self._context.value.source.settings)
@@ -392,11 +381,7 @@ class DecimaLearner:
 
 
 def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
-    """Return new weights, or those of the initial model.
-
-    Raises:
-        ConfigError: that model is a network of other sizes.
-    """
+    """Return new weights, or the initial model's; ConfigError if that has other sizes."""
     network = PolicyNetwork(config.network)
     if config.initial_model is None or is_resumed:
         return network

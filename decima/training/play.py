@@ -24,8 +24,7 @@ from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64, Int64
 
 _IMITATION_STREAM, _SEARCH_STREAM = 12, 13
-SCORED_AT_ONCE = 2_048
-"""decisions whose log-probabilities are computed in one pass"""
+SCORED_AT_ONCE = 2_048  # decisions whose log-probabilities are computed in one pass
 
 
 class Batch(NamedTuple):
@@ -52,11 +51,7 @@ class Player:
     ) -> Batch | None:
         """Play each episode several times by drawn plans; None if there was no decision.
 
-        Args:
-            network: draws the plans.
-            episodes: of one setting.
-            rate: average reward a second so far, for differential returns.
-            reference: units of the setting's returns.
+        `rate` is the average reward a second so far, for differential returns.
         """
         count = self._config.reinforce.rollouts
         lockstep = Lockstep(network, self._scales, self._drawn(episodes, count))

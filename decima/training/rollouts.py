@@ -32,8 +32,7 @@ from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64
 
 REFERENCE = "strict_fair"
-ABOVE = "above_"
-"""prefix of another heuristic's name: percent above its average JCT"""
+ABOVE = "above_"  # prefix of another heuristic's name: percent above its average JCT
 _OTHERS = ("es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the main one first"""
 
@@ -45,10 +44,6 @@ class TrainingContext:
     """Inputs that all tasks of a training share and no iteration changes."""
 
     def __init__(self, config: TrainConfig) -> None:
-        """
-        Raises:
-            ValueError: (one line) a trace breaks a rule.
-        """
         self.config = config
         self.source = EpisodeSource(config)
         self._sorters: dict[tuple[str | int | None, ...], GraphSorter] = {}
@@ -64,8 +59,7 @@ class TrainingContext:
         return arrays, self._sorters[key]
 
     def reference(self, setting: Setting) -> Reference:
-        """Return the units of a setting's returns: strict fair on the sequences that choose
-        teachers."""
+        """Return the units of a setting's returns: strict fair on the teachers' sequences."""
         if setting.number not in self._references:
             episodes = self.source.for_choosing_teachers(setting, SEQUENCES)
             policy = Heuristic(REFERENCE)
@@ -104,13 +98,10 @@ class Rollouts(NamedTuple):
     recording: Recording
     advantage: Float64  # (Q,)
     target: Float64  # (Q,)
-    reward: float
-    """sum over all runs"""
+    reward: float  # sum over all runs
     time_s: Float64  # (M,) length of each run
-    jct_s: list[float]
-    """average JCT of each run"""
-    reference_jct_s: list[float]
-    """average JCT of each episode under `REFERENCE`"""
+    jct_s: list[float]  # average JCT of each run
+    reference_jct_s: list[float]  # average JCT of each episode under `REFERENCE`
 
 
 class Playing(NamedTuple):
@@ -119,8 +110,7 @@ class Playing(NamedTuple):
     context: SentOnce[TrainingContext]
     weights: Tensor  # (P,) of the network that plays
     iteration: int
-    rate: float
-    """average reward a second so far"""
+    rate: float  # average reward a second so far
 
 
 def play(shared: Playing, episodes: range) -> Rollouts | None:
@@ -170,11 +160,9 @@ class Validating(NamedTuple):
 class Validation(NamedTuple):
     """Held-out sequences of one setting under one policy."""
 
-    heuristic: str | None
-    """None: the network"""
+    heuristic: str | None  # None: the network
     episodes: range
-    is_drawn: bool = False
-    """the network's plans are drawn, not the likeliest"""
+    is_drawn: bool = False  # the network's plans are drawn, not the likeliest
 
 
 def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:

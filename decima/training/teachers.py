@@ -16,16 +16,14 @@ from spark_sim.vector import VectorSimulator
 from traces.arrays import TraceArrays
 from traces.numbers import Int64
 
-SEQUENCES = 6
-"""sequences of a setting, on which its teacher is chosen"""
+SEQUENCES = 6  # sequences of a setting, on which its teacher is chosen
 
 
 class Teacher(NamedTuple):
     """The best of some heuristics in one setting."""
 
     name: str
-    percent: float
-    """percent of its average JCT above that of strict fair there"""
+    percent: float  # percent of its average JCT above that of strict fair there
 
 
 def best_teacher(
@@ -54,12 +52,8 @@ class Labeller:
         self._plans = HeuristicPlans(teacher, trace, simulators.state(0).classes)
 
     def label(self, drawn: Plans, legal: Legal, lanes: Int64) -> Plans:
-        """Return `drawn` with the teacher's plans in the place of those of some lanes.
-
-        Args:
-            drawn: a plan for each simulation.
-            legal: what may be chosen.
-            lanes: (L,) those to label. One where the teacher has no plan has 0 entries to look at.
+        """Return `drawn` with the teacher's plans for some `lanes` (L,); 0 entries used if it has
+        none.
         """
         found = copied_plans(drawn)
         own = self._simulators.own_rows(legal.open_stage)

@@ -37,10 +37,8 @@ FIRST_TRAINING_SEQUENCE = 1_000_000
 
 FORMAT = "decima-tuned"
 VERSION = 1
-HELD_BACK = 40
-"""sequences on which the parameters found are compared with the shipped ones"""
-REFERENCE = "strict_fair"
-"""heuristic whose average JCT divides that of a candidate"""
+HELD_BACK = 40  # sequences on which the parameters found are compared with the shipped ones
+REFERENCE = "strict_fair"  # heuristic whose average JCT divides that of a candidate
 
 _MAX_ROUNDS = 4
 _TOGETHER = 5
@@ -69,9 +67,7 @@ class Tuned:
 
     @property
     def held_back(self) -> Estimate:
-        """Change from the shipped to the found parameters on held-out sequences: geometric mean,
-        percent.
-        """
+        """Change from shipped to found parameters on held-out sequences: geometric percent."""
         return geometric_percent(np.log(self.found_s / self.shipped_s))
 
     @property
@@ -138,17 +134,8 @@ def tune(
 ) -> Tuned:
     """Search the parameters of `policy` for the least average JCT under `config`.
 
-    Args:
-        policy: a heuristic with parameters to search.
-        config: the workload and the cluster; its policies and parameters are not used.
-        held_back: number of held-out sequences, beside those of `config`, that decide whether the
-            result is saved.
-        pool: workers; the result does not depend on them.
-        progress: called with the number of trials, the best parameters and their ratio to the
-            reference.
-
-    Raises:
-        ConfigError: the policy has nothing to tune, or nothing ever waits.
+    `held_back` sequences beside those of `config` decide whether the result is saved. Raises
+    ConfigError if the policy has nothing to tune, or nothing ever waits.
     """
     if policy not in HEURISTICS or not HEURISTICS[policy].search:
         tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
@@ -254,11 +241,7 @@ def write_tuned(tuned: HasJson, path: Path) -> None:
 
 
 def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
-    """Read the policy and the parameters from a file of `write_tuned`.
-
-    Raises:
-        ConfigError: not such a file, or of another version.
-    """
+    """Read policy and parameters from a file of `write_tuned`; ConfigError if it is none."""
     content = read_json(path, ConfigError)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")

@@ -28,10 +28,7 @@ _TRACE = "random-dag"
 
 
 def warm_up(config: TrainConfig) -> None:
-    """Compile what `config` needs and this machine has not compiled, and load it into this process.
-
-    Compiling takes minutes of one core, once for a machine; loading takes two seconds.
-    """
+    """Compile what `config` needs, minutes of one core once for a machine, and load it here."""
     context = SentOnce(TrainingContext(_tiny(config)))
     weights = flat_parameters(PolicyNetwork(context.value.config.network))
     for iteration in range(context.value.config.iterations):

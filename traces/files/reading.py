@@ -17,11 +17,7 @@ MAX_TOML_BYTES = 2**20
 def read_bytes(
     path: Path, error: type[ValueError] = FileError, max_bytes: int | None = None
 ) -> bytes:
-    """The content of a file of at most `max_bytes` (None: of any size).
-
-    Raises:
-        FileError: (or `error`) it cannot be read, or holds more.
-    """
+    """The content of a file of at most `max_bytes` (None: of any size)."""
     try:
         with path.open("rb") as file:
             # The size of a device or a pipe is unknown, so it is read up to the bound.
@@ -37,25 +33,12 @@ def read_bytes(
 def read_json(
     path: Path, error: type[ValueError] = FileError, max_bytes: int = MAX_JSON_BYTES
 ) -> Any:
-    """The content of a JSON file, as `parse_json` gives it.
-
-    Raises:
-        FileError: (or `error`) the file cannot be read, is too large, or is no such JSON.
-    """
+    """The content of a JSON file, as `parse_json` gives it."""
     return parse_json(read_bytes(path, error, max_bytes), str(path), error)
 
 
 def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileError) -> Any:
-    """The value of a JSON text without duplicate keys, NaN and infinities.
-
-    Args:
-        text: UTF-8 where it is bytes.
-        where: begins the message of an error.
-        error: raised where the text is no such JSON.
-
-    Raises:
-        FileError: (or `error`) it is no such JSON, has huge integers, or is nested too deeply.
-    """
+    """The value of a JSON text without duplicate keys, NaN, huge integers and deep nesting."""
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
         return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -70,11 +53,7 @@ def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileErro
 
 
 def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]:
-    """The table in a TOML file.
-
-    Raises:
-        FileError: (or `error`) the file cannot be read, is too large, or is no TOML.
-    """
+    """The table in a TOML file."""
     content = read_bytes(path, error, MAX_TOML_BYTES)
     try:
         return parse_toml(content.decode("utf-8"), str(path), error)
@@ -83,11 +62,7 @@ def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]
 
 
 def parse_toml(text: str, where: str, error: type[ValueError] = FileError) -> dict[str, Any]:
-    """The table of a TOML text.
-
-    Raises:
-        FileError: (or `error`) it is no TOML, has huge integers, or is nested too deeply.
-    """
+    """The table of a TOML text."""
     try:
         return tomllib.loads(text)
     except RecursionError as fault:

@@ -19,8 +19,7 @@ from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
 from traces.trace import Trace
 
-DEFAULT_SAMPLES = 1024
-"""samples that the file keeps of each stage: all, up to TPC-H scale factor 3"""
+DEFAULT_SAMPLES = 1024  # samples that the file keeps of each stage: all, up to TPC-H scale factor 3
 
 NOTE = "derived from TPC-H; not comparable with TPC-H results, and not a TPC benchmark result"
 
@@ -38,16 +37,9 @@ def record_tpch(
 ) -> Trace:
     """Record `plan` on this machine.
 
-    Args:
-        plan: what to run.
-        name: of the trace.
-        samples: about the most of a stage, see `traces.thinning`.
-        model: whether the metadata ask for the executor model, see `traces.inflation`.
-        keep_logs: folder for the event log and the facts; None removes them.
-        progress: called with a line as each step ends.
-
-    Raises:
-        TraceError: something that recording needs is missing, or a step failed.
+    `samples` is about the most of a stage (`traces.thinning`), `model` requests the executor model
+    (`traces.inflation`), `keep_logs` is a folder for the event log and the facts, and `progress`
+    gets a line as each step ends.
     """
     with tempfile.TemporaryDirectory(prefix="tpch-logs-") as scratch:
         folder = keep_logs if keep_logs is not None else Path(scratch)
@@ -58,11 +50,7 @@ def record_tpch(
 def read_recording(
     folder: Path, *, name: str = "tpch", samples: int = DEFAULT_SAMPLES, model: bool = True
 ) -> Trace:
-    """Return the trace of the logs that `record_tpch` stored in `folder`; arguments as there.
-
-    Raises:
-        TraceError: the folder holds no recording.
-    """
+    """Return the trace of the logs that `record_tpch` stored in `folder`; arguments as there."""
     facts = _read_facts(folder / FACTS)
     imported, summary = read_spark_logs([folder / EVENTS], executors=facts["slots"], name=name)
     runs = _runs(imported)

@@ -34,8 +34,7 @@ from traces.spark_log.lines import read_lines
 from traces.spark_log.parse import event_name, parse_event
 from traces.spark_log.summary import ImportSummary
 
-MAX_STRANGE_LINES = 1000
-"""a file that begins with so many lines without one event is no event log"""
+MAX_STRANGE_LINES = 1000  # a file that begins with so many lines without one event is no event log
 
 _CHECK_EVERY = 256  # events between two checks of the tables' sizes
 
@@ -46,8 +45,7 @@ class TaskTable:
     def __init__(self) -> None:
         self.stage = array("q")
         self.partition = array("q")
-        self.executor = array("i")
-        """index into `Application.executor_ids`"""
+        self.executor = array("i")  # index into `Application.executor_ids`
         self.launch_ms = array("q")
         self.finish_ms = array("q")
         self.outcome = array("b")
@@ -62,8 +60,7 @@ class SparkJob:
     """One Spark job: an action, or a part of a query."""
 
     start: JobStart
-    end_ms: int | None = None
-    """None while it has not ended"""
+    end_ms: int | None = None  # None while it has not ended
     succeeded: bool = False
 
 
@@ -84,8 +81,7 @@ class RanStage:
 class Executor:
     """A process that runs tasks."""
 
-    cores: int | None = None
-    """None where the log lacks its start"""
+    cores: int | None = None  # None where the log lacks its start
     added_ms: int | None = None
     removed_ms: int | None = None
 
@@ -202,9 +198,6 @@ def read_application(
     """Read the files of one application; lines left out are counted in `summary`.
 
     Reading ends where a bound of `limits` is met, as if the log broke off there.
-
-    Raises:
-        TraceError: a file cannot be opened, or no file holds an event of Spark.
     """
     application = Application(log.path)
     before_first: list[tuple[str, str]] = []  # counted only if this is an event log at all

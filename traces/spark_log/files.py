@@ -36,31 +36,20 @@ class LogFile(Named, Protocol):
     """A file, here or on another file system."""
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Open the log's bytes from the beginning.
-
-        Raises:
-            OSError, TraceError: it cannot be read.
-        """
+        """Open the log's bytes from the beginning, or raise OSError or TraceError."""
 
 
 @dataclass(frozen=True)
 class LogFiles:
     """The log of one application (of one attempt to run it)."""
 
-    path: Named
-    """the file or the folder that a person would name"""
-    files: tuple[LogFile, ...]
-    """in the order of writing, at least one"""
-    named: bool
-    """whether the person named this very log, or a folder in which it lies"""
+    path: Named  # the file or the folder that a person would name
+    files: tuple[LogFile, ...]  # in the order of writing, at least one
+    named: bool  # whether the person named this very log, or a folder in which it lies
 
 
 def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
-    """The logs at `paths`: each a file, a rolled folder, or a folder with any number of either.
-
-    Raises:
-        TraceError: a path does not exist, cannot be listed, or holds no log.
-    """
+    """The logs at `paths`: each a file, a rolled folder, or a folder with any number of either."""
     found: dict[str, LogFiles] = {}
     for path in paths:
         for place, log in _logs_at(path):
@@ -119,8 +108,7 @@ class MissingParts(NamedTuple):
     """Files that Spark wrote of a rolled log and that are not there."""
 
     number: int
-    words: str
-    """part 2 of at least 3 is missing"""
+    words: str  # part 2 of at least 3 is missing
 
 
 def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
@@ -167,11 +155,7 @@ def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
 
 
 def _log_at(path: Path, *, named: bool) -> LogFiles | None:
-    """The log at `path`; None for a folder that is none, but may hold some.
-
-    Raises:
-        TraceError: it cannot be read, or can be no log.
-    """
+    """The log at `path`; None for a folder that is none, but may hold some."""
     with _telling(path):
         mode = path.stat().st_mode
     if S_ISREG(mode):
@@ -205,8 +189,7 @@ class Unreadable:
     """An entry of a folder that cannot be read: a fault of its own, not of the logs beside it."""
 
     path: Named
-    reason: str
-    """names the path"""
+    reason: str  # names the path
 
     @property
     def name(self) -> str:

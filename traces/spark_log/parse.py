@@ -43,11 +43,9 @@ from traces.spark_log.events import (
     TaskEnd,
 )
 
-MAX_TIME_MS = 10**14
-"""a later time stamp (year 5138) is damaged"""
+MAX_TIME_MS = 10**14  # a later time stamp (year 5138) is damaged
 MAX_ID = 2**53
-MAX_JSON_BYTES = 1 << 23
-"""text parsed at once; JSON can take sixty times its length in memory"""
+MAX_JSON_BYTES = 1 << 23  # text parsed at once; JSON can take sixty times its length in memory
 MAX_CORES = 10**6
 
 TOO_OLD = "the log is of a Spark before 1.5, which records too little to be read"
@@ -76,11 +74,7 @@ _PREFIX = b'{"Event":"'
 
 
 def event_name(line: bytes) -> str:
-    """The type that a line names.
-
-    Raises:
-        DamageError: the line does not begin like an event.
-    """
+    """The type that a line names; DamageError if it does not begin like an event."""
     # Spark writes no blanks; a log that another tool has rewritten may have some.
     if line.startswith(_PREFIX):
         end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_NAME)
@@ -93,11 +87,7 @@ def event_name(line: bytes) -> str:
 
 
 def parse_event(name: str, line: bytes) -> Event | None:
-    """The record of an event of type `name`; None for a type that is of no use here.
-
-    Raises:
-        DamageError: the line is not the JSON of such an event.
-    """
+    """The record of an event of type `name`, or DamageError; None for a type of no use here."""
     parser = _PARSERS.get(name)
     if parser is None:
         return None

@@ -94,17 +94,7 @@ def trace_of_logs(
     group_by: GroupBy,
     name: str | None = None,
 ) -> tuple[Trace, ImportSummary]:
-    """Join the results of reading each log, in order, into one trace.
-
-    Args:
-        logs: taken one at a time.
-        paths: what a person named.
-        group_by: by which they were read.
-        name: as for `read_spark_logs`.
-
-    Raises:
-        TraceError: no job of all logs ran to its end.
-    """
+    """Join the results of reading each log, in order, into one trace."""
     summary = ImportSummary()
     applications: list[ReadLog] = []
     unread: list[str] = []
@@ -187,11 +177,7 @@ def _joined(one: ReadLog, other: ReadLog) -> ReadLog:
 
 
 def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog:
-    """The jobs of one log; its tables, which may be large, are gone when this returns.
-
-    Raises:
-        TraceError: a log that was named cannot be read or is no event log.
-    """
+    """The jobs of one log; its tables, which may be large, are gone when this returns."""
     summary = ImportSummary()
     try:
         with naming_foreign(log.files[0]):

@@ -16,12 +16,9 @@ from traces.numbers import Float32, Int64
 class Width:
     """Bounds on the plans of one decision that are compared."""
 
-    stages: int = 3
-    """other stages, or none, in the first place"""
-    limits: int = 3
-    """other limits of the first stage's job"""
-    least: float = 0.02
-    """choices below this share of the likeliest one's probability are left out"""
+    stages: int = 3  # other stages, or none, in the first place
+    limits: int = 3  # other limits of the first stage's job
+    least: float = 0.02  # choices below this share of the likeliest one's probability are left out
 
     def __post_init__(self) -> None:
         for label in ("stages", "limits"):
@@ -34,15 +31,7 @@ class Width:
 def candidates(
     scores: Found, legal: Legal, likeliest: Plans, width: Width, other: Plans | None = None
 ) -> Plans:
-    """Return Q plans of one decision, the likeliest first.
-
-    Args:
-        scores: of all choices.
-        legal: what they stand for.
-        likeliest: the likeliest plan of the decision, all entries in their order.
-        width: bounds on the variants.
-        other: a plan from elsewhere, to come last.
-    """
+    """Return Q plans of one decision: the likeliest, its variants, and last `other` if given."""
     decision = int(likeliest.decision[0])
     first, last = int(legal.open_ptr[decision]), int(legal.open_ptr[decision + 1])
     first_job, last_job = int(legal.job_ptr[decision]), int(legal.job_ptr[decision + 1])

@@ -60,11 +60,7 @@ ProbeProgress = Callable[[str, int, int], None]
 def run_study(
     config: StudyConfig, progress: ProbeProgress = lambda _label, _done, _total: None
 ) -> Study:
-    """Train both networks on the same DAGs and grade them; the same `config`, the same result.
-
-    Raises:
-        TraceError: there is no such trace.
-    """
+    """Train both networks on the same DAGs and grade them; the same `config`, the same result."""
     trace = load_trace(config.trace)
     train_rng, test_rng = _stream(config.seed, "train"), _stream(config.seed, "test")
     questions = draw_questions(

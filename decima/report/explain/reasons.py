@@ -41,8 +41,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 }
 """names of the input columns by table"""
 
-Group = Mapping[str, Sequence[str]]
-"""columns of several tables"""
+Group = Mapping[str, Sequence[str]]  # columns of several tables
 
 MESSAGES = "messages"
 """the reason that is ablated by embedding every stage without the edges of its job"""
@@ -103,8 +102,7 @@ class Reason:
 class Choice(NamedTuple):
     """Rows of a decision's graph that a choice consists of."""
 
-    entry: int
-    """row of the stage; the number of stages stands for the end of the round"""
+    entry: int  # row of the stage; the number of stages stands for the end of the round
     limit: int | None
     kind: int | None
 
@@ -119,12 +117,7 @@ class LogProbs(NamedTuple):
 
 @torch.no_grad()
 def log_probs(network: PolicyNetwork, graph: Graph) -> LogProbs:
-    """Score one decision.
-
-    Args:
-        network: the policy's.
-        graph: of one decision.
-    """
+    """Score a graph of one decision."""
     scores = network(graph)
     entry = torch.cat((scores.stage, scores.end)).double()
     limits, _ = log_softmax(scores.limit.double(), graph.job_of_limit, len(graph.job_x))
@@ -138,11 +131,8 @@ class Ablation:
     def __init__(
         self, network: PolicyNetwork, graph: Graph, cluster_mean: Float64, choice: Choice
     ) -> None:
-        """Args:
-        network: the policy's.
-        graph: one decision with at least one stage.
-        cluster_mean: (len(CLUSTER),) replaces the cluster's columns, which have a single row.
-        choice: what was chosen.
+        """Take a decision with at least one stage; `cluster_mean` (len(CLUSTER),) ablates the
+        cluster.
         """
         self._network = network
         self._graph = graph

@@ -12,8 +12,7 @@ from decima.report.explain.decision import Explanation, LimitShown
 from decima.report.explain.reasons import LEAST_WEIGHT, Reason
 from decima.report.explain.words import in_words, percent, values
 
-MOST_STAGES, MOST_LIMITS = 12, 12
-"""rows shown; one line sums up the rest"""
+MOST_STAGES, MOST_LIMITS = 12, 12  # rows shown; one line sums up the rest
 
 STAGES_LEGEND = (
     "first: probability of coming first. order: place in the plan of this event. waiting: tasks "

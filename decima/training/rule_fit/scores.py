@@ -41,13 +41,7 @@ class CandidateScorer:
     def logs(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
         """(C, settings, S) logarithm of the objective over that of the reference.
 
-        Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
-        others.
-
-        Args:
-            candidates: parameters of C policies.
-            numbers: S sequences, of each setting.
-            label: of the work, for progress.
+        Of ratios, so that no setting and no heavy-tailed sequence outweighs the others.
         """
         policies = [Heuristic(REFERENCE), *(Heuristic(self._policy, one) for one in candidates)]
         settings = range(len(self._settings.value))

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 from traces.errors import TraceError
 
-DEFAULT_POOL = "default"
-"""where Spark puts jobs that name no pool"""
+DEFAULT_POOL = "default"  # where Spark puts jobs that name no pool
 MAX_FILE_BYTES = 1 << 20
 MAX_WEIGHT = 1_000_000
 _FAIR = "FAIR"
@@ -23,11 +22,9 @@ _SHARED_SINCE = (3, 3, 2)
 class Pool:
     """One pool; the defaults are those of a pool that no file describes."""
 
-    fair: bool = False
-    """whether stages inside it share equally (FAIR) instead of queueing (FIFO)"""
+    fair: bool = False  # whether stages inside it share equally (FAIR) instead of queueing (FIFO)
     weight: int = 1
-    min_share: int = 0
-    """slots that it gets before pools that have theirs"""
+    min_share: int = 0  # slots that it gets before pools that have theirs
 
     def words(self) -> str:
         """The pool's settings, as a person writes them."""
@@ -54,11 +51,7 @@ class Pools:
 
 
 def read_pools(path: Path) -> Pools:
-    """Read an allocation file (``fairscheduler.xml``).
-
-    Raises:
-        TraceError: it cannot be read, is no such file, or gives a pool an impossible setting.
-    """
+    """Read an allocation file (``fairscheduler.xml``); TraceError if it breaks a rule."""
     try:
         with path.open("rb") as stream:
             text = stream.read(MAX_FILE_BYTES + 1)

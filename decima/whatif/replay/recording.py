@@ -106,15 +106,9 @@ class Recording:
 def read_recording(
     paths: Sequence[Path], *, group_by: GroupBy = GroupBy.SQL, pools: Pools | None = None
 ) -> Recording:
-    """Read event logs with all that a replay needs.
+    """Read event logs with all that a replay needs; arguments as for `read_spark_logs`.
 
-    Args:
-        paths: as for `traces.spark_log.read_spark_logs`.
-        group_by: what makes one job.
-        pools: the settings of pools of all applications; None: they had no allocation file.
-
-    Raises:
-        TraceError: as for `traces.spark_log.read_spark_logs`.
+    `pools` are the settings of all applications; None means that they had no allocation file.
     """
     how = HowToRead(group_by)
     logs = joined_attempts(read_log(log, how, note) for log in find_logs(paths))

@@ -18,8 +18,7 @@ TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
 TRUSTED_PERCENT = TARGET_PERCENT["overlapping"]
 """up to this median error and bias the simulator can be relied on"""
-USELESS_PERCENT = 2 * TRUSTED_PERCENT
-"""above it the simulator misses something that matters"""
+USELESS_PERCENT = 2 * TRUSTED_PERCENT  # above it the simulator misses something that matters
 _NAME_WIDTH = 40
 
 
@@ -100,8 +99,7 @@ def conditions_words(recording: Recording) -> Iterator[str]:
 def verdict(report: ReplayReport) -> str:
     """One sentence on how far to trust the simulator on these logs.
 
-    By the larger of median error and mean bias: a few jobs that are far off leave the median as it
-    is, and move the averages that policies are compared by.
+    By the larger of median error and mean bias: few jobs that are far off move only the latter.
     """
     found = report.fidelity("all")
     if found is None:
