@@ -57,9 +57,7 @@ def _one_line() -> Iterator[None]:
     except click.ClickException as error:
         raise OneLineError(one_line(error.format_message())) from error
     except OSError as error:
-        if (
-            error.errno == errno.EPIPE
-        ):  # the reader of the output has closed the pipe; click exits quietly
+        if error.errno == errno.EPIPE:  # the reader of the output has left: click exits quietly
             raise
         raise OneLineError(one_line(place_and_reason(error))) from error
     except ValueError as error:

@@ -13,7 +13,7 @@ from rich.table import Table
 from decima.cli.console import say, stdout
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
-from decima.cli.options import TRACE_OUTPUT
+from decima.cli.options import TRACE_OUTPUT, output_option
 from decima.cli.record import record
 from traces import (
     Job,
@@ -74,12 +74,7 @@ def validate(file: Path) -> None:
 @traces.command()
 @click.argument("trace")
 @click.argument("job", required=False)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw JOB to this .svg or .png instead of printing a table.",
-)
+@output_option("Draw JOB to this .svg or .png instead of printing a table.", required=False)
 def show(trace: str, job: str | None, output: Path | None) -> None:
     """Show the stages of JOB in TRACE as a table, or draw its graph; without JOB, list the jobs."""
     if job is None and output is not None:

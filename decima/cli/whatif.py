@@ -10,16 +10,17 @@ import click
 from rich.console import Console
 
 from decima.cli.config_options import config_options
-from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     ESTIMATES_HELP,
     GROUP_BY,
+    JSON,
     REPORT,
     check_outputs,
     parse_names,
     write_report,
 )
-from decima.cli.replay import JSON, LOGS, POOLS
+from decima.cli.replay import LOGS, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, what_if
@@ -52,6 +53,7 @@ from decima.whatif.settings import Sharing
 from decima.whatif.study import total_runs
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
+from spark_sim.compiled.progress import announce
 from traces.estimates import Estimates
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
@@ -124,7 +126,7 @@ def whatif(
         seed=seed,
         slots_vary=executors is None and _sessions_slots_vary(recording, protocol),
     )
-    announce_compilation()
+    announce()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
     with (
         open_pool(where, "decima whatif") as pool,

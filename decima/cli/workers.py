@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import click
 
 from decima.cli.config_options import added
-from decima.cli.console import announce_compilation
+from decima.cli.options import WRITTEN
 from decima.errors import ConfigError
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool
+from spark_sim.compiled.progress import announce
 
 
 class Where(NamedTuple):
@@ -37,7 +38,7 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
         ),
         click.option(
             "--cluster-archive",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=WRITTEN,
             help="Python and this package for the executors, by `decima cluster pack`; without it "
             "every host needs both.",
         ),
@@ -74,7 +75,7 @@ def open_machine(where: Where) -> Iterator[WorkerPool]:
             # torch takes a second to load, and a single process may not need it.
             from decima.prepare import prepare_once
 
-            announce_compilation()
+            announce()
             prepare_once()
         yield pool
 
@@ -88,7 +89,7 @@ def open_cluster(where: Where, name: str) -> Iterator[WorkerPool]:
     from decima.rl.parallel.session import open_session
     from decima.rl.parallel.spark import SparkPool
 
-    announce_compilation()
+    announce()
     context = open_session(str(where.cluster), name=name, archive=where.archive)
     try:
         click.echo("checking the executors; a new host compiles first, for some minutes", err=True)

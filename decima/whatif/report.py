@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
+from decima.rl.tables import aligned
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.pool_changes import PoolResult
 from decima.whatif.study import PolicyResult, WhatIf
@@ -64,25 +65,32 @@ def slots(count: int) -> str:
     return "1 slot" if count == 1 else f"{count:,} slots"
 
 
-def _table(first: str, *headings: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+class PolicyCell(NamedTuple):
+    """A figure of one policy, beside the reference's."""
+
+    value: float
+    text: str  # the figure with its interval
+    versus: str  # the difference to the reference; "" for that itself
+
+
+def policy_cells(found: WhatIf, name: str, arrivals: str) -> list[PolicyCell]:
+    """Average and tail JCT of a policy, with "recorded" or "resampled" arrivals."""
+    first = _averages(found.main.policies[found.settings.reference], arrivals)
+    cells = []
+    for values, base in zip(_averages(found.main.policies[name], arrivals), first, strict=True):
+        is_reference = name == found.settings.reference
+        versus = "" if is_reference else percent(difference_percent(values, base))
+        cells.append(PolicyCell(float(values.mean()), figure(mean_of(values)), versus))
+    return cells
 
 
 def policies_table(found: WhatIf, arrivals: str) -> Table:
     """Average and tail JCT of every policy, with "recorded" or "resampled" arrivals."""
-    reference = found.settings.reference
-    table = _table("policy", "average JCT", f"vs {reference}", "p95 JCT", f"vs {reference}")
-    first = _averages(found.main.policies[reference], arrivals)
-    for name, result in found.main.policies.items():
-        cells = []
-        for values, base in zip(_averages(result, arrivals), first, strict=True):
-            versus = "" if name == reference else percent(difference_percent(values, base))
-            cells += [figure(mean_of(values)), versus]
-        table.add_row(name, *cells)
+    versus = f"vs {found.settings.reference}"
+    table = aligned(("policy",), ("average JCT", versus, "p95 JCT", versus))
+    for name in found.main.policies:
+        cells = policy_cells(found, name, arrivals)
+        table.add_row(name, *(text for cell in cells for text in cell[1:]))
     return table
 
 
@@ -100,7 +108,7 @@ def sizes_table(found: WhatIf) -> Table:
         f"{slots(size)} ({100 * offered_load(found.recording, size):.0f} % load)"
         for size in found.sizes
     ]
-    table = _table("average JCT", *headings)
+    table = aligned(("average JCT",), headings)
     for name in found.settings.policies:
         cells = []
         for size in found.sizes:
@@ -115,15 +123,18 @@ def sizes_table(found: WhatIf) -> Table:
 
 def lengths_table(found: WhatIf) -> Table:
     """Average JCT of short and long jobs, recorded arrivals."""
-    table = _table("jobs", "number", "no other jobs", *found.settings.policies)
-    for label, rows in by_length(found.main.alone_s).items():
-        means = [
-            seconds(float(result.recorded_jct_s[:, rows].mean()))
-            for result in found.main.policies.values()
-        ]
-        alone = seconds(float(found.main.alone_s[rows].mean()))
-        table.add_row(label, f"{len(rows):,}", alone, *means)
+    table = aligned(("jobs",), ("number", "no other jobs", *found.settings.policies))
+    for label, count, means in length_rows(found):
+        table.add_row(label, f"{count:,}", *means)
     return table
+
+
+def length_rows(found: WhatIf) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield thirds of the jobs, short to long: number, mean JCT alone and under each policy."""
+    for label, rows in by_length(found.main.alone_s).items():
+        every_s = [one.recorded_jct_s[:, rows] for one in found.main.policies.values()]
+        means = [seconds(float(jct_s.mean())) for jct_s in (found.main.alone_s[rows], *every_s)]
+        yield label, len(rows), means
 
 
 def tuned_lines(found: WhatIf) -> Iterator[str]:

@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from decima.rl.tables import aligned
 from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
@@ -24,11 +25,8 @@ _NAME_WIDTH = 40
 
 def fidelity_table(report: ReplayReport) -> Table:
     """One row for each group of jobs."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("jobs that ran", no_wrap=True)
-    for heading in ("jobs", "median |error|", "mean bias", "aim"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("without driver times", justify="right", no_wrap=True)
+    headings = ("jobs", "median |error|", "mean bias", "aim", "without driver times")
+    table = aligned(("jobs that ran",), headings)
     for group in GROUPS:
         found, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
         if found is None or tasks_only is None:
@@ -47,10 +45,8 @@ def fidelity_table(report: ReplayReport) -> Table:
 
 def worst_jobs_table(report: ReplayReport, count: int) -> Table:
     """The `count` jobs with the largest errors."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("job", no_wrap=True, max_width=_NAME_WIDTH)
-    for heading in ("recorded", "simulated", "error", "tasks alone"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = aligned(("job",), ("recorded", "simulated", "error", "tasks alone"))
+    table.columns[0].max_width = _NAME_WIDTH
     table.add_column("ran", no_wrap=True)
     for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
         table.add_row(
