@@ -18,10 +18,10 @@ import numpy as np
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.columns import Columns, StoredJobs, joined, part_of
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.files.errors import reason
 from traces.files.names import clean, is_clean
-from traces.files.reading import read_json
+from traces.files.reading import check_format, read_json
 from traces.files.writing import PARTIAL_SUFFIX, write_json
 from traces.model import MAX_NAME
 from traces.numbers import Int64
@@ -95,22 +95,16 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
                 f"{folder / file}: holds {len(part.jobs):,} jobs, {MANIFEST} has {count:,}"
             )
         parts.append(part.columns)
-    try:
+    with located(folder):
         name = clean(manifest["name"], MAX_NAME)
         return Trace.of_columns(name, joined(parts), manifest["metadata"])
-    except TraceError as error:
-        raise TraceError(f"{folder}: {error}") from error
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
-    found = read_json(path, TraceError)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise TraceError(f"{path}: not the manifest of a trace ({FORMAT})")
-    if found.get("version") != VERSION:
-        raise TraceError(
-            f"{path}: version {found.get('version')!r:.40}, this reader knows {VERSION}"
-        )
+    found: dict[str, Any] = read_json(path, TraceError)
+    words = f"not the manifest of a trace ({FORMAT})"
+    check_format(found, path, (FORMAT, VERSION), words, TraceError)
     if not isinstance(found.get("name"), str) or not isinstance(found.get("metadata"), dict):
         raise TraceError(f"{path}: lacks its name or metadata")
     return found

@@ -1,5 +1,10 @@
 """Error of a damaged or invalid trace."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class TraceError(ValueError):
     """Error of a trace, or of its file, that breaks a rule.
@@ -7,3 +12,12 @@ class TraceError(ValueError):
     Every reader and writer raises it. The message is one line: where the fault is, the value found,
     the rule broken.
     """
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Begin the message of a TraceError of the block with the place that it is about."""
+    try:
+        yield
+    except TraceError as error:
+        raise TraceError(f"{where}: {error}") from error

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.columns import Columns, starts, wave_of
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.model import MAX_EXECUTORS, FloatArray, LevelDurations
 from traces.thinning import quantile_means
 from traces.trace import Trace
@@ -199,10 +199,8 @@ def with_model(trace: Trace) -> Trace:
     stored = trace.metadata.get(MODEL)
     if stored is None or (isinstance(stored, Mapping) and stored.get("applied") is True):
         return trace
-    try:
+    with located(f"trace {trace.name!r}"):
         return ExecutorModel.from_metadata(stored).apply(trace)
-    except TraceError as error:
-        raise TraceError(f"trace {trace.name!r}: {error}") from error
 
 
 def _factors(

@@ -28,6 +28,7 @@ from decima.rl.model_files import (
     check_weights,
     header_settings,
 )
+from traces.files.reading import check_format
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:
@@ -93,10 +94,7 @@ def load_model(path: Path) -> Model:
     file.
     """
     arrays, header = load_arrays(path, MAX_BYTES)
-    if header.get("format") != FORMAT:
-        raise ModelError(f"{path}: not a model of `decima train`")
-    if header.get("version") != VERSION:
-        raise ModelError(f"{path}: version {header.get('version')!r}, this reader knows {VERSION}")
+    check_format(header, path, (FORMAT, VERSION), "not a model of `decima train`", ModelError)
     if header.get("feature_version") != FEATURE_VERSION:
         raise ModelError(
             f"{path}: trained on feature version {header.get('feature_version')!r}, this program "

@@ -28,7 +28,7 @@ from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.statistics import Estimate, geometric_percent
 from decima.training.descent import DescentProgress, descend
 from spark_sim.metrics import measure
-from traces.files.reading import read_json
+from traces.files.reading import check_format, read_json
 from traces.files.writing import write_json
 from traces.numbers import Float64
 
@@ -243,12 +243,8 @@ def write_tuned(tuned: HasJson, path: Path) -> None:
 def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
     """Read policy and parameters from a file of `write_tuned`; ConfigError if it is none."""
     content = read_json(path, ConfigError)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")
-    if content.get("version") != VERSION:
-        raise ConfigError(
-            f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"
-        )
+    words = "not a file of `decima tune` or `decima fit-rule`"
+    check_format(content, path, (FORMAT, VERSION), words, ConfigError)
     policy, parameters = content.get("policy"), content.get("parameters")
     if not isinstance(policy, str) or not isinstance(parameters, dict):
         raise ConfigError(f"{path}: policy or parameters are missing")

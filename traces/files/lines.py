@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from traces.files.errors import FileError, reason
+from traces.files.errors import FileError, reading
 
 PIECE_BYTES = 1 << 16  # read at once
 
@@ -61,15 +61,12 @@ def read_lines(
     path: Path, bounds: LineBounds, error: type[ValueError] = FileError
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, as `lines_of` does."""
-    try:
-        with path.open("rb") as file:
-            # The size of a pipe or a device is 0, so what is read is counted as well.
-            if os.fstat(file.fileno()).st_size > bounds.content_bytes:
-                raise error(_too_large(str(path), bounds))
-            pieces = iter(lambda: file.read(PIECE_BYTES), b"")
-            yield from lines_of(pieces, str(path), bounds, error)
-    except OSError as fault:
-        raise error(f"{path}: cannot read: {reason(fault)}") from fault
+    with reading(path, error), path.open("rb") as file:
+        # The size of a pipe or a device is 0, so what is read is counted as well.
+        if os.fstat(file.fileno()).st_size > bounds.content_bytes:
+            raise error(_too_large(str(path), bounds))
+        pieces = iter(lambda: file.read(PIECE_BYTES), b"")
+        yield from lines_of(pieces, str(path), bounds, error)
 
 
 def _within(

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from traces.files.errors import FileError, reason
+from traces.files.errors import FileError, reading
 
 MAX_JSON_BYTES = 2**26
 """JSON is parsed as a whole and can take twenty times its length, so a larger file is refused"""
@@ -18,13 +18,10 @@ def read_bytes(
     path: Path, error: type[ValueError] = FileError, max_bytes: int | None = None
 ) -> bytes:
     """The content of a file of at most `max_bytes` (None: of any size)."""
-    try:
-        with path.open("rb") as file:
-            # The size of a device or a pipe is unknown, so it is read up to the bound.
-            content = file.read() if max_bytes is None else file.read(max_bytes + 1)
-            size = path.stat().st_size
-    except OSError as fault:
-        raise error(f"{path}: cannot read: {reason(fault)}") from fault
+    with reading(path, error), path.open("rb") as file:
+        # The size of a device or a pipe is unknown, so it is read up to the bound.
+        content = file.read() if max_bytes is None else file.read(max_bytes + 1)
+        size = path.stat().st_size
     if max_bytes is not None and len(content) > max_bytes:
         raise error(f"{path}: {max(size, len(content)):,} bytes, at most {max_bytes:,} are read")
     return content
@@ -50,6 +47,18 @@ def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileErro
         raise error(f"{where}: JSON nested too deeply") from fault
     except ValueError as fault:  # duplicate keys, constants, integers of absurd length
         raise error(f"{where}: {fault}") from fault
+
+
+def check_format(
+    content: Any, where: object, kind: tuple[str, int], words: str, error: type[ValueError]
+) -> None:
+    """Refuse content that is not of a format and version (`kind`); `words` name what it is not."""
+    known, version = kind
+    if not isinstance(content, dict) or content.get("format") != known:
+        raise error(f"{where}: {words}")
+    if content.get("version") != version:
+        found = content.get("version")
+        raise error(f"{where}: version {found!r:.40}, this reader knows {version}")
 
 
 def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]:

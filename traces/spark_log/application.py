@@ -10,6 +10,7 @@ from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
 from traces.damage import DamageError
 from traces.errors import TraceError
+from traces.files.errors import reading
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log.events import (
     ApplicationEnd,
@@ -240,13 +241,10 @@ def _records(
 ) -> Iterator[tuple[LogFile, int, str, Event | DamageError | None]]:
     """Yield (file, line, type, event) of each line; the event is None if unused, or a fault."""
     for path in files:
-        try:
-            with path.open("rb") as stream:
-                pieces = _counted(open_codec(stream), summary, limits.content_bytes)
-                for number, line in read_lines(pieces):
-                    yield path, number, *_record(line)
-        except OSError as error:
-            raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+        with reading(path, TraceError), path.open("rb") as stream:
+            pieces = _counted(open_codec(stream), summary, limits.content_bytes)
+            for number, line in read_lines(pieces):
+                yield path, number, *_record(line)
 
 
 def _record(line: bytes | DamageError) -> tuple[str, Event | DamageError | None]:

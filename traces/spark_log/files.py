@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from traces.errors import TraceError
+from traces.files.errors import reading
 
 _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
@@ -156,7 +156,7 @@ def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
 
 def _log_at(path: Path, *, named: bool) -> LogFiles | None:
     """The log at `path`; None for a folder that is none, but may hold some."""
-    with _telling(path):
+    with reading(path, TraceError):
         mode = path.stat().st_mode
     if S_ISREG(mode):
         return LogFiles(path, (path,), named)
@@ -172,16 +172,8 @@ def _log_at(path: Path, *, named: bool) -> LogFiles | None:
 
 
 def _names_in(folder: Path) -> list[str]:
-    with _telling(folder):
+    with reading(folder, TraceError):
         return [entry.name for entry in folder.iterdir()]
-
-
-@contextmanager
-def _telling(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from decima.errors import ConfigError
 from decima.training.rule_fit.config import RuleFitConfig
 from traces.files.numbers import is_number
-from traces.files.reading import read_json
+from traces.files.reading import check_format, read_json
 from traces.files.writing import write_json
 
 FORMAT = "decima-rule-fit"
@@ -60,12 +60,8 @@ class History:
 def read_history(path: Path, config: RuleFitConfig) -> History:
     """Read a file of `History.write`; ConfigError if it is none, or of other settings."""
     content = read_json(path, ConfigError)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ConfigError(f"{path}: not the state of a `decima fit-rule`")
-    if content.get("version") != VERSION:
-        raise ConfigError(
-            f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"
-        )
+    words = "not the state of a `decima fit-rule`"
+    check_format(content, path, (FORMAT, VERSION), words, ConfigError)
     try:
         history = History(
             config=dict(content["config"]),

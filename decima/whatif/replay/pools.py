@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from traces.errors import TraceError
+from traces.files.errors import reading
 
 DEFAULT_POOL = "default"  # where Spark puts jobs that name no pool
 MAX_FILE_BYTES = 1 << 20
@@ -52,11 +53,8 @@ class Pools:
 
 def read_pools(path: Path) -> Pools:
     """Read an allocation file (``fairscheduler.xml``); TraceError if it breaks a rule."""
-    try:
-        with path.open("rb") as stream:
-            text = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+    with reading(path, TraceError), path.open("rb") as stream:
+        text = stream.read(MAX_FILE_BYTES + 1)
     if len(text) > MAX_FILE_BYTES or b"<!" in text.replace(b"<!--", b""):
         raise TraceError(
             f"{path}: an allocation file has at most {MAX_FILE_BYTES:,} bytes and no DOCTYPE"
