@@ -17,7 +17,7 @@ from decima.agent.column_arrays import ClassColumns
 from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of, scene_of_batch
-from decima.agent.tables import describe, units_of
+from decima.agent.tables import describe
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation, Status
 from spark_sim.observation import observe
 from spark_sim.vector import Run, VectorSimulator
@@ -35,7 +35,7 @@ from tests.test_agent_support import (
 from tests.workloads import Arbitrary
 from traces import Trace, to_arrays
 
-UNITS = units_of(SCALES)
+UNITS = SCALES
 
 SETTINGS: dict[str, tuple[Cluster, Run]] = {
     "executors that move for 2 s": (CLUSTERS["executors"], run_of(2, jobs=7)),
@@ -174,7 +174,7 @@ def _observed(simulators: VectorSimulator, index: int) -> Observation:
 
 # --- on paper ------------------------------------------------------------------------------------
 
-UNITS_OF_TWO = units_of(Scales(task_ms=1_000, work_ms=8_000))
+UNITS_OF_TWO = Scales(task_ms=1_000, work_ms=8_000)
 
 
 def two_jobs() -> Observation:

@@ -18,7 +18,7 @@ from decima.agent.plan_probabilities import Taken
 from decima.agent.plans import Plans, rows_of
 from decima.agent.recording import Recorder, Recording, joined
 from decima.agent.rollout import Lanes, Lockstep
-from decima.agent.tables import Legal, units_of
+from decima.agent.tables import Legal
 from decima.agent.weights import NetworkConfig
 from decima.rl.optimiser import flat_gradient
 from spark_sim import Cluster
@@ -37,7 +37,7 @@ from traces.numbers import Int64
 RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
 NETWORK = random_network(7)
 SORTER = GraphSorter(ARRAYS)
-UNITS = units_of(SCALES)
+UNITS = SCALES
 
 
 def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[Scores]]:

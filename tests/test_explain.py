@@ -21,7 +21,6 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
-from decima.agent.tables import units_of
 from decima.agent.weights import NetworkConfig
 from decima.cli.main import main
 from decima.errors import ConfigError
@@ -118,7 +117,7 @@ def test_probabilities_are_those_by_which_the_policy_acts(
     config = classes if has_classes else replace(config, executors=16, interarrival_s=0.2)
     workload = Workload.of(config)
     policy = LearnedPolicy(network, workload.arrays)
-    units, sorter = units_of(Scales.of(workload.arrays)), GraphSorter(workload.arrays)
+    units, sorter = Scales.of(workload.arrays), GraphSorter(workload.arrays)
     several = 0
     for moment in itertools.islice(played(config, tmp_path), 12):
         found = explain_decision(network, workload, moment, with_reasons=False)

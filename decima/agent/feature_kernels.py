@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from decima.agent import columns
 from decima.agent.class_kernels import describe_classes, scarcity_and_need
-from decima.agent.column_arrays import Columns, Units
+from decima.agent.column_arrays import Columns
 from decima.agent.kernels import inlined_kernel, kernel
+from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_classes import scarcity
@@ -59,7 +60,7 @@ KNOWN = 7  # inputs of the features of a stage, stored to detect changes
 @kernel
 def remember_nodes(
     scene: Scene,
-    units: Units,
+    units: Scales,
     known: NDArray[np.float64],
     memory_x: Float32,
     changed: Int64,
@@ -110,7 +111,7 @@ def _noted(
 
 @inlined_kernel
 def _describe_node(
-    numbers: tuple[float, float, float, float, float, float, float], units: Units, row: Float32
+    numbers: tuple[float, float, float, float, float, float, float], units: Scales, row: Float32
 ) -> bool:
     """Write columns `NODE` from the numbers of `remember_nodes`; return whether one changed."""
     num_tasks, launched, working, runnable, mean_ms, scarce, executors = numbers
@@ -135,7 +136,7 @@ def _describe_node(
 
 
 @kernel
-def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
+def describe(scene: Scene, units: Scales, out: Columns) -> tuple[int, int, int]:
     """Fill `out` for B decisions; return the numbers of open stages, limits, and classes for
     stages.
     """
@@ -168,7 +169,7 @@ def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
 
 @inlined_kernel
 def _describe_stages(
-    scene: Scene, decision: int, index: int, row: int, units: Units, out: Columns
+    scene: Scene, decision: int, index: int, row: int, units: Scales, out: Columns
 ) -> int:
     """Write columns `STAGE` of a job's open stages from `row` on; return the next free row."""
     job = scene.jobs[scene.rows[index]]
@@ -233,7 +234,7 @@ def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
 
 
 @inlined_kernel
-def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -> float:
+def _describe_cluster(scene: Scene, decision: int, units: Scales, out: Columns) -> float:
     """Write columns `CLUSTER` without the means over jobs; return the work not launched."""
     first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
     executors = float(scene.num_executors[decision])
@@ -268,7 +269,7 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
 
 @inlined_kernel
 def _describe_job(
-    scene: Scene, decision: int, index: int, units: Units, total_ms: float, out: Columns
+    scene: Scene, decision: int, index: int, units: Scales, total_ms: float, out: Columns
 ) -> None:
     """Write columns `JOB` except "wanted"."""
     row = out.job_x[index]

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.column_arrays import Units
 from decima.agent.graph_kernels import LevelArrays
+from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from decima.agent.tables import Legal, Tables, describe, graphs_of
 from gnn.levels import Levels, joined_levels
@@ -188,7 +188,7 @@ def as_levels(arrays: LevelArrays) -> Levels:
     )
 
 
-def whole_graph(scene: Scene, sorter: GraphSorter, units: Units) -> tuple[Graph, Legal]:
+def whole_graph(scene: Scene, sorter: GraphSorter, units: Scales) -> tuple[Graph, Legal]:
     """Build the graph of all decisions with all their nodes: one job graph for each visible job."""
     tables = describe(scene, units)
     table = scene.jobs[scene.rows]

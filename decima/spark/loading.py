@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from dataclasses import asdict
 
 from decima.policy import Policy
 from decima.policy_names import looks_ahead, model_path
@@ -114,7 +113,7 @@ def learned(name: str) -> PolicyFor:
         now = Scales.of(graphs)
         if known:
             # What is typical is learned slowly: a single large job must not make itself usual.
-            pairs = zip(asdict(known[0]).values(), asdict(now).values(), strict=True)
+            pairs = zip(known[0], now, strict=True)
             now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
         known[:] = [now]
         if looks_ahead(name):

@@ -12,7 +12,7 @@ from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
-from decima.agent.tables import Legal, units_of
+from decima.agent.tables import Legal
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
 from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
@@ -134,7 +134,7 @@ def explain_decision(
     Each reason and each column costs a pass of the network.
     """
     seen, action = moment.observation, moment.action
-    units = units_of(Scales.of(workload.arrays))
+    units = Scales.of(workload.arrays)
     graph, legal = whole_graph(scene_of(seen), GraphSorter(workload.arrays), units)
     found = log_probs(network, graph)
     *chances, end_probability = found.entry.exp().tolist()
