@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decima.cli.main import main
 from decima.cli.record import record
 from tests.real_spark import skip_without
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
@@ -429,22 +429,14 @@ def test_the_command_reads_logs_that_were_kept(recording: Path, tmp_path: Path) 
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(
-    arguments: list[str], message: str, tmp_path: Path
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under `python -m` as under `decima`, and nothing is written."""
-    home = Path(__file__).parents[1]
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "traces.record_tpch", *arguments],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(home), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    """Nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["traces", "record", "tpch", *arguments])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert done.output.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

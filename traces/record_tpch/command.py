@@ -1,4 +1,4 @@
-"""The command, for `decima traces record tpch` and `python -m traces.record_tpch` alike."""
+"""The command `decima traces record tpch`."""
 
 from __future__ import annotations
 

@@ -56,18 +56,10 @@ _SINCE_1_5 = {
     ("SparkListenerJobStart", "Parent IDs"),
 }
 
-_KEPT = frozenset(
-    [
-        OWN_JOB,
-        EXECUTION_ID,
-        ROOT_EXECUTION_ID,
-        JOB_GROUP,
-        POOL,
-        JOB_DESCRIPTION,
-        CALL_SITE,
-        *SETTINGS,
-    ]
-)
+_KEPT = {
+    *(OWN_JOB, EXECUTION_ID, ROOT_EXECUTION_ID, JOB_GROUP, POOL, JOB_DESCRIPTION, CALL_SITE),
+    *SETTINGS,
+}
 _SQL = "org.apache.spark.sql.execution.ui.SparkListener"
 _EVENT = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,200})"')
 _PREFIX = b'{"Event":"'
@@ -140,6 +132,10 @@ def _time(value: object) -> int:
     return _whole_number(value, MAX_TIME_MS)
 
 
+def _maybe(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
 def _properties(found: object) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
@@ -147,27 +143,14 @@ def _properties(found: object) -> dict[str, str]:
     return {key: _text(found[key]) for key in _KEPT & found.keys()}
 
 
-def _log_start(line: bytes) -> LogStart:
-    return LogStart(_text(_object(line)["Spark Version"]))
-
-
 def _application_start(line: bytes) -> ApplicationStart:
     found = _object(line)
-    app_id, attempt = found.get("App ID"), found.get("App Attempt ID")
     return ApplicationStart(
         _text(found["App Name"]),
-        None if app_id is None else _text(app_id),
+        _maybe(found.get("App ID")),
         _time(found["Timestamp"]),
-        None if attempt is None else _text(attempt),
+        _maybe(found.get("App Attempt ID")),
     )
-
-
-def _application_end(line: bytes) -> ApplicationEnd:
-    return ApplicationEnd(_time(_object(line)["Timestamp"]))
-
-
-def _environment(line: bytes) -> Environment:
-    return Environment(_properties(_object(line)["Spark Properties"]))
 
 
 def _executor_added(line: bytes) -> ExecutorAdded:
@@ -276,10 +259,12 @@ def _task_end(line: bytes) -> TaskEnd:
 
 
 _PARSERS: dict[str, Callable[[bytes], Event]] = {
-    "SparkListenerLogStart": _log_start,
+    "SparkListenerLogStart": lambda line: LogStart(_text(_object(line)["Spark Version"])),
     "SparkListenerApplicationStart": _application_start,
-    "SparkListenerApplicationEnd": _application_end,
-    "SparkListenerEnvironmentUpdate": _environment,
+    "SparkListenerApplicationEnd": (lambda line: ApplicationEnd(_time(_object(line)["Timestamp"]))),
+    "SparkListenerEnvironmentUpdate": (
+        lambda line: Environment(_properties(_object(line)["Spark Properties"]))
+    ),
     "SparkListenerExecutorAdded": _executor_added,
     "SparkListenerExecutorRemoved": _executor_removed,
     f"{_SQL}SQLExecutionStart": _sql_start,
