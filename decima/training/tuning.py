@@ -12,22 +12,21 @@ is better there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.runner import Workload, prepare
 from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.rl.parallel.local import HERE
-from decima.rl.parallel.pool import SentOnce, WorkerPool
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, geometric_percent
+from decima.training.candidates import Candidates
 from decima.training.descent import DescentProgress, descend
-from spark_sim.metrics import measure
 from traces.files.reading import check_format, read_json
 from traces.files.writing import write_json
 from traces.numbers import Float64
@@ -41,8 +40,6 @@ HELD_BACK = 40  # sequences on which the parameters found are compared with the 
 REFERENCE = "strict_fair"  # heuristic whose average JCT divides that of a candidate
 
 _MAX_ROUNDS = 4
-_TOGETHER = 5
-"""sequences of one task: more than a cluster's overhead, and enough tasks for many workers"""
 _MAX_HELD_BACK = 100_000
 _MAX_PARAMETER = 1e6
 
@@ -146,21 +143,22 @@ def tune(
     if not 1 <= held_back <= _MAX_HELD_BACK:
         raise ConfigError(f"held-back sequences must lie in 1..{_MAX_HELD_BACK:,}, got {held_back}")
     config = replace(config, policies=(policy,), parameters={})
-    sequences = _Sequences(config, pool)
+    sequences = Candidates([config], pool)
     first = FIRST_TRAINING_SEQUENCE
     training = range(first, first + config.sequences)
     kept_back = range(training.stop, training.stop + held_back)
-    (reference_s,) = sequences.averages_s(training, REFERENCE, [{}])
+    reference_s = sequences.play([(REFERENCE, {})], training)[0, 0]
     if not reference_s.all():
         raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to tune")
 
     def scores(candidates: list[Parameters]) -> list[float]:
-        every_s = sequences.averages_s(training, policy, candidates)
+        every_s = sequences.play([(policy, one) for one in candidates], training)[:, 0]
         return [_geometric_mean(average_s / reference_s) for average_s in every_s]
 
     shipped = HEURISTICS[policy].defaults
     best = descend(policy, scores, rounds=_MAX_ROUNDS, progress=progress)
-    found_s, shipped_s = sequences.averages_s(kept_back, policy, [best.parameters, shipped])
+    compared = [(policy, best.parameters), (policy, shipped)]
+    found_s, shipped_s = sequences.play(compared, kept_back)[:, 0]
     return Tuned(
         policy=policy,
         found=best.parameters,
@@ -171,56 +169,6 @@ def tune(
         trials=best.scores,
         config=config,
     )
-
-
-class _Sequences:
-    """The numbered sequences of one workload."""
-
-    def __init__(self, config: EvaluationConfig, pool: WorkerPool) -> None:
-        self._shared = _Shared(SentOnce(Workload.of(config)), config)
-        self._pool = pool
-
-    def averages_s(
-        self, numbers: range, policy: str, candidates: Sequence[Parameters]
-    ) -> list[Float64]:
-        """Return each candidate's (S,) average JCT on each sequence.
-
-        Unfinished jobs count with their age. All candidates meet the same arrivals and tasks.
-        """
-        tasks = {
-            (number, first): _Task(policy, parameters, numbers[first : first + _TOGETHER])
-            for number, parameters in enumerate(candidates)
-            for first in range(0, len(numbers), _TOGETHER)
-        }
-        found: list[list[Float64]] = [[] for _ in candidates]
-        for (number, _), part_s in self._pool.map(_play, self._shared, tasks, label="trials"):
-            found[number].append(part_s)
-        return [np.concatenate(parts_s) for parts_s in found]
-
-
-class _Shared(NamedTuple):
-    """Inputs that all trials share."""
-
-    workload: SentOnce[Workload]
-    config: EvaluationConfig
-
-
-class _Task(NamedTuple):
-    """Task of some sequences under one candidate."""
-
-    policy: str
-    parameters: Parameters
-    numbers: range
-
-
-def _play(shared: _Shared, task: _Task) -> Float64:
-    """(S,) average JCT on each sequence."""
-    found: list[float] = []
-    for number in task.numbers:
-        simulator = prepare(shared.workload.value, shared.config, number)
-        Heuristic(task.policy, task.parameters).play(simulator)
-        found.append(measure(simulator.state).avg_jct_s)
-    return np.array(found)
 
 
 def _geometric_mean(ratios: Float64) -> float:
