@@ -52,8 +52,8 @@ from traces import (
 )
 from traces.arrivals import read_arrivals
 from traces.codecs import open_codec
-from traces.damage import DamageError
 from traces.dataset import write_dataset
+from traces.errors import DamageError
 from traces.files.errors import FileError
 from traces.files.lines import LineBounds, read_lines, split_lines
 from traces.spark_log import read_spark_logs

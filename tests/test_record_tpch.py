@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.cli.main import main
-from decima.cli.record import record
+from decima.cli.traces import record
 from tests.real_spark import skip_without
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
 from traces.catalog import DATA_FOLDER

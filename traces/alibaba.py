@@ -23,8 +23,7 @@ from typing import NamedTuple
 from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
-from traces.damage import DamageError
-from traces.errors import TraceError
+from traces.errors import DamageError, TraceError
 from traces.files.errors import reading
 from traces.files.lines import LineBounds, lines_of
 from traces.files.names import clean

@@ -67,11 +67,6 @@ def list_builtin() -> dict[str, str]:
     return recorded | {name: words for name, (_, words) in _GENERATED.items()}
 
 
-def is_builtin(name: str) -> bool:
-    """Return whether a trace of this name comes with the project."""
-    return name in list_builtin() or _ANY.fullmatch(name) is not None
-
-
 def write_sample_log(folder: Path) -> Path:
     """Write a small Spark event log into a folder, made if it is not there; return its path."""
     make_folder(folder, TraceError)
@@ -91,8 +86,9 @@ def load_trace(name_or_path: str | Path) -> Trace:
     Raises:
         TraceError: it is neither of these, or the file breaks a rule of its format.
     """
-    if isinstance(name_or_path, str) and is_builtin(name_or_path):
-        return _builtin(name_or_path)
+    name = name_or_path if isinstance(name_or_path, str) else ""
+    if name in list_builtin() or _ANY.fullmatch(name):
+        return _builtin(name)
     path = Path(name_or_path)
     if path.is_dir():
         return with_model(read_dataset(path)) if is_dataset(path) else read_decima_sim(path)

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from traces.damage import DamageError
+from traces.errors import DamageError
 
 PIECE_BYTES = 1 << 14
 """bytes read at once from a stream; at most so many are lost where a file breaks off"""

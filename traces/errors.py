@@ -1,4 +1,4 @@
-"""Error of a damaged or invalid trace."""
+"""Errors of damaged or invalid traces."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class TraceError(ValueError):
     Every reader and writer raises it. The message is one line: where the fault is, the value found,
     the rule broken.
     """
+
+
+class DamageError(Exception):
+    """Error of unreadable data in a log; the reader counts it and continues with the rest."""
 
 
 @contextmanager

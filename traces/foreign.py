@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Literal, Protocol
 
 from traces.codecs import open_codec
-from traces.damage import DamageError
-from traces.errors import TraceError
+from traces.errors import DamageError, TraceError
 
 _HEAD_BYTES = 1 << 16
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"

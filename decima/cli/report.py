@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,12 +86,7 @@ def _timelines(path: Path, results: Results) -> Timelines:
     """Read the tasks in a file, and the jobs if their trace is available."""
     from decima.report import Timelines
 
-    return Timelines(read_timeline(path), _trace(results.trace))
-
-
-def _trace(name: str) -> Trace | None:
-    """Return the trace of the results; None if it is not available."""
-    try:
-        return load_trace(name)
-    except (TraceError, FileError):
-        return None
+    trace: Trace | None = None
+    with contextlib.suppress(TraceError, FileError):
+        trace = load_trace(results.trace)
+    return Timelines(read_timeline(path), trace)

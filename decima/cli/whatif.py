@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -45,7 +46,6 @@ from decima.whatif.report import (
     policies_table,
     seconds,
     sizes_table,
-    slots,
     to_json,
     tuned_lines,
 )
@@ -54,7 +54,7 @@ from decima.whatif.study import total_runs
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
-from traces.estimates import Estimates
+from traces.files.names import counted
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
@@ -100,14 +100,11 @@ def whatif(
     policies: str | None,
     pools: Pools | None,
     group_by: str,
-    estimates: Estimates,
-    draws: int,
-    sequences: int,
-    seed: int,
     no_driver_times: bool,
     where: Where,
     json_path: Path | None,
     page: Path | None,
+    **options: Any,
 ) -> None:
     """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
@@ -120,11 +117,10 @@ def whatif(
         recorded_slots(recording) if executors is None else executors,
         _policies(recording, policies, protocol),
         protocol,
-        estimates,
-        draws,
-        sequences,
-        seed=seed,
-        slots_vary=executors is None and _sessions_slots_vary(recording, protocol),
+        slots_vary=executors is None
+        and protocol == Protocol.SESSION.label
+        and varying_slots(recording) is not None,
+        **options,
     )
     announce()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
@@ -134,7 +130,7 @@ def whatif(
     ):
         check = run_replay(
             recording,
-            ReplaySettings(draws=_CHECK_DRAWS, seed=seed),
+            ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed),
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,
         )
@@ -152,11 +148,6 @@ def whatif(
         from decima.report.whatif import whatif_sections
 
         write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
-
-
-def _sessions_slots_vary(recording: Recording, protocol: Sharing) -> bool:
-    """Return whether the slots vary in the replay: only those of a session can."""
-    return protocol == Protocol.SESSION.label and varying_slots(recording) is not None
 
 
 def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tuple[str, ...]:
@@ -177,7 +168,7 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     _bullets(console, findings(found, check))
     _bullets(console, (f"But: {words}" for words in caveats(found, check)))
     settings = found.settings
-    where = slots(settings.executors)
+    where = counted(settings.executors, "slot")
     console.print(f"\nRecorded arrivals, {where}, mean of {settings.draws} draws of task durations")
     console.print(policies_table(found, "recorded"))
     console.print(f"\nResampled arrivals, {where}, mean of {settings.sequences} sequences")
@@ -214,17 +205,14 @@ def _facts(found: WhatIf) -> list[str]:
     load = offered_load(recording, found.settings.executors)
     return [
         f"{len(trace.jobs):,} jobs ({stages:,} stages, {tasks:,} tasks) of "
-        f"{_applications(len(recording.slots))}, recorded over {_span(span_s(recording))} on "
-        f"{slots(recorded_slots(recording))}; they keep {slots(found.settings.executors)} busy "
+        f"{counted(len(recording.slots), 'application')}, recorded over "
+        f"{_span(span_s(recording))} on {counted(recorded_slots(recording), 'slot')}; they keep "
+        f"{counted(found.settings.executors, 'slot')} busy "
         f"{100 * load:.0f} % of that time. As recorded, a job took "
         f"{seconds(recorded_avg_s(recording))} on average.",
         *conditions_words(recording),
         *recording.summary.left_out(),
     ]
-
-
-def _applications(count: int) -> str:
-    return "1 application" if count == 1 else f"{count:,} applications"
 
 
 def _span(span_s: float) -> str:

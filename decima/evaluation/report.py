@@ -150,7 +150,7 @@ class Report:
         parts = ("busy", "moving", "idle", "first", "inflation")
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
-            **{label: _figure_json(label, getattr(report, label)) for label in FIGURES},
+            **{figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES},
             "difference_to_first": {
                 "mean_percent": difference.mean,
                 "ci95_percent": difference.ci95,
@@ -210,8 +210,7 @@ def _to_ms(values_s: Float64) -> list[float]:
 
 
 def _figure_json(figure: str, values: Float64) -> dict[str, Any]:
-    found = estimate(figure, values)
-    return {"mean": found.mean, "ci95": found.ci95, "per_sequence": values.tolist()}
+    return {**vars(estimate(figure, values)), "per_sequence": values.tolist()}
 
 
 def _left(unfinished: int, not_arrived: int) -> str:

@@ -54,7 +54,7 @@ class Candidates:
 
 
 class _Task(NamedTuple):
-    """Some sequences of one setting under one candidate."""
+    """Sequences of one setting, to be played under one candidate."""
 
     policy: str
     parameters: Parameters

@@ -153,7 +153,7 @@ def tune(
 
     def scores(candidates: list[Parameters]) -> list[float]:
         every_s = sequences.play([(policy, one) for one in candidates], training)[:, 0]
-        return [_geometric_mean(average_s / reference_s) for average_s in every_s]
+        return [float(np.exp(np.log(avg_s / reference_s).mean())) for avg_s in every_s]
 
     shipped = HEURISTICS[policy].defaults
     best = descend(policy, scores, rounds=_MAX_ROUNDS, progress=progress)
@@ -169,10 +169,6 @@ def tune(
         trials=best.scores,
         config=config,
     )
-
-
-def _geometric_mean(ratios: Float64) -> float:
-    return float(np.exp(np.log(ratios).mean()))
 
 
 class HasJson(Protocol):

@@ -10,9 +10,10 @@ from decima.whatif.pool_changes import PoolResult
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import ORDERS, POOLS
 from decima.whatif.replay.report import USELESS_PERCENT
-from decima.whatif.report import percent, seconds, share, signed, slots
+from decima.whatif.report import percent, seconds, share, signed
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
+from traces.files.names import counted
 from traces.numbers import Float64
 
 LITTLE_WAITING_PERCENT = 5.0
@@ -122,8 +123,8 @@ def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     little = _most(waiting) < LITTLE_WAITING_PERCENT
     words = (
         f"Do jobs wait for each other? {'Hardly' if little else 'Yes'}. Under {reference} on "
-        f"{slots(found.main.executors)} a job takes {seconds(jct_s)} on average; without other "
-        f"jobs it would take {seconds(alone_s)}."
+        f"{counted(found.main.executors, 'slot')} a job takes {seconds(jct_s)} on average; "
+        f"without other jobs it would take {seconds(alone_s)}."
     )
     if little:
         return (
@@ -299,8 +300,8 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
     half = found.sizes.get(main // 2)
     if half is not None and _piles_up(found, half):
         yield (
-            f"{slots(half.executors)} could not keep up with the recorded arrivals: there the "
-            "JCT grows with the length of the recording."
+            f"{counted(half.executors, 'slot')} could not keep up with the recorded arrivals: "
+            "there the JCT grows with the length of the recording."
         )
     if len(found.settings.policies) > 1:
         best_ones = ", ".join(_best_of_size(found, executors, best) for executors in found.sizes)

@@ -13,6 +13,7 @@ from decima.rl.tables import aligned
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.pool_changes import PoolResult
 from decima.whatif.study import PolicyResult, WhatIf
+from traces.files.names import counted
 from traces.numbers import Float64
 
 FORMAT, VERSION = "decima-whatif", 1
@@ -60,11 +61,6 @@ def signed(change: float) -> str:
     return f"{_whole(100 * change)} %"
 
 
-def slots(count: int) -> str:
-    """A number of slots."""
-    return "1 slot" if count == 1 else f"{count:,} slots"
-
-
 class PolicyCell(NamedTuple):
     """A figure of one policy, beside the reference's."""
 
@@ -105,7 +101,7 @@ def sizes_table(found: WhatIf) -> Table:
     """Average JCT by number of executors, recorded arrivals, in the draws that all have."""
     reference = found.settings.reference
     headings = [
-        f"{slots(size)} ({100 * offered_load(found.recording, size):.0f} % load)"
+        f"{counted(size, 'slot')} ({100 * offered_load(found.recording, size):.0f} % load)"
         for size in found.sizes
     ]
     table = aligned(("average JCT",), headings)

@@ -60,7 +60,10 @@ def read_recording(
     ordered = sorted(kept, key=_order)
     origin_ms = min(job.arrival_ms or 0.0 for job in kept.values())
     jobs = tuple(
-        thinned(replace(kept[job], name=job, arrival_ms=_since(kept[job], origin_ms)), samples)
+        thinned(
+            replace(kept[job], name=job, arrival_ms=(kept[job].arrival_ms or 0.0) - origin_ms),
+            samples,
+        )
         for job in ordered
     )
     recorded = imported.metadata["recorded"]
@@ -69,7 +72,10 @@ def read_recording(
         "recipe": _recipe(facts, samples, {_order(job)[1] for job in ordered}),
         "format": imported.metadata["format"],
         "group_by": imported.metadata["group_by"],
-        "applications": [_without_settings(facts) for facts in imported.metadata["applications"]],
+        "applications": [
+            {key: value for key, value in application.items() if key != "settings"}
+            for application in imported.metadata["applications"]
+        ],
         "recorded": {job: _shifted(recorded[kept[job].name], origin_ms) for job in ordered},
         "skipped": {"lines": summary.lines_skipped, "tasks without an end": summary.tasks_missing},
     }
@@ -104,10 +110,6 @@ def _order(job: str) -> tuple[float, int]:
     return float(size.removeprefix("sf")), int(query.removeprefix("q"))
 
 
-def _since(job: Job, origin_ms: float) -> float:
-    return (job.arrival_ms or 0.0) - origin_ms
-
-
 def _shifted(times: Mapping[str, Any], origin_ms: float) -> dict[str, Any]:
     moved = {key: times[key] - round(origin_ms) for key in ("start_ms", "end_ms")}
     return {**times, **moved}
@@ -137,11 +139,6 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
         "time": f"{facts['wall_s']:,.0f} s in queries, mean load average {facts['mean_load']:.1f}",
         "samples": f"all durations of a stage of up to {samples} tasks; else shares' means",
     }
-
-
-def _without_settings(application: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the importer's facts without those of the recipe."""
-    return {key: value for key, value in application.items() if key != "settings"}
 
 
 def _pairs(settings: Mapping[str, str]) -> str:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
-from traces.damage import DamageError
-from traces.errors import TraceError
+from traces.errors import DamageError, TraceError
 from traces.files.errors import reading
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log.events import (

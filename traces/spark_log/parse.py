@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from traces.damage import DamageError
+from traces.errors import DamageError
 from traces.files.names import MAX_NAME, clean
 from traces.spark_log.events import (
     CALL_SITE,

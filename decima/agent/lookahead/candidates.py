@@ -9,7 +9,7 @@ import numpy as np
 from decima.agent.forward_kernels import Found
 from decima.agent.plans import Plans, pointers
 from decima.agent.tables import Legal
-from traces.numbers import Float32, Int64
+from traces.numbers import Float32
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ def candidates(
     orders, limits = [likeliest.order], [likeliest.limit]
     leader = int(likeliest.order[0])
     for entry in _runners_up(logits, leader, width.stages, width.least):
-        orders.append(_led_by(likeliest.order, entry))
+        others = likeliest.order[likeliest.order != entry]
+        orders.append(np.concatenate([[entry], others]))
         limits.append(likeliest.limit)
     if leader < last - first:
         job = int(legal.open_job[first + leader])
@@ -73,8 +74,3 @@ def _runners_up(logits: Float32, taken: int, most: int, least: float) -> list[in
     order = np.argsort(-logits, kind="stable")
     share = np.exp(logits - logits.max())
     return [int(one) for one in order if one != taken and share[one] >= least][:most]
-
-
-def _led_by(order: Int64, entry: int) -> Int64:
-    """Return the order with `entry` moved to the front."""
-    return np.concatenate([[entry], order[order != entry]])

@@ -80,7 +80,9 @@ def run_study(
     )
     grades: dict[str, tuple[Grade, ...]] = {}
     for name, network in NETWORKS.items():
-        probe = _initial(network, config.seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            probe = Probe(network)
 
         def show(step: int, label: str = f"training {name}") -> None:
             progress(label, step, config.probe.steps)
@@ -96,9 +98,3 @@ def _stream(seed: int, name: str) -> np.random.Generator:
     """The random numbers for one cause; both networks get the same batches."""
     index = ("train", "test", "batches").index(name)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
-
-
-def _initial(network: EncoderConfig, seed: int) -> Probe:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Probe(network)
