@@ -24,17 +24,9 @@ from decima.cli.options import (
 from decima.cli.replay import LOGS, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
-from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif import WhatIf, WhatIfSettings, load, what_if
 from decima.whatif.advice import findings
 from decima.whatif.caveats import caveats
-from decima.whatif.load import (
-    offered_load,
-    recorded_avg_s,
-    recorded_reference,
-    recorded_slots,
-    span_s,
-    varying_slots,
-)
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.pools import Pools
@@ -114,12 +106,12 @@ def whatif(
     check_outputs(page, json_path)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
     settings = WhatIfSettings(
-        recorded_slots(recording) if executors is None else executors,
+        load.recorded_slots(recording) if executors is None else executors,
         _policies(recording, policies, protocol),
         protocol,
         slots_vary=executors is None
         and protocol == Protocol.SESSION.label
-        and varying_slots(recording) is not None,
+        and load.varying_slots(recording) is not None,
         **options,
     )
     announce()
@@ -153,7 +145,7 @@ def whatif(
 def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tuple[str, ...]:
     if names is not None:
         return parse_names(names)
-    reference = recorded_reference(recording)
+    reference = load.recorded_reference(recording)
     if protocol != Protocol.SESSION.label and reference == POOLED:
         reference = FAIR
     return (reference, *(name for name in _DEFAULT.policies if name != reference))
@@ -202,14 +194,14 @@ def _facts(found: WhatIf) -> list[str]:
     trace = recording.trace
     tasks = sum(job.num_tasks for job in trace.jobs)
     stages = sum(len(job.stages) for job in trace.jobs)
-    load = offered_load(recording, found.settings.executors)
+    busy = load.offered_load(recording, found.settings.executors)
     return [
         f"{len(trace.jobs):,} jobs ({stages:,} stages, {tasks:,} tasks) of "
         f"{counted(len(recording.slots), 'application')}, recorded over "
-        f"{_span(span_s(recording))} on {counted(recorded_slots(recording), 'slot')}; they keep "
-        f"{counted(found.settings.executors, 'slot')} busy "
-        f"{100 * load:.0f} % of that time. As recorded, a job took "
-        f"{seconds(recorded_avg_s(recording))} on average.",
+        f"{_span(load.span_s(recording))} on {counted(load.recorded_slots(recording), 'slot')}; "
+        f"they keep {counted(found.settings.executors, 'slot')} busy {100 * busy:.0f} % of that "
+        "time. As recorded, a job took "
+        f"{seconds(load.recorded_avg_s(recording))} on average.",
         *conditions_words(recording),
         *recording.summary.left_out(),
     ]
