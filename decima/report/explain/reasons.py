@@ -22,7 +22,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from decima.agent import columns
-from decima.agent.graph import Graph, Nodes
+from decima.agent.graph import Graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.plan_probabilities import log_softmax
 from gnn.levels import Levels
@@ -184,12 +184,7 @@ def _weighty(found: Iterable[Reason]) -> tuple[Reason, ...]:
 def _tables(graph: Graph) -> dict[str, Tensor]:
     """Return the columns of a graph by the keys of `TABLES`."""
     return {
-        "node": graph.nodes.x,
-        "job": graph.job_x,
-        "stage": graph.stage_x,
-        "cluster": graph.cluster_x,
-        "limit": graph.limit_x,
-        "class": graph.class_x,
+        name: graph.nodes.x if name == "node" else getattr(graph, f"{name}_x") for name in TABLES
     }
 
 
@@ -218,12 +213,5 @@ def _ablated(graph: Graph, means: Mapping[str, Tensor], group: Group) -> Graph:
     for table, names in group.items():
         ablated = torch.tensor([name in names for name in TABLES[table]])
         tables[table] = torch.where(ablated, means[table], tables[table])
-    nodes: Nodes = graph.nodes._replace(x=tables["node"])
-    return graph._replace(
-        job_x=tables["job"],
-        stage_x=tables["stage"],
-        cluster_x=tables["cluster"],
-        limit_x=tables["limit"],
-        class_x=tables["class"],
-        nodes=nodes,
-    )
+    nodes = graph.nodes._replace(x=tables.pop("node"))
+    return graph._replace(nodes=nodes, **{f"{name}_x": x for name, x in tables.items()})
