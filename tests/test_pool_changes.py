@@ -13,8 +13,8 @@ from decima.whatif.pool_changes import PoolChange, changes
 from decima.whatif.replay import Recording
 from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from decima.whatif.report import to_json
+from tests.spark_events import executor
 from tests.test_field_logs import fair, read, simple_job
-from tests.test_spark_log_rules import executor
 from tests.test_whatif import exact
 
 SETTINGS = WhatIfSettings(
