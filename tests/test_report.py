@@ -19,13 +19,7 @@ from click.testing import CliRunner
 from decima import evaluate
 from decima.cli.main import main
 from decima.report import comparison_sections, read_results, results_of
-from decima.report.comparison import (
-    by_size,
-    distribution,
-    executor_time,
-    in_system,
-    table,
-)
+from decima.report.comparison import by_size, distribution, executor_time, in_system, table
 from decima.report.figures import lonely, write_figures
 from decima.report.headline import headline, summary_headline
 from decima.report.page import page

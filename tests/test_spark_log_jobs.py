@@ -6,16 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_events import (
-    Read,
-    end,
-    executor,
-    one_task_job,
-    query,
-    query_end,
-    stage,
-    start,
-)
+from tests.spark_events import Read, end, executor, one_task_job, query, query_end, stage, start
 from traces.spark_log import GroupBy
 
 
