@@ -200,9 +200,7 @@ def _draw_edge(axes: Axes, stops: Sequence[tuple[float, float]], critical: bool)
     axes.add_patch(arrow)
 
 
-def _curve(
-    stops: Sequence[tuple[float, float]],
-) -> Iterator[tuple[tuple[float, float], np.uint8]]:
+def _curve(stops: Sequence[tuple[float, float]]) -> Iterator[tuple[tuple[float, float], np.uint8]]:
     """Vertices and path codes of a smooth line from the first box to the last, by the waypoints."""
     half, bend = _BOX_WIDTH / 2, _COLUMN_GAP / 2
     yield (stops[0][0] + half, stops[0][1]), Curve.MOVETO

@@ -57,11 +57,7 @@ class Recording:
     """Inputs that an update needs from a batch of rollouts."""
 
     def __init__(
-        self,
-        decisions: Decisions,
-        rows: Rows,
-        snapshots: Snapshots,
-        plans: Plans,
+        self, decisions: Decisions, rows: Rows, snapshots: Snapshots, plans: Plans
     ) -> None:
         self.decisions = decisions
         self.plans = plans

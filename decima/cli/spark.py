@@ -147,12 +147,7 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     "and the policy of the log; of auto, the one in force longest).",
 )
 @TUNED
-@click.option(
-    "--draw",
-    "picture",
-    type=WRITTEN,
-    help="SVG or PNG of the slots that each job held.",
-)
+@click.option("--draw", "picture", type=WRITTEN, help="SVG or PNG of the slots that each job held.")
 @REPORT
 def review(
     log: Path,

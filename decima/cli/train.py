@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 @click.option("--trace", help="Name or file.  [default: tpch]")
 @click.option("--executors", type=int, help="[default: 50]")
 @click.option(
-    "--protocol",
-    help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]",
+    "--protocol", help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]"
 )
 @click.option(
     "--interarrival",

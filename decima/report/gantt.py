@@ -80,10 +80,7 @@ def gantt(
         "tasks": total,
         "blocks": len(tasks.start_ms) if total > most_tasks else None,
         "jobs": _jobs(stages, names, trace),
-        "stages": {
-            "job": stages.job.tolist(),
-            "number": stages.number.tolist(),
-        },
+        "stages": {"job": stages.job.tolist(), "number": stages.number.tolist()},
         **pack(tasks),
     }
 

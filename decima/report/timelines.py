@@ -85,6 +85,5 @@ def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
         raise FileError("the timeline holds no run of these results")
     jct_s = {name: float(one.figures["avg_jct_s"].mean()) for name, one in results.policies.items()}
     return sorted(
-        there,
-        key=lambda run: (run.sequence, run.policy != results.reference, jct_s[run.policy]),
+        there, key=lambda run: (run.sequence, run.policy != results.reference, jct_s[run.policy])
     )

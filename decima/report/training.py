@@ -122,10 +122,7 @@ def _charts(run: RunRecord) -> list[Lines]:
 
 
 def _lines(
-    title: str,
-    axis: str,
-    rows: list[dict[str, float]],
-    values: dict[str, Float64],
+    title: str, axis: str, rows: list[dict[str, float]], values: dict[str, Float64]
 ) -> Lines:
     """A chart over iterations; the only line of one may go without a name."""
     x = np.array([row["iteration"] for row in rows], float)

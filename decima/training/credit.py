@@ -121,11 +121,7 @@ def _rows_by_lane(lane: Int64, lanes: int) -> list[Int64]:
 
 
 def _baseline(
-    config: CreditConfig,
-    played: Finished,
-    rows_of: list[Int64],
-    found: Float64,
-    sequence: Int64,
+    config: CreditConfig, played: Finished, rows_of: list[Int64], found: Float64, sequence: Int64
 ) -> Float64:
     """(Q,) mean of other rollouts at the same time, or step."""
     baseline = np.zeros_like(found)

@@ -113,12 +113,7 @@ class Tuned:
 
 def parameters_json(policy: str, parameters: Parameters) -> dict[str, Any]:
     """Return a file's content for `read_tuned`; writers add how the parameters were found."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "policy": policy,
-        "parameters": dict(parameters),
-    }
+    return {"format": FORMAT, "version": VERSION, "policy": policy, "parameters": dict(parameters)}
 
 
 def tune(

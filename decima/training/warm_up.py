@@ -7,12 +7,7 @@ from dataclasses import replace
 from decima.agent.network import PolicyNetwork
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.pool import SentOnce
-from decima.training.config import (
-    EpisodesConfig,
-    TrainConfig,
-    ValidationConfig,
-    WorkloadConfig,
-)
+from decima.training.config import EpisodesConfig, TrainConfig, ValidationConfig, WorkloadConfig
 from decima.training.gradients import Differentiating, Request, gradient
 from decima.training.rollouts import (
     Playing,

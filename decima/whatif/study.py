@@ -163,12 +163,7 @@ def total_runs(settings: WhatIfSettings) -> int:
 class _Study:
     """The runs of one what-if: a grid of policies, numbers of executors and sequences."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        pool: WorkerPool,
-        progress: StudyProgress,
-    ) -> None:
+    def __init__(self, shared: Shared, pool: WorkerPool, progress: StudyProgress) -> None:
         self._settings = shared.settings
         self._shared = shared
         self._pool = pool

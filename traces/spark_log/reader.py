@@ -88,11 +88,7 @@ def read_spark_logs(
 
 
 def trace_of_logs(
-    logs: Iterable[ReadLog],
-    paths: Sequence[Named],
-    *,
-    group_by: GroupBy,
-    name: str | None = None,
+    logs: Iterable[ReadLog], paths: Sequence[Named], *, group_by: GroupBy, name: str | None = None
 ) -> tuple[Trace, ImportSummary]:
     """Join the results of reading each log, in order, into one trace."""
     summary = ImportSummary()
@@ -168,11 +164,7 @@ def _joined(one: ReadLog, other: ReadLog) -> ReadLog:
     attempts = [*one.facts["attempts"], *other.facts["attempts"]]
     facts = {**one.facts, "slots": slots, "attempts": attempts}
     return replace(
-        one,
-        summary=summary,
-        facts=facts,
-        jobs=one.jobs + other.jobs,
-        notes=one.notes + other.notes,
+        one, summary=summary, facts=facts, jobs=one.jobs + other.jobs, notes=one.notes + other.notes
     )
 
 

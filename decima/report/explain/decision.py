@@ -113,11 +113,7 @@ class Explanation:
         def listed(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
             return [{**asdict(reason), "weight": reason.weight} for reason in reasons]
 
-        return {
-            **asdict(self),
-            "reasons": listed(self.reasons),
-            "columns": listed(self.columns),
-        }
+        return {**asdict(self), "reasons": listed(self.reasons), "columns": listed(self.columns)}
 
 
 @one_thread()

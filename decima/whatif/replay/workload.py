@@ -145,11 +145,7 @@ class ReplayWorkload:
             play_spark(simulator, policy, jobs, self.pools if pools is None else pools)
         else:
             named = policy_named(
-                policy,
-                self.arrays,
-                parameters=parameters,
-                key=duration_key,
-                networks=networks,
+                policy, self.arrays, parameters=parameters, key=duration_key, networks=networks
             )
             play(simulator, named)
         return simulator
