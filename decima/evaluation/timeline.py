@@ -23,7 +23,7 @@ from traces.files.errors import FileError
 from traces.files.numbers import MAX_TIME_MS
 from traces.files.reading import read_bytes
 from traces.files.writing import written_whole
-from traces.numbers import Float64, Int32
+from traces.numbers import Int32
 from traces.parquet_pages import excess_of
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
@@ -158,9 +158,11 @@ def timeline_table(report: Report) -> pa.Table:
 def _rows(report: Report, run: PolicyRun, record: Table) -> pa.Table:
     job = draw_sequence(report.config, report.trace, run.sequence).job
     table = task_table(run.policy, run.sequence, report.trace, job, record)
-    for name, values in _memory_mb(report.config, record).items():
-        table = table.append_column(name, [values])
-    return table
+    classes = report.config.cluster().classes
+    if classes is None:
+        return table
+    each_mb = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
+    return table.append_column("executor_memory_mb", [each_mb[record["executor"]]])
 
 
 def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Table) -> pa.Table:
@@ -184,11 +186,3 @@ def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Tab
             "finish_ms": record["finish_ms"],
         }
     )
-
-
-def _memory_mb(config: EvaluationConfig, record: Table) -> dict[str, Float64]:
-    classes = config.cluster().classes
-    if classes is None:
-        return {}
-    each = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
-    return {"executor_memory_mb": each[record["executor"]]}

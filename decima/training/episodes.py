@@ -18,6 +18,7 @@ from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig
 from spark_sim import Simulator, Streams
 from spark_sim.cluster import parse_classes
+from spark_sim.metrics import measure
 from spark_sim.tables import State
 from spark_sim.vector import Run
 from traces import Trace
@@ -55,10 +56,6 @@ class Setting:
     def is_batch(self) -> bool:
         """True if all jobs are there at once."""
         return self.config.arrivals == "batch"
-
-    def workload(self) -> Workload:
-        """Return the jobs of the setting."""
-        return Workload.of(self.config)
 
 
 def settings_of(config: TrainConfig) -> tuple[Setting, ...]:
@@ -117,7 +114,7 @@ class EpisodeSource:
         for setting in self.settings:
             key = setting.config.workload_key()
             if key not in self._workloads:
-                self._workloads[key] = setting.workload()
+                self._workloads[key] = Workload.of(setting.config)
 
     def workload(self, setting: Setting) -> Workload:
         """The jobs of a setting."""
@@ -236,3 +233,9 @@ def played(episode: Episode, arrays: TraceArrays, heuristic: Heuristic) -> State
     simulator = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
     heuristic.play(simulator)
     return simulator.state
+
+
+def avg_jct_s(episodes: Sequence[Episode], arrays: TraceArrays, heuristic: str) -> list[float]:
+    """Average JCT of each episode of one setting under a heuristic."""
+    policy = Heuristic(heuristic)
+    return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]

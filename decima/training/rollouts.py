@@ -24,7 +24,7 @@ from decima.rl.optimiser import set_flat_parameters
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference
-from decima.training.episodes import Episode, EpisodeSource, Setting, played
+from decima.training.episodes import EpisodeSource, Setting, avg_jct_s, played
 from decima.training.play import Player
 from decima.training.teachers import SEQUENCES, Teacher, best_teacher
 from spark_sim.metrics import measure
@@ -140,7 +140,7 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
         [measure(state).avg_jct_s for state in batch.states],
-        reference_jct_s(own, arrays, Heuristic(REFERENCE)),
+        avg_jct_s(own, arrays, REFERENCE),
     )
 
 
@@ -172,7 +172,7 @@ def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
     setting = own[0].setting
     arrays, _ = context.jobs(setting)
     if task.heuristic is not None:
-        return setting.label, reference_jct_s(own, arrays, Heuristic(task.heuristic))
+        return setting.label, avg_jct_s(own, arrays, task.heuristic)
     if shared.weights is None:
         raise TypeError("a network needs weights, and there are none")
     keys = np.array([one.number + 1 for one in own], np.uint64) if task.is_drawn else None
@@ -187,8 +187,3 @@ def by_setting(found: Iterable[tuple[str, list[float]]]) -> AverageJct:
     for label, values in found:
         joined.setdefault(label, []).extend(values)
     return joined
-
-
-def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, policy: Heuristic) -> list[float]:
-    """Average JCT of episodes of one setting under a heuristic."""
-    return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]

@@ -9,9 +9,7 @@ import numpy as np
 from decima.agent.lookahead.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
 from decima.agent.tables import Legal
-from decima.registry import Heuristic
-from decima.training.episodes import Episode, EpisodeSource, Setting, played
-from spark_sim.metrics import measure
+from decima.training.episodes import EpisodeSource, Setting, avg_jct_s
 from spark_sim.vector import VectorSimulator
 from traces.arrays import TraceArrays
 from traces.numbers import Int64
@@ -31,17 +29,11 @@ def best_teacher(
 ) -> Teacher:
     """Play all of the heuristics on sequences of the setting and return the best."""
     episodes = source.for_choosing_teachers(setting, SEQUENCES)
-    fair_s = average_jct_s("strict_fair", episodes, arrays)
-    found = [
-        Teacher(name, 100 * (average_jct_s(name, episodes, arrays) / fair_s - 1)) for name in names
-    ]
+    mean_s = {
+        name: float(np.mean(avg_jct_s(episodes, arrays, name))) for name in ("strict_fair", *names)
+    }
+    found = [Teacher(name, 100 * (mean_s[name] / mean_s["strict_fair"] - 1)) for name in names]
     return min(found, key=lambda one: one.percent)
-
-
-def average_jct_s(name: str, episodes: list[Episode], arrays: TraceArrays) -> float:
-    """Mean over episodes of one setting of their average JCT under a heuristic."""
-    policy = Heuristic(name)
-    return float(np.mean([measure(played(one, arrays, policy)).avg_jct_s for one in episodes]))
 
 
 class Labeller:
