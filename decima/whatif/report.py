@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -28,27 +28,25 @@ def seconds(value_s: float) -> str:
 
 def figure(estimate: Estimate) -> str:
     """A time with its interval."""
-    if estimate.ci95 is None:
-        return seconds(estimate.mean)
-    low, high = (seconds(value).removesuffix(" s") for value in estimate.ci95)
-    return f"{seconds(estimate.mean)} [{low}, {high}]"
+    return _with_interval(estimate, lambda value_s: seconds(value_s).removesuffix(" s"), " s")
 
 
 def percent(estimate: Estimate) -> str:
     """A difference with its interval."""
-    if estimate.ci95 is None:
-        return f"{_whole(estimate.mean)} %"
-    low, high = estimate.ci95
-    return f"{_whole(estimate.mean)} % [{_whole(low)}, {_whole(high)}]"
+    return _with_interval(estimate, _whole, " %")
 
 
 def share(estimate: Estimate) -> str:
     """A part in percent with its interval; what rounds to nothing has no sign."""
-    words = f"{round(estimate.mean)} %"
+    return _with_interval(estimate, lambda value: str(round(value)), " %")
+
+
+def _with_interval(estimate: Estimate, digits: Callable[[float], str], unit: str) -> str:
+    words = digits(estimate.mean) + unit
     if estimate.ci95 is None:
         return words
-    low, high = estimate.ci95
-    return f"{words} [{round(low)}, {round(high)}]"
+    low, high = map(digits, estimate.ci95)
+    return f"{words} [{low}, {high}]"
 
 
 def _whole(value: float) -> str:
