@@ -24,7 +24,6 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene, scene_of
 from decima.agent.scorer import Scorer
-from decima.agent.tables import units_of
 from decima.agent.weights import NetworkConfig
 from gnn.encoder import Encoder
 from gnn.levels import levels_of
@@ -92,7 +91,7 @@ def measure_decision(network: PolicyNetwork, arrays: TraceArrays, jobs: int) -> 
         scorer.look(scene)
 
     def forward() -> None:
-        network(whole_graph(scene, sorter, units_of(scales))[0])
+        network(whole_graph(scene, sorter, scales)[0])
 
     with torch.no_grad():
         found = [cpu_us(work) for work in (forward, look_anew, lambda: scorer.look(scene))]

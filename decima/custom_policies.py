@@ -30,10 +30,7 @@ class CustomPolicy:
     """Policy of a class in a user's own code, whose errors become one line."""
 
     def __init__(self, name: str) -> None:
-        """
-        Raises:
-            PolicyError: there is no such code or class, it fails, or what it makes cannot decide.
-        """
+        """Load and make the policy; PolicyError if that fails or it cannot decide."""
         self.name = name
         make = _class(name)
         try:
@@ -45,11 +42,7 @@ class CustomPolicy:
         self._decide: Callable[[Observation], Any] = made.decide
 
     def decide(self, observation: Observation) -> Action:
-        """Return the user's answer (`decima.policy.Policy`).
-
-        Raises:
-            PolicyError: the code fails, or what it answers is no action.
-        """
+        """Return the user's answer (`decima.policy.Policy`); PolicyError if it is no action."""
         try:
             action = self._decide(observation)
         except Exception as error:

@@ -26,8 +26,7 @@ from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
 _LIBRARIES = ("numpy", "numba", "torch", "pyarrow")
 _OURS = "decima-scheduler"
-COMPILING_S = 900.0
-"""a process that has waited so long for another one's compilation compiles too"""
+COMPILING_S = 900.0  # a process that has waited so long for another one's compilation compiles too
 _DECIMALS = 2
 """decimals that are hashed, in milliseconds and logits: far above the last bits in which processors
 of different kinds differ, far below the differences of another version of the code"""

@@ -25,14 +25,9 @@ Networks = Mapping[str, NetworkWeights]
 
 
 def load(name: str, networks: Networks | None = None) -> NetworkWeights:
-    """Return the weights of the learned policy called `name`. Do not change them: they are shared.
+    """Return the weights of the learned policy called `name`.
 
-    Args:
-        name: as for `learned_policy`.
-        networks: those that are loaded already; others are read from their files.
-
-    Raises:
-        ModelError: the file is no model that this version can use.
+    They are shared: do not change them. Those in `networks` are not read from their files.
     """
     if networks is not None and name in networks:
         return networks[name]
@@ -49,16 +44,7 @@ def play_in_lockstep(
 ) -> Played:
     """Play several runs side by side under the policy `name`, ten times as fast as one by one.
 
-    Args:
-        name: as for `learned_policy`.
-        arrays: the jobs of all runs.
-        cluster: of each run.
-        runs: arrivals and durations.
-        keys: of each run, seed of its draws.
-        networks: as for `load`.
-
-    Raises:
-        ModelError: the file is no model that this version can use.
+    A key of each run seeds its draws.
     """
     drawn = np.array(keys, np.uint64) if name.endswith(SAMPLED_SUFFIX) else None
     lanes = Lanes(arrays, cluster, runs, drawn)
@@ -68,34 +54,17 @@ def play_in_lockstep(
 def search_policy(
     name: str, trace: TraceArrays, key: int, networks: Networks | None = None
 ) -> SearchPolicy:
-    """The policy called `name` for one run, where the name ends with ":search".
-
-    Args:
-        name: as for `load`.
-        trace: the jobs of the run.
-        key: seed of the futures.
-        networks: as for `load`.
-
-    Raises:
-        ModelError: the file is no model that this version can use.
-    """
+    """The policy called `name` for one run, where the name ends with ":search"."""
     return SearchPolicy(load(name, networks), trace, key=key, name=name)
 
 
 def learned_policy(
     name: str, trace: TraceArrays, key: int, networks: Networks | None = None
 ) -> LearnedPolicy:
-    """The policy called `name` for one run.
+    """The policy called `name` for one run: "decima", or a file of `decima train`.
 
-    Args:
-        name: "decima", or a file of `decima train`; with ":sampled" after it, actions are drawn
-            from its distribution instead of taking the likeliest.
-        trace: the jobs of the run.
-        key: seed of the draws.
-        networks: as for `load`.
-
-    Raises:
-        ModelError: the file is no model that this version can use.
+    With ":sampled" after it, actions are drawn instead of taking the likeliest; `key` seeds the
+    draws.
     """
     drawn = key if name.endswith(SAMPLED_SUFFIX) else None
     return LearnedPolicy(load(name, networks), trace, key=drawn, name=name)

@@ -22,18 +22,11 @@ def policy_named(
     key: int = 0,
     networks: Networks | None = None,
 ) -> Policy:
-    """The heuristic or learned policy called `name`, for one run.
+    """The heuristic or learned policy called `name`, for one run on `trace`.
 
-    Args:
-        name: a key of `HEURISTICS`, or a learned policy (`is_learned`).
-        trace: the jobs of the run.
-        parameters: of a heuristic, in place of its defaults.
-        key: 64 random bits, for a policy that draws.
-        networks: of learned policies, where this process need not or cannot read their files.
-
-    Raises:
-        PolicyError: no such heuristic, or it has no such parameter.
-        ModelError: the file is no model that this version can use.
+    `parameters` replace a heuristic's defaults, `key` holds 64 random bits for a policy that draws,
+    and `networks` are those that this process need not or cannot read from files. Raises
+    PolicyError or ModelError if there is no such policy.
     """
     if is_learned(name):
         # The agent takes a second to load, and heuristics do not need it.
@@ -46,11 +39,7 @@ def policy_named(
 
 
 def networks_of(names: Iterable[str]) -> Networks:
-    """The networks of those among the policies that are learned, for processes elsewhere.
-
-    Raises:
-        ModelError: a file is no model that this version can use.
-    """
+    """The networks of those among the policies that are learned, for processes elsewhere."""
     learned = [name for name in names if is_learned(name)]
     if not learned:
         return {}
@@ -60,10 +49,6 @@ def networks_of(names: Iterable[str]) -> Networks:
 
 
 def check_name(name: str) -> None:
-    """Raise on a name unknown to `policy_named`; model files are not read.
-
-    Raises:
-        PolicyError: no such policy.
-    """
+    """Raise PolicyError on a name unknown to `policy_named`; model files are not read."""
     if not is_learned(name):
         Heuristic(name)

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SHIPPED_MODEL = "decima"
-"""the model in the package, for every cluster"""
-
-
-LEARNED_SUFFIX = ".safetensors"
-"""other learned policies go by the path of their model file"""
-
-
+SHIPPED_MODEL = "decima"  # the model in the package, for every cluster
+LEARNED_SUFFIX = ".safetensors"  # other learned policies go by the path of their model file
 SAMPLED_SUFFIX = ":sampled"
 """suffix of a learned policy's name: draw actions instead of taking the likeliest"""
-
-
 SEARCH_SUFFIX = ":search"
 """suffix of a learned policy's name: the network proposes, and the simulator looks ahead
 (`decima.agent.lookahead`)"""
-
-
 _SHIPPED_FOLDER = Path(__file__).parent / "agent" / "data"
 
 

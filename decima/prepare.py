@@ -28,8 +28,7 @@ from spark_sim.compiled.cache import MADE_BY, trusted_folder
 from traces import load_trace, to_arrays
 from traces.files.private import read_private, write_private
 
-_TRACE = "random-dag"
-"""generated, so nothing is read"""
+_TRACE = "random-dag"  # generated, so nothing is read
 _OLDER = ("deeprm", "harmony")
 """packages with commands and kernels of their own, each with a module `prepare`"""
 

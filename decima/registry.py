@@ -22,8 +22,7 @@ from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 from traces.files.names import suggestion
 
-Parameters = Mapping[str, float]
-"""parameters of a heuristic, by name"""
+Parameters = Mapping[str, float]  # parameters of a heuristic, by name
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,9 @@ class HeuristicSpec:
 
 
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
-
-
 _FACTORS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0)
-
-
 _POWERS = tuple(round(0.1 * step, 1) for step in range(-5, 16))
-
-
 _WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-
 
 HEURISTICS: Mapping[str, HeuristicSpec] = {
     "fifo": HeuristicSpec(
@@ -149,11 +141,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _checked(words: str, value: object, searched: tuple[float, ...]) -> float:
-    """Return a parameter as a number, with the sign of all searched values.
-
-    Raises:
-        PolicyError: it is no such number.
-    """
+    """Return a parameter as a number with the sign of all searched values; else PolicyError."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise PolicyError(f"{words} must be a number, got {value!r:.40}")
     if not np.isfinite(value):
@@ -226,10 +214,8 @@ class Heuristic:
         return PASS if stage == NONE else Action(int(stage), int(limit), int(kind))
 
     def play(self, simulator: Simulator, *, timed: bool = False) -> float:
-        """Run `simulator` to its end without returning to Python between decisions.
-
-        Returns:
-            the CPU seconds spent deciding, if `timed`; else 0.
+        """Run `simulator` to its end inside compiled code; return the CPU seconds deciding, if
+        `timed`.
         """
         if simulator.status is not Status.DECIDE:
             return 0.0
@@ -245,11 +231,7 @@ class Heuristic:
         return spent_us / 1e6
 
     def _plan(self, trace: TraceArrays | None, classes: Table) -> None:
-        """Append the plan of the trace's jobs to the parameters, if it is missing.
-
-        Raises:
-            PolicyError: there is no trace.
-        """
+        """Append the plan of the trace's jobs to the parameters, if it is missing."""
         if trace is None:
             raise PolicyError(f"policy {self.name!r} plans jobs ahead and was given no trace")
         if len(self._numbers) == len(self.parameters):

@@ -1,4 +1,4 @@
-"""Calling `decima evaluate` and `decima tune` on a small workload, and their complaints."""
+"""Calling commands on a small workload, their complaints, and the cells of their tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from click.testing import Result
+from rich.table import Table
 
 from decima import EvaluationConfig
 
@@ -50,3 +51,10 @@ def every_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterat
     yield words
     for name, one in below(command).items():
         yield from every_command(one, (*words, name))
+
+
+def cells_of(table: Table) -> list[list[str]]:
+    """The cells of a table, row by row, headings first."""
+    found = [[str(column.header) for column in table.columns]]
+    cells = [list(column.cells) for column in table.columns]
+    return found + [[str(cell) for cell in row] for row in zip(*cells, strict=True)]

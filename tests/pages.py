@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from decima.report import Timelines
 from decima.report.section import Section
 from decima.spark import JobStatus, SchedulerStatus
+from decima.training.config import TrainConfig
 from traces import Job, Stage, Trace
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -187,3 +190,21 @@ def live_status() -> SchedulerStatus:
         uptime_s=100.0,
         heard_s=0.1,
     )
+
+
+def run_folder(path: Path) -> Path:
+    """Three iterations, of which the first and the last were validated, and a line cut short."""
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(TrainConfig().to_json()))
+    rows: list[dict[str, float]] = [
+        {"iteration": 0, "plans": 100, "elapsed_s": 10, "entropy": 0.5, "rollouts_percent": 3.0,
+         "validation/score": -10.0, "validation/above_es_rule": 20.0,
+         "validation/one_percent": -10.0, "validation/<b>_percent": -5.0},
+        {"iteration": 1, "plans": 300, "elapsed_s": 20, "entropy": 0.4, "rollouts_percent": 2.0},
+        {"iteration": 2, "plans": 200, "elapsed_s": 25, "entropy": 0.3, "rollouts_percent": 1.0,
+         "validation/score": -19.0, "validation/above_es_rule": -10.0,
+         "validation/one_percent": -19.0, "validation/<b>_percent": -15.0},
+    ]  # fmt: skip
+    lines = [json.dumps(row) for row in rows]
+    (path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"iteration": 3, "pl')
+    return path

@@ -17,7 +17,7 @@ from decima.agent.column_arrays import ClassColumns
 from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of, scene_of_batch
-from decima.agent.tables import describe, units_of
+from decima.agent.tables import describe
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation, Status
 from spark_sim.observation import observe
 from spark_sim.vector import Run, VectorSimulator
@@ -34,8 +34,6 @@ from tests.test_agent_support import (
 )
 from tests.workloads import Arbitrary
 from traces import Trace, to_arrays
-
-UNITS = units_of(SCALES)
 
 SETTINGS: dict[str, tuple[Cluster, Run]] = {
     "executors that move for 2 s": (CLUSTERS["executors"], run_of(2, jobs=7)),
@@ -88,7 +86,7 @@ def test_columns_are_what_a_slow_oracle_finds(cluster: Cluster, run: Run) -> Non
     count = 0
     for seen in states(cluster, run):
         oracle = Oracle(seen, SCALES)
-        found, legal = describe(scene_of(seen), UNITS)
+        found, legal = describe(scene_of(seen), SCALES)
         assert_row(found.cluster_x[0], columns.CLUSTER, oracle.cluster())
         expected_open = []
         for index, row in enumerate(oracle.rows):
@@ -124,7 +122,7 @@ def assert_classes(found: ClassColumns, oracle: Oracle, stages: list[StageNow]) 
 
 def assert_nodes(seen: Observation, oracle: Oracle, sorter: GraphSorter) -> None:
     """The features of all stages of all jobs in sight, wherever sorting by height has put them."""
-    graph, legal = whole_graph(scene_of(seen), sorter, UNITS)
+    graph, legal = whole_graph(scene_of(seen), sorter, SCALES)
     x, owner = graph.nodes.x.numpy(), graph.nodes.graph.numpy()
     for index, row in enumerate(oracle.rows):
         expected = sorted(list(oracle.node(number).values()) for number in oracle.stages_of(row))
@@ -144,9 +142,9 @@ def test_a_batch_tells_of_each_decision_what_it_tells_of_it_alone(cluster: Clust
         if not simulators.alive[[0, 2]].all():
             break
         batch = simulators.observation()
-        together, legal = describe(scene_of_batch(batch, *simulators.capacity), UNITS)
+        together, legal = describe(scene_of_batch(batch, *simulators.capacity), SCALES)
         for index in (0, 2):
-            alone, own = describe(scene_of(_observed(simulators, index)), UNITS)
+            alone, own = describe(scene_of(_observed(simulators, index)), SCALES)
             jobs = slice(legal.job_ptr[index], legal.job_ptr[index + 1])
             stages = slice(legal.open_ptr[index], legal.open_ptr[index + 1])
             limits = slice(legal.limit_ptr[jobs.start], legal.limit_ptr[jobs.stop])
@@ -174,7 +172,7 @@ def _observed(simulators: VectorSimulator, index: int) -> Observation:
 
 # --- on paper ------------------------------------------------------------------------------------
 
-UNITS_OF_TWO = units_of(Scales(task_ms=1_000, work_ms=8_000))
+SCALES_OF_TWO = Scales(task_ms=1_000, work_ms=8_000)
 
 
 def two_jobs() -> Observation:
@@ -196,7 +194,7 @@ def two_jobs() -> Observation:
 
 def test_the_heads_columns_of_two_jobs_by_hand() -> None:
     """Typical: tasks of 1 s, jobs of 8 s; the jobs that came so far, 8 s, too."""
-    found, legal = describe(scene_of(two_jobs()), UNITS_OF_TWO)
+    found, legal = describe(scene_of(two_jobs()), SCALES_OF_TWO)
     a, b = found.job_x
     assert_row(a, columns.JOB, {
         "held": 5 / 8, "share": np.log2(5.5 / 4) / 4, "idle": 0, "local": 0, "source": 0,
@@ -247,7 +245,7 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
 
 def test_the_nodes_columns_of_two_jobs_by_hand() -> None:
     """Tasks left are rounded to quarter powers of two: 8 are 8.5, 4 are 3.76, 2 are 2.08."""
-    graph, _ = whole_graph(scene_of(two_jobs()), _sorter_of_two_jobs(), UNITS_OF_TWO)
+    graph, _ = whole_graph(scene_of(two_jobs()), _sorter_of_two_jobs(), SCALES_OF_TWO)
     eight, four, two = 2 ** (13 / 4) - 1, 2 ** (9 / 4) - 1, 2 ** (6 / 4) - 1
     # Leaves first: a.x and b.y, then b.x, whose child y is.
     assert graph.nodes.graph.tolist() == [0, 1, 1]
@@ -268,7 +266,7 @@ def _sorter_of_two_jobs() -> GraphSorter:
 def test_a_slower_clock_changes_no_column() -> None:
     """All times doubled, the typical ones too."""
     seen = two_jobs()
-    before, _ = describe(scene_of(seen), UNITS)
+    before, _ = describe(scene_of(seen), SCALES)
     jobs, stages = seen.jobs.copy(), seen.stages.copy()
     for name in ("arrival_ms", "work_ms", "remaining_ms"):
         jobs[name] *= 2
@@ -283,7 +281,7 @@ def test_a_slower_clock_changes_no_column() -> None:
         jobs=jobs,
         stages=stages,
     )
-    units = UNITS._replace(task_ms=2 * UNITS.task_ms, work_ms=2 * UNITS.work_ms)
+    units = SCALES._replace(task_ms=2 * SCALES.task_ms, work_ms=2 * SCALES.work_ms)
     after, _ = describe(scene_of(slow), units)
     for name in ("job_x", "stage_x", "limit_x", "cluster_x"):
         np.testing.assert_allclose(getattr(after, name), getattr(before, name), atol=1e-6)
@@ -294,7 +292,7 @@ def menu(sizes: list[int], executors: int, others: int = 0) -> list[int]:
     first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))
     rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
     simulator = build([first, *rest], Cluster(num_executors=executors))
-    _, legal = describe(scene_of(simulator.observation()), UNITS)
+    _, legal = describe(scene_of(simulator.observation()), SCALES)
     return [int(one) for one in legal.limit[: legal.limit_ptr[1]]]
 
 
@@ -334,7 +332,7 @@ def test_menus_ascend_and_have_room(sizes: list[int], executors: int, others: in
     simulator = build([first, *rest], Cluster(num_executors=executors))
     seen = simulator.observation()
     scene = scene_of(seen)
-    _, legal = describe(scene, UNITS)
+    _, legal = describe(scene, SCALES)
     assert len(legal.limit) <= feature_kernels.most_limits(scene)
     for begin, end in itertools.pairwise(legal.limit_ptr.tolist()):
         own = legal.limit[begin:end]
@@ -352,7 +350,7 @@ def test_a_job_that_holds_every_executor_may_choose_nothing() -> None:
     seen = two_jobs()
     jobs = seen.jobs.copy()
     jobs["held"][0] = 8
-    _, legal = describe(scene_of(seen._replace(jobs=jobs)), UNITS_OF_TWO)
+    _, legal = describe(scene_of(seen._replace(jobs=jobs)), SCALES_OF_TWO)
     assert legal.open_job.tolist() == [1]
     assert np.diff(legal.limit_ptr).tolist() == [0, 3]
 
@@ -363,7 +361,7 @@ def test_jobs_that_came_at_once_have_no_spread_of_ages() -> None:
     policy = Arbitrary(1)
     while simulator.time_ms < 30_000:
         simulator.step(policy.decide(simulator.observation()))
-    found, _ = describe(scene_of(simulator.observation()), UNITS)
+    found, _ = describe(scene_of(simulator.observation()), SCALES)
     cluster = dict(zip(columns.CLUSTER, found.cluster_x[0].tolist(), strict=True))
     assert cluster["age"] > 0.05
     assert cluster["ages"] == 0.0

@@ -18,7 +18,7 @@ from decima.agent.plan_probabilities import Taken
 from decima.agent.plans import Plans, rows_of
 from decima.agent.recording import Recorder, Recording, joined
 from decima.agent.rollout import Lanes, Lockstep
-from decima.agent.tables import Legal, units_of
+from decima.agent.tables import Legal
 from decima.agent.weights import NetworkConfig
 from decima.rl.optimiser import flat_gradient
 from spark_sim import Cluster
@@ -37,7 +37,6 @@ from traces.numbers import Int64
 RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
 NETWORK = random_network(7)
 SORTER = GraphSorter(ARRAYS)
-UNITS = units_of(SCALES)
 
 
 def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[Scores]]:
@@ -57,7 +56,7 @@ def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[
         kept = plans.picked(step.plans._replace(used=used), has_choice)
         recorder.take(seen, has_choice, kept)
         scores = Scores(*(torch.from_numpy(one) for one in seen.scores))
-        graph, _ = whole_graph(seen.scene, SORTER, UNITS)
+        graph, _ = whole_graph(seen.scene, SORTER, SCALES)
         log_prob.append(plan_probabilities.taken(scores, graph, kept).log_prob)
         for row, lane in enumerate(has_choice.tolist()):
             one = np.array([lane])

@@ -16,7 +16,6 @@ from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scene import scene_of, scene_of_batch
 from decima.agent.scorer import Scorer, Seen
-from decima.agent.tables import units_of
 from decima.agent.weights import NetworkConfig
 from spark_sim import Action, Cluster, Status
 from spark_sim.vector import VectorSimulator
@@ -68,7 +67,7 @@ def assert_as_in_full(network: PolicyNetwork, seen: Seen) -> None:
 
     A limit without another has none: no score of it matters.
     """
-    graph, legal = whole_graph(seen.scene, SORTER, units_of(SCALES))
+    graph, legal = whole_graph(seen.scene, SORTER, SCALES)
     with torch.no_grad():
         full = network(graph)
     np.testing.assert_array_equal(legal.open_stage, seen.tables.legal.open_stage)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from decima.cli.errors import OneLineErrors
 from decima.cli.replay import replay
 from decima.cli.whatif import whatif
-from tests.test_spark_log_rules import end, executor, stage, start, started, submitted, task, write
+from tests.spark_events import end, executor, stage, start, started, submitted, task, write
 
 REAL = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
 COLUMNS = 100

@@ -32,10 +32,10 @@ from decima.training.tuning import tune
 from decima.whatif import what_if
 from decima.whatif.report import to_json
 from tests.commands import small_config
+from tests.recordings import FAST, short_behind_long
 from tests.spark_work import until
 from tests.test_spark_cluster import executors, standalone
 from tests.test_training import assert_equal, final_weights, small
-from tests.test_whatif import FAST, short_behind_long
 
 __all__ = ["standalone"]  # a fixture that a test here asks for
 

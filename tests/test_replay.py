@@ -19,9 +19,7 @@ from decima.whatif.replay import (
 )
 from decima.whatif.replay.check import overlapping, session_cluster
 from decima.whatif.replay.report import verdict
-from tests.stories import job as story_job
-from tests.stories import stage as story_stage
-from tests.test_spark_log_rules import (
+from tests.spark_events import (
     Event,
     end,
     event,
@@ -35,6 +33,8 @@ from tests.test_spark_log_rules import (
     task,
     write,
 )
+from tests.stories import job as story_job
+from tests.stories import stage as story_stage
 from traces import Job, Trace, TraceError
 from traces.spark_log import ImportSummary
 

@@ -2,144 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces import Job, Trace, TraceError
-from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
-
-Event = dict[str, Any]
-SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQL"
-EPOCH = 1_700_000_000_000
-
-
-def event(name: str, **fields: Any) -> Event:
-    return {"Event": name if "." in name else f"SparkListener{name}", **fields}
-
-
-def stage(
-    number: int, tasks: int, parents: Sequence[int] = (), rdds: Sequence[int] | None = None
-) -> Event:
-    """An entry of a Spark job's list of stages; by default its only RDD has the stage's number."""
-    return {
-        "Stage ID": number,
-        "Number of Tasks": tasks,
-        "RDD Info": [{"RDD ID": rdd} for rdd in (rdds if rdds is not None else [number])],
-        "Parent IDs": list(parents),
-    }
-
-
-def start(job: int, at: int, stages: Sequence[Event], **properties: str) -> Event:
-    """`properties` with _ for a dot."""
-    named = {key.replace("_", "."): value for key, value in properties.items()}
-    return event(
-        "JobStart",
-        **{"Job ID": job, "Submission Time": EPOCH + at, "Stage Infos": list(stages)},
-        Properties=named,
-    )
-
-
-def end(job: int, at: int, result: str = "JobSucceeded") -> Event:
-    fields = {"Job ID": job, "Completion Time": EPOCH + at, "Job Result": {"Result": result}}
-    return event("JobEnd", **fields)
-
-
-def submitted(number: int, tasks: int, attempt: int = 0) -> Event:
-    info = {"Stage ID": number, "Stage Attempt ID": attempt, "Number of Tasks": tasks}
-    return event("StageSubmitted", **{"Stage Info": info})
-
-
-def task(
-    number: int,
-    partition: int,
-    launch: int,
-    finish: int,
-    *,
-    on: str = "1",
-    attempt: int = 0,
-    reason: str = "Success",
-    kind: str = "ShuffleMapTask",
-    **info: Any,
-) -> Event:
-    """The end of an attempt at a task of stage `number` on executor `on`."""
-    fields = {"Stage ID": number, "Stage Attempt ID": attempt, "Task Type": kind}
-    times = {"Launch Time": EPOCH + launch, "Finish Time": EPOCH + finish}
-    place = {"Index": partition, "Partition ID": partition, "Executor ID": on}
-    extra = {key.replace("_", " "): value for key, value in info.items()}
-    end_reason = {"Task End Reason": {"Reason": reason}}
-    return event("TaskEnd", **fields, **end_reason, **{"Task Info": {**place, **times, **extra}})
-
-
-def executor(name: str = "1", cores: int = 2, at: int = 0) -> Event:
-    fields = {"Timestamp": EPOCH + at, "Executor ID": name, "Executor Info": {"Total Cores": cores}}
-    return event("ExecutorAdded", **fields)
-
-
-def query(execution: int, description: str, root: int | None = None) -> Event:
-    fields: dict[str, Any] = {"executionId": execution}
-    if root is not None:
-        fields["rootExecutionId"] = root
-    return event(f"{SQL}ExecutionStart", **fields, description=description, details="...")
-
-
-def query_end(execution: int, error: str = "") -> Event:
-    return event(f"{SQL}ExecutionEnd", executionId=execution, time=0, errorMessage=error)
-
-
-def started(name: str = "shop") -> list[Event]:
-    fields = {"App Name": name, "App ID": "app-1", "Timestamp": EPOCH}
-    return [event("LogStart", **{"Spark Version": "4.0.0"}), event("ApplicationStart", **fields)]
-
-
-def write(path: Path, events: Sequence[Event]) -> Path:
-    path.write_text("".join(json.dumps(item, separators=(",", ":")) + "\n" for item in events))
-    return path
-
-
-class Read:
-    """Reads the events of one application as a trace."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __call__(
-        self, *events: Event, by: GroupBy = GroupBy.SQL, executors: int | None = None
-    ) -> tuple[Trace, ImportSummary]:
-        path = write(self._folder / "log", [*started(), *events])
-        return read_spark_logs([path], group_by=by, executors=executors)
+from tests.spark_events import (
+    EPOCH,
+    Event,
+    Read,
+    edges,
+    end,
+    event,
+    executor,
+    one_task_job,
+    query,
+    query_end,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    waves,
+    write,
+)
+from traces import TraceError
+from traces.spark_log import GroupBy, read_spark_logs
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     return Read(tmp_path)
-
-
-def waves(job: Job, index: int) -> list[list[float]]:
-    """Durations of a stage: fresh, first, rest."""
-    (level,) = job.stages[index].durations
-    return [wave.tolist() for wave in level.waves]
-
-
-def edges(job: Job) -> set[tuple[str, str]]:
-    """(parent, child) by the numbers that Spark gave."""
-    names = [found.name.removeprefix("stage ") for found in job.stages]
-    return {(names[p], names[c]) for c, found in enumerate(job.stages) for p in found.parents}
-
-
-def one_task_job(job: int, at: int, until: int, **properties: str) -> list[Event]:
-    """A Spark job of one stage of one task; the stage has the job's number."""
-    return [
-        start(job, at, [stage(job, 1)], **properties),
-        submitted(job, 1),
-        task(job, 0, at, until, kind="ResultTask"),
-        end(job, until),
-    ]
 
 
 def test_a_slot_s_first_task_is_fresh_its_first_of_a_stage_first(read: Read) -> None:
@@ -422,95 +316,6 @@ def test_spark_jobs_that_overlap_do_not_wait_for_each_other(read: Read) -> None:
     first, second = one_task_job(0, 0, 50, **group), one_task_job(1, 49, 60, **group)
     trace, _ = read(executor(), *first, *second, by=GroupBy.JOB_GROUP)
     assert edges(trace.jobs[0]) == set()
-
-
-GROUPED = [
-    query(3, "outer"),
-    query(4, "inner", root=3),
-    *one_task_job(0, 0, 5, spark_sql_execution_id="3", spark_jobGroup_id="broadcast-uuid"),
-    *one_task_job(1, 10, 15, spark_sql_execution_id="4", spark_jobGroup_id="nightly"),
-    *one_task_job(2, 20, 25, spark_jobGroup_id="nightly"),
-    *one_task_job(3, 30, 35, spark_job_description="by hand"),
-    query_end(3),
-    query_end(4),
-]
-
-
-@pytest.mark.parametrize(
-    ("by", "names"),
-    [
-        (GroupBy.SQL, ["outer", "unnamed job 2", "by hand"]),
-        (GroupBy.JOB, ["unnamed job 0", "unnamed job 1", "unnamed job 2", "by hand"]),
-        (GroupBy.JOB_GROUP, ["nightly", "by hand"]),
-    ],
-)
-def test_what_makes_a_job_is_chosen(read: Read, by: GroupBy, names: list[str]) -> None:
-    """A nested execution belongs to its root; a query to the job group of its last Spark job."""
-    trace, _ = read(executor(), *GROUPED, by=by)
-    assert [job.name for job in trace.jobs] == [f"shop/{name}" for name in names]
-
-
-def test_what_an_application_names_itself_is_one_job_until_it_pauses(read: Read) -> None:
-    """As a live scheduler has it: SQL executions too, and five seconds without one end the run."""
-    own = {"decima_job": "night #1"}
-    events = [
-        query(0, "a query"),
-        *one_task_job(0, 0, 100, spark_sql_execution_id="0", **own),
-        query_end(0),
-        *one_task_job(1, 3_000, 3_100, **own),
-        *one_task_job(2, 8_200, 8_300, spark_sql_execution_id="1", **own),
-        *one_task_job(4, 15_000, 15_100, spark_sql_execution_id="1", **own),
-        *one_task_job(3, 8_200, 8_300, spark_job_description="by day"),
-    ]
-    for by in (GroupBy.SQL, GroupBy.JOB_GROUP):
-        trace, _ = read(executor(cores=4), *events, by=by)
-        assert [(found.name, len(found.stages)) for found in trace.jobs] == [
-            ("shop/night #1", 2),
-            ("shop/night #1 #2", 2),
-            ("shop/by day", 1),
-        ]
-    assert len(read(executor(cores=4), *events, by=GroupBy.JOB)[0].jobs) == 5
-
-
-def test_jobs_of_one_name_are_numbered(read: Read) -> None:
-    """In the order of submission."""
-    named = {"spark_job_description": "load"}
-    trace, _ = read(executor(), *one_task_job(0, 0, 5, **named), *one_task_job(1, 10, 15, **named))
-    assert [job.name for job in trace.jobs] == ["shop/load", "shop/load #2"]
-
-
-def test_failed_and_unfinished_jobs_are_left_out_and_counted(read: Read) -> None:
-    """A failed Spark job, one without end, a query with an error, a query without end."""
-    broken = one_task_job(1, 10, 15)[:-1]
-    trace, summary = read(
-        executor(),
-        *one_task_job(0, 0, 5),
-        *broken,
-        end(1, 15, "JobFailed"),
-        start(2, 20, [stage(2, 1)]),
-        query(8, "fails"),
-        *one_task_job(3, 30, 35, spark_sql_execution_id="8"),
-        query_end(8, "no such column"),
-        query(9, "cut"),
-        *one_task_job(4, 40, 45, spark_sql_execution_id="9"),
-    )
-    assert [job.name for job in trace.jobs] == ["shop/unnamed job 0"]
-    assert dict(summary.unused_jobs) == {"failed": 2, "not finished when the log ends": 2}
-    assert summary.unused_tasks["their job is not in the trace"] == 3
-
-
-def test_a_spark_job_that_its_query_cancelled_does_not_fail_the_query(read: Read) -> None:
-    """The last Spark job decides."""
-    of_query = {"spark_sql_execution_id": "1"}
-    trace, _ = read(
-        executor(),
-        query(1, "adaptive"),
-        *one_task_job(0, 0, 5, **of_query)[:-1],
-        end(0, 6, "JobFailed"),
-        *one_task_job(1, 10, 15, **of_query),
-        query_end(1),
-    )
-    assert [job.name for job in trace.jobs] == ["shop/adaptive"]
 
 
 def test_applications_share_one_clock(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from traces import Trace, TraceError, load_trace, tpch_like
 from traces.graph import depth, layers
+from traces.inflation import PUBLIC_INFLATION
 from traces.synthetic import (
     KNOWN_OPTIMA,
     LayeredShape,
@@ -26,7 +27,6 @@ from traces.synthetic import (
     layered_trace,
     short_trace,
 )
-from traces.tpch_model import INFLATION
 
 
 def list_schedule(trace: Trace, executors: int, priority: Sequence[tuple[int, int]]) -> list[float]:
@@ -181,7 +181,7 @@ def test_work_inflates_as_published(workload: Trace) -> None:
     """Total work relative to 5 executors, median over jobs, within 15 % at every level."""
     published = {10: 1.08, 20: 1.25, 40: 1.65, 50: 1.83, 80: 2.39, 100: 2.88}
     levels = [level.executors for level in workload.jobs[0].stages[0].durations]
-    assert levels == [5, *published] == list(INFLATION)
+    assert levels == [5, *published] == list(PUBLIC_INFLATION)
     base = level_work(workload, 0)
     for index, executors in enumerate(published, start=1):
         ratio = level_work(workload, index) / base

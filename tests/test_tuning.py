@@ -55,17 +55,18 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
         gain: the factor that parameters bring on a sequence.
     """
 
-    def averages_s(
-        _: object, numbers: range, name: str, candidates: Sequence[Parameters]
-    ) -> list[Float64]:
+    def play(_: object, every: Sequence[tuple[str, Parameters]], numbers: range) -> Float64:
         reference_s = np.array(
             [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
         )
-        if name == "strict_fair":
-            return [reference_s]
-        return [reference_s * [gain(one, number) for number in numbers] for one in candidates]
+        rows = [
+            [1.0 if name == "strict_fair" else gain(one, number) for number in numbers]
+            for name, one in every
+        ]
+        found: Float64 = (np.array(rows) * reference_s)[:, None]
+        return found
 
-    monkeypatch.setattr("decima.training.tuning._Sequences.averages_s", averages_s)
+    monkeypatch.setattr("decima.training.tuning.Candidates.play", play)
 
 
 def test_one_huge_sequence_does_not_decide(

@@ -10,100 +10,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from decima.registry import HEURISTICS, Parameters
+from decima.registry import HEURISTICS
 from decima.report.gantt import unpack
 from decima.report.page import page
 from decima.report.whatif import waiting_section, whatif_section, whatif_sections
 from decima.rl.parallel.local import LocalPool
-from decima.training.descent import Found, descend, max_scores
+from decima.training.descent import Found
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, findings
 from decima.whatif.caveats import caveats
 from decima.whatif.jobs import compared_policy, job_changes
-from decima.whatif.load import (
-    by_length,
-    known_share,
-    recorded_reference,
-    recorded_slots,
-    waiting_share,
-)
-from decima.whatif.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
+from decima.whatif.load import by_length, known_share
+from decima.whatif.replay import ReplaySettings, replay
 from decima.whatif.replay.report import verdict
-from decima.whatif.replay.workload import Course, ReplayWorkload
-from decima.whatif.report import seconds, sizes_table, to_json, tuned_lines
-from decima.whatif.resample import far_apart, resampled
+from decima.whatif.replay.workload import ReplayWorkload
+from decima.whatif.report import sizes_table, to_json, tuned_lines
+from decima.whatif.resample import resampled
 from decima.whatif.study import PolicyResult, total_runs
-from spark_sim import SimulationError
-from spark_sim.tables import NONE
-from tests.stories import job, stage
-from traces import Job, LevelDurations, Stage, Trace
-from traces.arrivals import Arrivals
-from traces.numbers import Float64, Int32
+from tests.recordings import FAST, course, exact, never_meeting, recording, short_behind_long
 from traces.spark_log import ImportSummary
 from traces.spark_log.assemble import UNFINISHED
-
-FAST = WhatIfSettings(4, draws=3, sequences=8, training=2)
-
-
-def recording(*jobs: Job, slots: int = 4, ends_ms: float = 0.0, mode: str = "FIFO") -> Recording:
-    """Jobs as if they had been read from one log, each recorded as `ends_ms` long."""
-    recorded = {
-        job.name: {
-            "application": 0,
-            "start_ms": job.arrival_ms,
-            "end_ms": (job.arrival_ms or 0.0) + (ends_ms or job.work_ms / slots),
-        }
-        for job in jobs
-    }
-    settings = {"spark.scheduler.mode": mode}
-    application = {"name": "app", "slots": slots, "settings": settings, "spark_version": "4.0.0"}
-    trace = Trace("made", jobs, {"recorded": recorded, "applications": [application]})
-    return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for job in jobs))
-
-
-def course(arrival_ms: Float64, job: Int32) -> Course:
-    """Jobs that all come by themselves."""
-    return Course(Arrivals(arrival_ms, job), np.full(len(job), NONE), None)
-
-
-def short_behind_long(count: int = 24, *, is_varied: bool = False) -> Recording:
-    """Every fourth job has 40 tasks of 1 s, the others have 4 of 0.2 s; one each 3 s.
-
-    Varied ones are up to a fifth off.
-    """
-    made = varied if is_varied else stage
-    jobs = [
-        job(f"long {k}", made("s", 40, 1000.0))
-        if k % 4 == 0
-        else job(f"short {k}", made("s", 4, 200.0))
-        for k in range(count)
-    ]
-    return recording(*(replace(found, arrival_ms=3000.0 * k) for k, found in enumerate(jobs)))
-
-
-def varied(name: str, tasks: int, task_ms: float) -> Stage:
-    """Tasks of five durations around the mean."""
-    samples = [task_ms * share for share in (0.8, 0.9, 1.0, 1.1, 1.2)]
-    level = LevelDurations.of(1, fresh_ms=samples, first_ms=samples, rest_ms=samples)
-    return Stage(name, tasks, (), (level,))
-
-
-def never_meeting(count: int = 6) -> Recording:
-    """Jobs of one second, a minute apart."""
-    jobs = [
-        Job(f"job {k}", (stage("s", 4, 1000.0),), arrival_ms=60_000.0 * k) for k in range(count)
-    ]
-    return recording(*jobs)
-
-
-def exact(found: WhatIf) -> ReplayReport:
-    """A check in which the simulator repeats the recording to the letter."""
-    check = replay(found.recording, ReplaySettings(draws=1))
-    return replace(check, simulated_s=check.recorded_s)
 
 
 @pytest.fixture(scope="module")
@@ -500,139 +428,3 @@ def test_one_application_for_each_job_pays_for_moving() -> None:
     shared = what_if(never_meeting(3), replace(settings, protocol="session"))
     assert shared.main.alone_s.tolist() == pytest.approx([1.0] * 3)
     assert (found.main.alone_s > 2.9).all()
-
-
-def test_resampled_arrivals_are_reproducible_and_differ_by_stream() -> None:
-    """The same generator state gives the same sequence, another one another."""
-    recorded = course(np.array([0.0, 10.0, 50.0, 55.0]), np.arange(4, dtype=np.int32))
-    first, again, other = (
-        resampled(recorded, np.random.default_rng(seed)).arrivals for seed in (1, 1, 2)
-    )
-    assert first.arrival_ms.tolist() == again.arrival_ms.tolist()
-    assert first.job.tolist() == again.job.tolist()
-    assert (first.job.tolist(), first.arrival_ms.tolist()) != (
-        other.job.tolist(),
-        other.arrival_ms.tolist(),
-    )
-
-
-@given(gaps=st.lists(st.floats(0, 1e7), min_size=1, max_size=40), seed=st.integers(0, 2**32 - 1))
-def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], seed: int) -> None:
-    """As many arrivals, from time 0 on, with gaps that were recorded (or their mean)."""
-    times = np.cumsum(gaps)
-    times -= times[0]
-    recorded = course(times, np.arange(len(gaps), dtype=np.int32))
-    found = resampled(recorded, np.random.default_rng(seed)).arrivals
-    assert len(found) == len(gaps)
-    assert found.arrival_ms[0] == 0.0
-    seen = np.diff(times)
-    allowed = np.append(seen, seen.mean() if len(seen) else 0.0)
-    for gap in np.diff(found.arrival_ms):
-        assert np.abs(allowed - gap).min() <= 1e-6 * max(1.0, times[-1])
-
-
-def test_jobs_far_apart_cannot_meet() -> None:
-    """Each gap is longer than the work of the job before it."""
-    recorded = course(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
-    work_ms = np.array([1e6, 5e9, 10.0])
-    found = far_apart(recorded, work_ms).arrivals
-    assert found.job.tolist() == [2, 0, 1]
-    assert (np.diff(found.arrival_ms) > work_ms[found.job[:-1]]).all()
-
-
-@pytest.mark.parametrize("policy", [name for name, spec in HEURISTICS.items() if spec.search])
-def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> None:
-    """A sum of distances to listed values has its least there, and few scores are needed."""
-    search = HEURISTICS[policy].search
-    goal = {label: values[len(values) // 3] for label, values in search.items()}
-    whole = {**HEURISTICS[policy].defaults, **goal}  # what is not searched stays
-    scored: list[Parameters] = []
-
-    def scores(every: list[Parameters]) -> list[float]:
-        scored.extend(every)
-        return [sum(abs(one[label] - value) for label, value in goal.items()) for one in every]
-
-    found = descend(policy, scores)
-    assert (found.parameters, found.score, found.scores) == (whole, 0.0, len(scored))
-    assert len(scored) <= max_scores(policy) <= 80
-
-
-def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:
-    """Jobs a second long, each submitted 100 ms after the last ended; a minute apart they are not.
-
-    The same jobs submitted while others run do not count.
-    """
-    jobs = [Job(f"job {k}", (stage("s", 4, 1000.0),), arrival_ms=1100.0 * k) for k in range(5)]
-    assert waiting_share(recording(*jobs)) == 1.0
-    assert waiting_share(never_meeting()) == 0.0
-    assert waiting_share(recording(*jobs, ends_ms=3000.0)) == 0.0
-
-
-def test_facts_of_a_recording() -> None:
-    """Slots and policy are those of the applications that ran."""
-    assert recorded_slots(never_meeting()) == 4
-    assert recorded_reference(never_meeting()) == "fifo"
-    one = Job("j", (stage("s", 1, 1000.0),), arrival_ms=0.0)
-    assert recorded_reference(recording(one, mode="FAIR")) == "spark_fair"
-
-
-def test_sizes_are_half_as_many_and_twice() -> None:
-    """One executor has no half."""
-    assert WhatIfSettings(8).sizes == (4, 8, 16)
-    assert WhatIfSettings(1).sizes == (1, 2)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"policies": ()},
-        {"policies": ("fifo", "fifo")},
-        {"policies": ("best",)},
-        {"protocol": "decima-sim"},
-        {"draws": 0},
-        {"sequences": 10**9},
-        {"seed": -1},
-        {"estimates": "guessed"},
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
-    """One line, before anything runs."""
-    with pytest.raises(ValueError, match=r"^.*(polic|protocol|draws|sequences|seed|estimates).*$"):
-        replace(FAST, **wrong)  # type: ignore[arg-type]
-
-
-def test_no_executors_are_refused() -> None:
-    """The cluster's own rule holds."""
-    with pytest.raises(SimulationError, match="executors"):
-        WhatIfSettings(0)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(0.1234, "0.12 s"), (12.34, "12.3 s"), (1234.5, "1,234 s")]
-)
-def test_seconds_have_three_digits(value: float, words: str) -> None:
-    """Enough to compare, short enough for a table."""
-    assert seconds(value) == words
-
-
-@pytest.mark.parametrize(
-    ("pools", "ends_s"),
-    [((None, None), [4.0, 8.0]), (("p9", "p10"), [8.0, 5.0]), (("p1", "p9"), [4.0, 8.0])],
-)
-def test_of_jobs_with_as_many_slots_spark_takes_the_first_pool_by_name(
-    pools: tuple[str | None, str | None], ends_s: list[float]
-) -> None:
-    """One slot, tasks of 1 s, the second job half a second later; "p10" is before "p9"."""
-    jobs = [
-        Job(name, (stage("s", 4, 1000.0),), arrival_ms=at) for name, at in (("a", 0), ("b", 500.0))
-    ]
-    made = recording(*jobs, slots=1, mode="FAIR")
-    drivers = tuple(
-        replace(DriverRecord.none(job), pool=pool) for job, pool in zip(jobs, pools, strict=True)
-    )
-    workload = ReplayWorkload.of(replace(made, driver=drivers))
-    cluster = WhatIfSettings(1).cluster(1)
-    found = workload.jct_s(cluster, "spark_fair", workload.recorded(), 0)
-    assert (found + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
-    fifo = workload.jct_s(cluster, "fifo", workload.recorded(), 0)
-    assert (fifo + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx([4.0, 8.0])

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
-from traces.damage import DamageError
-from traces.errors import TraceError
+from traces.errors import DamageError, TraceError
+from traces.files.errors import reading
 from traces.files.lines import LineBounds, lines_of
 from traces.files.names import clean
 from traces.foreign import naming_foreign
@@ -57,8 +57,7 @@ ADJUSTED = {
 SUB_SECOND_MS = 500.0
 """duration of a task that starts and ends in the same second: the middle of that second"""
 
-_MAX_LINE = 10_000
-"""bytes of a row; one has about 100"""
+_MAX_LINE = 10_000  # bytes of a row; one has about 100
 _MAX_TIME_S = 10**9
 _NAME = re.compile(r"[^_]*[A-Z]([0-9]{1,6})(_[0-9_]+)?(?:_Stg[0-9]+)?")
 
@@ -223,13 +222,11 @@ def _open(path: Path, max_bytes: int) -> Iterator[Iterator[str]]:
     """Lines of a plain or compressed file; a fault while they are read names the file."""
     bounds = LineBounds(max_bytes, _MAX_LINE, TO_READ_MORE)
     try:
-        with path.open("rb") as stream:
+        with reading(path, TraceError), path.open("rb") as stream:
             lines = lines_of(open_codec(stream), str(path), bounds, TraceError)
             yield (line.decode("utf-8", "replace").rstrip("\r") for _, line in lines)
     except DamageError as error:
         raise TraceError(f"{path}: damaged or truncated: {error}") from error
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
 def _job(

@@ -13,17 +13,13 @@ from collections.abc import Container, Iterable, Mapping
 
 from traces.files.names import clean
 
-TaskKey = tuple[str, str]
-"""job_name, task_name"""
+TaskKey = tuple[str, str]  # job_name, task_name
 
 
 def mean_seconds(lines: Iterable[str], jobs: Container[str]) -> Mapping[TaskKey, float]:
-    """Return the mean seconds of the instances of each task of `jobs`; unreadable lines are
-    skipped.
+    """Return the mean seconds of the instances of each task of `jobs`, which bound the memory.
 
-    Args:
-        lines: of either file, in any order; a mean stands for all instances of its task.
-        jobs: names of the jobs to read, which bound the memory.
+    Lines may come in any order; unreadable ones are skipped.
     """
     total: dict[TaskKey, float] = defaultdict(float)
     count: dict[TaskKey, int] = defaultdict(int)

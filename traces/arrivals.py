@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS
 from traces.files.writing import written_whole
@@ -165,11 +165,7 @@ ARRIVALS: Mapping[str, ArrivalProcess] = {
 
 
 def recorded(trace: Trace) -> Arrivals:
-    """Every job of `trace` once, when it was submitted in the recording.
-
-    Raises:
-        TraceError: a job has no recorded arrival.
-    """
+    """Every job of `trace` once, when it was submitted; TraceError if that is not recorded."""
     arrival_ms = trace.columns.arrival_ms
     is_missing = np.isnan(arrival_ms)
     if is_missing.any():
@@ -222,7 +218,7 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
     times: list[float] = []
     jobs: list[int] = []
     for line, row in read_table(path, ("arrival_ms", "job")):
-        try:
+        with located(f"{path}:{line}"):
             time_ms = parse_number(row["arrival_ms"], "arrival_ms")
             if time_ms < (times[-1] if times else 0.0):
                 rule = "lines must be in order of time" if times else "must not be negative"
@@ -231,8 +227,6 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
                 rule = f"must be at most {MAX_TIME_MS:g}: {RESOLVED}"
                 raise TraceError(f"arrival_ms {row['arrival_ms']:.60}: {rule}")
             job = trace.job(clean(row["job"], MAX_NAME))
-        except TraceError as error:
-            raise TraceError(f"{path}:{line}: {error}") from error
         times.append(time_ms)
         jobs.append(trace.index_of[job.name])
     if not times:

@@ -34,15 +34,12 @@ from traces.trace import Trace
 
 DATA_FOLDER = Path(__file__).parent / "data"
 
-MEASURED = "-measured"
-"""suffix of a recorded built-in trace without the model"""
+MEASURED = "-measured"  # suffix of a recorded built-in trace without the model
 
 _SAMPLE_LOG = DATA_FOLDER / "sample-log.zstd"
-_SAMPLE_NAME = "local-1795258383920.zstd"
-"""Spark's name for the log of this application"""
+_SAMPLE_NAME = "local-1795258383920.zstd"  # Spark's name for the log of this application
 
-_SEED = 20_190_819
-"""arbitrary constant: a built-in trace is the same everywhere"""
+_SEED = 20_190_819  # arbitrary constant: a built-in trace is the same everywhere
 
 _GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
     "tpch-like": (tpch_like, "made-up TPC-H-like queries, 22 at 7 sizes, with work inflation"),
@@ -53,8 +50,7 @@ _GENERATED: dict[str, tuple[Callable[[np.random.Generator], Trace], str]] = {
     "any-dag-0": (any_trace, "60 random layered DAGs of a random shape; any-dag-1, ... are others"),
     "any-heavy-0": (any_heavy_trace, "200 like these, a few of which hold most of the work"),
 }
-_ANY = re.compile(r"(any-dag|any-heavy)-(\d{1,6})")
-"""a shape for each number"""
+_ANY = re.compile(r"(any-dag|any-heavy)-(\d{1,6})")  # a shape for each number
 _READERS: dict[str, Callable[[Path], Trace]] = {
     ".parquet": read_trace,
     ".csv": read_csv,
@@ -71,20 +67,8 @@ def list_builtin() -> dict[str, str]:
     return recorded | {name: words for name, (_, words) in _GENERATED.items()}
 
 
-def is_builtin(name: str) -> bool:
-    """Return whether a trace of this name comes with the project."""
-    return name in list_builtin() or _ANY.fullmatch(name) is not None
-
-
 def write_sample_log(folder: Path) -> Path:
-    """Write a small Spark event log into a folder, which is made if it is not there.
-
-    Returns:
-        the path of the log.
-
-    Raises:
-        TraceError: it cannot be written.
-    """
+    """Write a small Spark event log into a folder, made if it is not there; return its path."""
     make_folder(folder, TraceError)
     path = folder / _SAMPLE_NAME
     write_whole(path, _SAMPLE_LOG.read_bytes(), TraceError)
@@ -102,8 +86,9 @@ def load_trace(name_or_path: str | Path) -> Trace:
     Raises:
         TraceError: it is neither of these, or the file breaks a rule of its format.
     """
-    if isinstance(name_or_path, str) and is_builtin(name_or_path):
-        return _builtin(name_or_path)
+    name = name_or_path if isinstance(name_or_path, str) else ""
+    if name in list_builtin() or _ANY.fullmatch(name):
+        return _builtin(name)
     path = Path(name_or_path)
     if path.is_dir():
         return with_model(read_dataset(path)) if is_dataset(path) else read_decima_sim(path)

@@ -16,15 +16,13 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from traces.damage import DamageError
+from traces.errors import DamageError
 
 PIECE_BYTES = 1 << 14
 """bytes read at once from a stream; at most so many are lost where a file breaks off"""
-MAX_BLOCK_BYTES = 1 << 25
-"""a block that claims to be larger is damaged (lz4-java's own limit)"""
+MAX_BLOCK_BYTES = 1 << 25  # a block that claims to be larger is damaged (lz4-java's own limit)
 
-FREE_BYTES = 1 << 26
-"""content that a compressed file of any size may unfold to"""
+FREE_BYTES = 1 << 26  # content that a compressed file of any size may unfold to
 MAX_RATIO = 2_000
 """bytes that each compressed byte may unfold to beyond `FREE_BYTES`; logs of Spark reach 1,000"""
 FREE_LINES = 1_000_000
@@ -42,10 +40,8 @@ _SNAPPY_HEADER = 16  # magic, version, compatible version
 def open_codec(stream: BinaryIO) -> Iterator[bytes]:
     """The decompressed content of `stream`, in pieces of bounded size.
 
-    Raises:
-        DamageError: while iterating, where the compressed data is damaged, ends too early or
-            unfolds to more than the bounds of this module; the content before that point has been
-            given out.
+    DamageError while iterating, where the data is damaged, ends too early or unfolds to more than
+    the bounds of this module; the content before that point has been given out.
     """
     start = stream.read(16)
     stream.seek(0)

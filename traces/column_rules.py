@@ -12,11 +12,7 @@ from traces.numbers import Bool, Float64, Int64
 
 
 def check(columns: Columns) -> None:
-    """Check every rule of `traces.model`.
-
-    Raises:
-        TraceError: a job breaks one.
-    """
+    """Check every rule of `traces.model`; TraceError names the first job that breaks one."""
     if columns.num_jobs == 0:
         return  # `Trace` refuses it
     if (np.diff(columns.first_stage) == 0).any():
@@ -111,12 +107,7 @@ def critical_paths_ms(columns: Columns, children: Rows, mean_ms: Float64) -> Flo
 
 
 def _longest_paths(columns: Columns, children: Rows, weight: Float64) -> tuple[Float64, Bool]:
-    """Longest paths, from the last stages to the first.
-
-    Returns:
-        (S,) the largest sum of weights on a path that begins at a stage, and whether the stage was
-        never reached, as it lies on a cycle or above one.
-    """
+    """Return each stage's longest path (S,), and whether it lies on a cycle or above one."""
     first_of = columns.first_stage[columns.job_of_stage]
     start, parents = columns.parents.start, columns.parents.values
     missing = children.counts.copy()
@@ -136,12 +127,7 @@ def _longest_paths(columns: Columns, children: Rows, weight: Float64) -> tuple[F
 
 
 def _once(rows: Int64, place_of: Int64) -> Int64:
-    """Return each row once.
-
-    Args:
-        rows: some of them several times.
-        place_of: scratch, with a place for every row there is; it is overwritten.
-    """
+    """Return each row once; `place_of` is scratch, with a place for every row there is."""
     every = np.arange(len(rows))
     place_of[rows] = every
     found: Int64 = rows[place_of[rows] == every]

@@ -21,10 +21,8 @@ from traces.numbers import Float64, Int64
 class Names:
     """A column of names, each distinct one stored once."""
 
-    index: Int64
-    """(K,) rows of `words`"""
-    words: Sequence[str]
-    """distinct"""
+    index: Int64  # (K,) rows of `words`
+    words: Sequence[str]  # distinct
 
     def __getitem__(self, row: int) -> str:
         return self.words[int(self.index[row])]
@@ -75,11 +73,7 @@ class Columns(NamedTuple):
         return np.repeat(np.arange(self.num_jobs), np.diff(self.first_stage))
 
     def job(self, row: int) -> Job:
-        """Make the job of a row.
-
-        Raises:
-            TraceError: it breaks a rule of `traces.model`.
-        """
+        """Make the job of a row; TraceError if it breaks a rule of `traces.model`."""
         stages = range(self.first_stage[row], self.first_stage[row + 1])
         arrival_ms = float(self.arrival_ms[row])
         return Job(
@@ -136,8 +130,7 @@ def _or_none(value: np.float64) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-_SHORT = 8
-"""lists of fewer numbers are added in the same order by all of numpy's sums"""
+_SHORT = 8  # lists of fewer numbers are added in the same order by all of numpy's sums
 
 
 def _sums(wave: Rows) -> Float64:
@@ -151,12 +144,7 @@ def _sums(wave: Rows) -> Float64:
 
 
 def in_turn(values: Float64, first: Int64) -> Float64:
-    """(K,) sums of runs of rows, added one after the other, as a loop would.
-
-    Args:
-        values: (N, C) rows; the C columns of a row are added in their order.
-        first: (K + 1,) where each run begins.
-    """
+    """(K,) sums of runs of rows (N, C) from `first` (K + 1,), added one by one as a loop would."""
     counts = np.diff(first)
     found = np.zeros(len(counts))
     left = np.flatnonzero(counts > 0)

@@ -18,10 +18,10 @@ import numpy as np
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.columns import Columns, StoredJobs, joined, part_of
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.files.errors import reason
 from traces.files.names import clean, is_clean
-from traces.files.reading import read_json
+from traces.files.reading import check_format, read_json
 from traces.files.writing import PARTIAL_SUFFIX, write_json
 from traces.model import MAX_NAME
 from traces.numbers import Int64
@@ -31,8 +31,7 @@ from traces.trace import Trace
 MANIFEST = "trace.json"
 FORMAT = "decima-trace-parts"
 VERSION = 1
-PART_VALUES = 2_000_000
-"""most durations in a part, unless one job has more: 8 MB"""
+PART_VALUES = 2_000_000  # most durations in a part, unless one job has more: 8 MB
 
 
 def is_dataset(folder: Path) -> bool:
@@ -41,11 +40,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def check_dataset_output(folder: Path) -> None:
-    """Check early for errors that `write_dataset` would raise after the work.
-
-    Raises:
-        TraceError: the folder is there already, or cannot be made.
-    """
+    """Check early for errors that `write_dataset` would raise after the work."""
     parent = folder.absolute().parent
     if folder.exists() or folder.is_symlink():
         raise TraceError(f"{folder}: is there already; a folder of traces is never written over")
@@ -56,16 +51,7 @@ def check_dataset_output(folder: Path) -> None:
 
 
 def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) -> None:
-    """Write `trace` to `folder`, which appears whole or not at all.
-
-    Args:
-        trace: what to write.
-        folder: a new one.
-        part_values: durations of a part.
-
-    Raises:
-        TraceError: the folder is there already or cannot be written, or no command could read it.
-    """
+    """Write `trace` to a new `folder`, which appears whole or not at all."""
     check_dataset_output(folder)
     total = num_values(trace.columns)
     if total > DEFAULT.values:
@@ -93,16 +79,7 @@ def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) ->
 
 
 def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
-    """Read and validate a folder of traces.
-
-    Args:
-        folder: as `write_dataset` makes it.
-        limits: of all parts together; that of a file is of each.
-
-    Raises:
-        TraceError: the manifest or a part is missing, damaged or too large, or the parts are not
-            those of the manifest.
-    """
+    """Read and validate a folder of `write_dataset`; `limits` hold for all parts together."""
     manifest = _manifest(folder)
     parts: list[Columns] = []
     left = limits.values
@@ -118,22 +95,16 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
                 f"{folder / file}: holds {len(part.jobs):,} jobs, {MANIFEST} has {count:,}"
             )
         parts.append(part.columns)
-    try:
+    with located(folder):
         name = clean(manifest["name"], MAX_NAME)
         return Trace.of_columns(name, joined(parts), manifest["metadata"])
-    except TraceError as error:
-        raise TraceError(f"{folder}: {error}") from error
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
-    found = read_json(path, TraceError)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise TraceError(f"{path}: not the manifest of a trace ({FORMAT})")
-    if found.get("version") != VERSION:
-        raise TraceError(
-            f"{path}: version {found.get('version')!r:.40}, this reader knows {VERSION}"
-        )
+    found: dict[str, Any] = read_json(path, TraceError)
+    words = f"not the manifest of a trace ({FORMAT})"
+    check_format(found, path, (FORMAT, VERSION), words, TraceError)
     if not isinstance(found.get("name"), str) or not isinstance(found.get("metadata"), dict):
         raise TraceError(f"{path}: lacks its name or metadata")
     return found

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.files.names import clean
+from traces.files.reading import read_bytes
 from traces.model import Job, LevelDurations, Stage
 from traces.trace import Trace
 
-MAX_FILE_BYTES = 64 * 2**20
-"""the largest file of the public set has 0.1 MB"""
+MAX_FILE_BYTES = 64 * 2**20  # the largest file of the public set has 0.1 MB
 MAX_STAGES = 2_000
 MAX_SAMPLES = 20_000_000
 """durations in one file; lists may be shared inside a pickle, so the file size is no bound"""
@@ -85,7 +85,7 @@ class _PickledArray:
 
 
 # `ndarray` is only ever an argument of `_reconstruct`. It must not become a class of this module: a
-# # pickle could set attributes on that. The other two define `__setstate__`, which prevents it.
+# pickle could set attributes on that. The other two define `__setstate__`, which prevents it.
 _STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): None,
     ("numpy", "dtype"): _PickledDtype,
@@ -172,7 +172,7 @@ def _read_job(folder: Path, query: int, skipped: Counter[str]) -> Job:
     adjacency = _read_adjacency(folder / f"adj_mat_{query}.npy")
     path = folder / f"task_duration_{query}.npy"
     table = _read_durations(path)
-    try:
+    with located(path):
         if sorted(table) != list(range(len(adjacency))):
             raise TraceError(
                 f"durations of stages {sorted(table)[:5]}..., "
@@ -183,8 +183,6 @@ def _read_job(folder: Path, query: int, skipped: Counter[str]) -> Job:
             for index in range(len(adjacency))
         )
         return Job(clean(f"{folder.name}/q{query}"), stages)
-    except TraceError as error:
-        raise TraceError(f"{path}: {error}") from error
 
 
 def _stage(
@@ -211,22 +209,14 @@ def _stage(
 
 def _read_npy(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], bytes]:
     """Shape, column order, type and raw content of an .npy file."""
+    stream = io.BytesIO(read_bytes(path, TraceError, MAX_FILE_BYTES))
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise TraceError(
-                f"{path}: {path.stat().st_size:,} bytes, at most {MAX_FILE_BYTES:,} are read"
-            )
-        stream = io.BytesIO(path.read_bytes())
         version = np.lib.format.read_magic(stream)
         read_header = {
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, by_column, dtype = read_header(stream)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
-    except TraceError:
-        raise
     except _BROKEN_HEADER as error:
         raise TraceError(f"{path}: not an .npy file of version 1 or 2") from error
     return shape, by_column, dtype, stream.read()
@@ -250,12 +240,10 @@ def _read_adjacency(path: Path) -> NDArray[np.bool_]:
 def _read_durations(path: Path) -> dict[int, dict[str, dict[int, list[float]]]]:
     """Stage -> wave -> executor level -> durations in ms, of exactly these types."""
     _, _, dtype, content = _read_npy(path)
-    try:
+    with located(path):
         if not dtype.hasobject:
             raise TraceError(f"holds {dtype}, expected a pickled dict of durations")
         return _checked(_unpickle(content))
-    except TraceError as error:
-        raise TraceError(f"{path}: {error}") from error
 
 
 def _unpickle(content: bytes) -> object:

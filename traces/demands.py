@@ -9,16 +9,12 @@ import numpy as np
 
 from traces.trace import Trace
 
-Demands = Literal["trace", "drawn"]
-"""source of demands: the trace itself, or `drawn_demands`"""
+Demands = Literal["trace", "drawn"]  # source of demands: the trace itself, or `drawn_demands`
 DEMANDS: tuple[Demands, ...] = get_args(Demands)
 
 
 def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:
-    """Return the jobs with a memory demand for each stage's tasks, uniform in (0, `largest_mb`].
-
-    As for the TPC-H jobs of Decima, section 7.3. Demands of the trace are replaced.
-    """
+    """Draw a memory demand for each stage, uniform in (0, `largest_mb`] (Decima, section 7.3)."""
     return replace(
         trace,
         jobs=tuple(

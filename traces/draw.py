@@ -20,8 +20,7 @@ from traces.graph import critical_path, layers
 from traces.model import Job, Stage
 
 FORMATS = (".svg", ".png")
-MAX_STAGES = 400
-"""more boxes than this cannot be distinguished in one picture"""
+MAX_STAGES = 400  # more boxes than this cannot be distinguished in one picture
 
 _BOX_WIDTH, _BOX_HEIGHT = 1.75, 0.62  # inches, as everything here
 _COLUMN_GAP, _ROW_GAP = 0.75, 0.28
@@ -40,12 +39,7 @@ class _Node(NamedTuple):
 
 
 def draw_job(job: Job, path: Path) -> None:
-    """Draw `job` to an SVG or PNG file, chosen by the suffix of `path`.
-
-    Raises:
-        TraceError: the suffix is neither, the job is too large to draw, or the file cannot be
-            written.
-    """
+    """Draw `job` to an SVG or PNG file, chosen by the suffix of `path`."""
     if path.suffix.lower() not in FORMATS:
         raise TraceError(f"{path}: suffix {path.suffix!r} is none of {', '.join(FORMATS)}")
     if len(job.stages) > MAX_STAGES:
@@ -206,9 +200,7 @@ def _draw_edge(axes: Axes, stops: Sequence[tuple[float, float]], critical: bool)
     axes.add_patch(arrow)
 
 
-def _curve(
-    stops: Sequence[tuple[float, float]],
-) -> Iterator[tuple[tuple[float, float], np.uint8]]:
+def _curve(stops: Sequence[tuple[float, float]]) -> Iterator[tuple[tuple[float, float], np.uint8]]:
     """Vertices and path codes of a smooth line from the first box to the last, by the waypoints."""
     half, bend = _BOX_WIDTH / 2, _COLUMN_GAP / 2
     yield (stops[0][0] + half, stops[0][1]), Curve.MOVETO

@@ -27,15 +27,8 @@ def with_estimates(
 ) -> TraceArrays:
     """`arrays` of `trace` with other mean durations, and the critical paths that follow from them.
 
-    Args:
-        trace: the jobs.
-        arrays: the same, flattened.
-        kind: "exact" changes nothing; "noisy" multiplies the mean of each stage by a factor of its
-            own; "none" gives all stages the mean over all tasks, so that only counts are known.
-        rng: of the noise.
-
-    Raises:
-        TraceError: there is no such kind.
+    "exact" changes nothing; "noisy" multiplies the mean of each stage by a factor of its own;
+    "none" gives all stages the mean over all tasks, so that only counts are known.
     """
     if kind not in KINDS:
         raise TraceError(f"estimates {kind!r}: it must be one of {', '.join(KINDS)}")

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Literal, Protocol
 
 from traces.codecs import open_codec
-from traces.damage import DamageError
-from traces.errors import TraceError
+from traces.errors import DamageError, TraceError
 
 _HEAD_BYTES = 1 << 16
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
@@ -74,11 +73,7 @@ class _File(Protocol):
 
 @contextmanager
 def naming_foreign(path: _File) -> Iterator[None]:
-    """Refuse a file that its reader refuses by the name of the known trace that it is of.
-
-    Raises:
-        TraceError: the reader's, or one that names what the file is and what is read instead.
-    """
+    """Refuse a file that its reader refuses by the name of the known trace that it is of."""
     try:
         yield
     except TraceError as error:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns
 from traces.model import Job
 from traces.numbers import MS_PER_S
 from traces.trace import Trace
@@ -65,21 +64,16 @@ def critical_path(job: Job) -> tuple[int, ...]:
     return tuple(path)
 
 
-def depth_of(columns: Columns) -> int:
-    """Number of stages on the longest chain of all jobs."""
-    ones = np.ones(len(columns.num_tasks))
-    return int(critical_paths_ms(columns, children_of(columns), ones).max())
-
-
 def summary(trace: Trace) -> dict[str, Any]:
     """Key figures of `trace`, ready for JSON.
 
-    ``work_executor_s`` is the work of all jobs in executor-seconds, each stage at its smallest
-    executor level; ``stages_per_job`` and ``tasks_per_job`` hold min, median, mean and max.
+    ``work_executor_s`` has each stage at its smallest executor level; ``stages_per_job`` and
+    ``tasks_per_job`` hold min, median, mean and max.
     """
     columns = trace.columns
     stages = np.diff(columns.first_stage).tolist()
     tasks = columns.tasks_of_jobs().tolist()
+    ones = np.ones(len(columns.num_tasks))
     return {
         "name": trace.name,
         "jobs": len(trace.jobs),
@@ -87,7 +81,7 @@ def summary(trace: Trace) -> dict[str, Any]:
         "tasks": sum(tasks),
         "edges": len(columns.parents.values),
         "work_executor_s": sum(columns.work_ms().tolist()) / MS_PER_S,
-        "depth_max": depth_of(columns),
+        "depth_max": int(critical_paths_ms(columns, children_of(columns), ones).max()),
         "executor_levels": np.unique(columns.executors).tolist(),
         "jobs_with_arrival": int((~np.isnan(columns.arrival_ms)).sum()),
         "stages_per_job": _spread(stages),

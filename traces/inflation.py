@@ -35,13 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.columns import Columns, starts, wave_of
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.model import MAX_EXECUTORS, FloatArray, LevelDurations
 from traces.thinning import quantile_means
 from traces.trace import Trace
 
-MODEL = "model"
-"""key of `Trace.metadata` under which the parameters stand"""
+MODEL = "model"  # key of `Trace.metadata` under which the parameters stand
 
 PUBLIC_INFLATION: Mapping[int, float] = MappingProxyType(
     {5: 1.0, 10: 1.08, 20: 1.25, 40: 1.65, 50: 1.83, 80: 2.39, 100: 2.88}
@@ -55,8 +54,7 @@ PUBLIC_WORK_MS = 640_000.0
 """mean executor-milliseconds of a public job at 5 executors: 51 % load of 50 executors at a mean
 gap of 25 s, rounded"""
 
-WARM_PER_FRESH = 32
-"""the model adds one fresh sample for so many warm ones, at least one"""
+WARM_PER_FRESH = 32  # the model adds one fresh sample for so many warm ones, at least one
 
 _BISECTIONS = 40
 
@@ -112,11 +110,7 @@ class ExecutorModel:
 
     @classmethod
     def from_metadata(cls, stored: object) -> ExecutorModel:
-        """The parameters that `as_metadata` stored.
-
-        Raises:
-            TraceError: they are damaged.
-        """
+        """The parameters that `as_metadata` stored; TraceError if they are damaged."""
         try:
             if not isinstance(stored, Mapping):
                 raise TypeError(f"is {type(stored).__name__}")
@@ -142,10 +136,8 @@ class ExecutorModel:
         return float(np.interp(executors, levels, [self.inflation[level] for level in levels]))
 
     def apply(self, trace: Trace) -> Trace:
-        """Apply the model to `trace` and record that in the metadata.
-
-        Raises:
-            TraceError: a stage was measured at more than one level.
+        """Apply the model to `trace`, whose stages have one level each, and note it in the
+        metadata.
         """
         columns = self._applied(trace.columns)
         # Recorded times are on the measured clock, which no longer applies.
@@ -203,18 +195,12 @@ class ExecutorModel:
 
 
 def with_model(trace: Trace) -> Trace:
-    """Apply the model that the metadata of `trace` request, unless it was applied already.
-
-    Raises:
-        TraceError: the parameters in the metadata are damaged.
-    """
+    """Apply the model that the metadata of `trace` request, unless it was applied already."""
     stored = trace.metadata.get(MODEL)
     if stored is None or (isinstance(stored, Mapping) and stored.get("applied") is True):
         return trace
-    try:
+    with located(f"trace {trace.name!r}"):
         return ExecutorModel.from_metadata(stored).apply(trace)
-    except TraceError as error:
-        raise TraceError(f"trace {trace.name!r}: {error}") from error
 
 
 def _factors(

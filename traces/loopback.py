@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-ADDRESS = "127.0.0.1"
-"""address of this machine, for this machine only"""
+ADDRESS = "127.0.0.1"  # address of this machine, for this machine only
 
 LOOPBACK: Mapping[str, str] = MappingProxyType(
     {"spark.driver.bindAddress": ADDRESS, "spark.driver.host": ADDRESS}

@@ -32,19 +32,15 @@ from traces.paths import longest_paths
 
 FloatArray = NDArray[np.float32]
 
-WAVES = ("fresh", "first", "rest")
-"""the waves, in the order in which arrays and files hold them"""
+WAVES = ("fresh", "first", "rest")  # the waves, in the order in which arrays and files hold them
 
-MAX_TASKS_PER_STAGE = 10_000_000
-"""a larger count is taken for a corrupt file, not for a stage"""
+MAX_TASKS_PER_STAGE = 10_000_000  # a larger count is taken for a corrupt file, not for a stage
 
-MAX_NAME = 1_000
-"""characters of a name; importers shorten longer ones"""
+MAX_NAME = 1_000  # characters of a name; importers shorten longer ones
 
 RESOLVED = "later times are not resolved to a millisecond"
 
-MAX_EXECUTORS = 1_000_000
-"""a larger executor level is also taken for a corrupt file"""
+MAX_EXECUTORS = 1_000_000  # a larger executor level is also taken for a corrupt file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,11 +251,7 @@ class Job:
 
 
 def check_name(what: str, name: str) -> None:
-    """Check a name, which appears in terminals, messages and files.
-
-    Raises:
-        TraceError: it is not printable, or too long.
-    """
+    """Refuse a name that is not printable, or too long for terminals, messages and files."""
     if not is_clean(name, MAX_NAME):
         raise TraceError(
             f"{what} {name!r:.60}: a name is printable, on one line, and has at most {MAX_NAME:,} "

@@ -67,11 +67,7 @@ _READ_SCHEMA = _with_dictionaries()
 
 
 def check_output(path: Path) -> None:
-    """Check early for errors that `write_trace` would raise after the work.
-
-    Raises:
-        TraceError: `path` is no ``.parquet``, or no file can be written there.
-    """
+    """Check early for errors that `write_trace` would raise after the work."""
     if path.suffix.lower() != ".parquet":
         raise TraceError(f"{path}: a trace file ends in .parquet")
     folder = path.absolute().parent

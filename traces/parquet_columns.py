@@ -22,9 +22,7 @@ _WAVES = ("fresh_ms", "first_ms", "rest_ms")
 def read_columns(table: pa.Table, limits: Bounds) -> Columns:
     """Return the columns of a table of the trace file's schema, whose names are dictionaries.
 
-    Raises:
-        TraceError: there are more stages or levels than `limits` allow, or something is null, or
-            not a number, that may not be. No other rule of `traces.model` is checked.
+    Sizes, nulls and NaN are checked here, no other rule of `traces.model`.
     """
     names = _names(table["name"].combine_chunks())
     of_jobs = table["stages"].combine_chunks()
@@ -88,11 +86,7 @@ def _filled(column: pa.Array) -> NDArray[Any]:
 
 
 def _floats(column: pa.Array, what: str, names: Names, label: str) -> Float64:
-    """(K,) numbers, NaN for null.
-
-    Raises:
-        TraceError: the file itself holds a NaN.
-    """
+    """(K,) numbers, NaN for null; TraceError if the file itself holds a NaN."""
     is_nan = pc.is_nan(column).fill_null(False)
     if pc.any(is_nan).as_py():
         row = is_nan.to_pylist().index(True)

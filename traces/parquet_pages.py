@@ -21,8 +21,7 @@ _NUM_VALUES = 1
 # Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
 _TOTAL_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
-_TRAILER_BYTES = 8
-"""size of the file's end: the length of the footer, and b"PAR1" """
+_TRAILER_BYTES = 8  # size of the file's end: the length of the footer, and b"PAR1"
 _MAX_DEPTH = 8
 _LONG_LIST = 15
 _MAX_VARINT_BYTES = 10
@@ -31,18 +30,12 @@ _MAX_VARINT_BYTES = 10
 class Unfolded(NamedTuple):
     """Memory that decoding a file takes."""
 
-    values: int
-    """values in all columns, nulls and empty lists included"""
-    num_bytes: int
-    """size of decompressed pages"""
+    values: int  # values in all columns, nulls and empty lists included
+    num_bytes: int  # size of decompressed pages
 
 
 def unfolded(data: bytes) -> Unfolded:
-    """Return the content size of a file's pages, by their own headers.
-
-    Raises:
-        ValueError: the footer, a page or its header is damaged.
-    """
+    """Return the size of a file's pages by their headers; ValueError if one is damaged."""
     values = num_bytes = 0
     for chunk in _chunks(data):
         for header in _pages(data, chunk):
@@ -54,13 +47,8 @@ def unfolded(data: bytes) -> Unfolded:
 def excess_of(data: bytes, most_values: int, most_bytes: int) -> str | None:
     """The bound that decoding a file would exceed, in words; None where it fits.
 
-    Args:
-        data: the file.
-        most_values: in all columns.
-        most_bytes: of decompressed pages; fewer where the file is small (`traces.codecs`).
-
-    Raises:
-        ValueError: the footer, a page or its header is damaged.
+    A small file may have fewer bytes of decompressed pages (`traces.codecs`). ValueError as for
+    `unfolded`.
     """
     size = unfolded(data)
     for label, count, most in (

@@ -7,15 +7,15 @@ rest wave; ``first_ms`` and ``fresh_ms`` are the other two, empty where nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.files import reading
-from traces.files.names import clean, suggestion
+from traces.files.names import clean, some, suggestion
 from traces.model import Job, LevelDurations, Stage
 from traces.text import json_number, parse_count, parse_number, read_table
 from traces.trace import Trace
@@ -72,10 +72,8 @@ def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
                 f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
                 f"({TO_READ_MORE})"
             )
-        try:
+        with located(where):
             _add_row(drafts, _given(row), where)
-        except TraceError as error:
-            raise TraceError(f"{where}: {error}") from error
     return _trace(path, path.stem, "csv", drafts.values())
 
 
@@ -203,10 +201,8 @@ def _json_level(record: Any, where: str) -> LevelDurations:
         values = value if isinstance(value, list) else [value]
         samples[wave] = [json_number(sample, f"{where}.{key}") for sample in values]
     executors = _whole(record.get("executors", 1), f"{where}.executors")
-    try:
+    with located(where):
         return LevelDurations.of(executors, **samples)
-    except TraceError as error:
-        raise TraceError(f"{where}: {error}") from error
 
 
 def _check_keys(record: Any, known: set[str], required: set[str], where: str) -> None:
@@ -242,19 +238,15 @@ def _list(value: Any, where: str) -> list[Any]:
 
 def _trace(path: Path, name: str, file_format: str, drafts: Iterable[_JobDraft]) -> Trace:
     jobs = tuple(_job(draft) for draft in drafts)
-    try:
+    with located(path):
         return Trace(clean(name), jobs, {"format": file_format, "source": clean(path.name)})
-    except TraceError as error:
-        raise TraceError(f"{path}: {error}") from error
 
 
 def _job(draft: _JobDraft) -> Job:
     index_of = {name: index for index, name in enumerate(draft.stages)}
     stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
-    try:
+    with located(draft.where):
         return Job(draft.name, stages, draft.arrival_ms)
-    except TraceError as error:
-        raise TraceError(f"{draft.where}: {error}") from error
 
 
 def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
@@ -262,15 +254,9 @@ def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
     if unknown:
         raise TraceError(
             f"{draft.where}: stage {draft.name!r} names parent {unknown[0]!r:.60}, "
-            f"the job has {_some(list(index_of))}"
+            f"the job has {some(list(index_of), 5)}"
         )
     levels = tuple(draft.levels[executors] for executors in sorted(draft.levels))
     parents = tuple(index_of[name] for name in draft.parents)
-    try:
+    with located(draft.where):
         return Stage(draft.name, draft.num_tasks, parents, levels, draft.cpu, draft.memory_mb)
-    except TraceError as error:
-        raise TraceError(f"{draft.where}: {error}") from error
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -7,7 +7,7 @@ schedules can be computed by hand.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +16,7 @@ from traces.errors import TraceError
 from traces.model import Job, Stage
 from traces.trace import Trace
 
-_HEAVY_SIGMA = 2.5
-"""standard deviation of the logarithm of a job's scale"""
+_HEAVY_SIGMA = 2.5  # standard deviation of the logarithm of a job's scale
 _MOST_TASKS = 3_000
 
 
@@ -68,8 +67,7 @@ def layered_trace(
     rng: np.random.Generator, num_jobs: int = 100, shape: LayeredShape | None = None
 ) -> Trace:
     """`num_jobs` independent random jobs ``job0``, ``job1``, ..."""
-    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
-    return Trace("random-dag", jobs, {"format": "synthetic", "generator": "layered_trace"})
+    return _trace("random-dag", "layered_trace", rng, [shape] * num_jobs)
 
 
 def heavy_trace(rng: np.random.Generator, num_jobs: int = 300) -> Trace:
@@ -78,21 +76,20 @@ def heavy_trace(rng: np.random.Generator, num_jobs: int = 300) -> Trace:
     A job's scale is log-normal, cut off at three deviations; large jobs have more tasks and longer
     ones. On Alibaba's cluster 1 % of the jobs hold 82 % of the work; here they hold half.
     """
-    jobs = []
-    for index in range(num_jobs):
+
+    def shape() -> LayeredShape:
         scale = _heavy_scale(rng, _HEAVY_SIGMA)
         longer = scale**0.5
         tasks = (1, max(1, round(min(20 * scale**0.6, _MOST_TASKS))))
-        shape = LayeredShape(tasks=tasks, task_ms=(200.0 * longer, 5_000.0 * longer))
-        jobs.append(layered_job(f"job{index}", rng, shape))
-    return Trace("heavy-dag", tuple(jobs), {"format": "synthetic", "generator": "heavy_trace"})
+        return LayeredShape(tasks=tasks, task_ms=(200.0 * longer, 5_000.0 * longer))
+
+    return _trace("heavy-dag", "heavy_trace", rng, (shape() for _ in range(num_jobs)))
 
 
 def short_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
     """Layered jobs of few and short tasks, beside which an executor's move takes long."""
     shape = LayeredShape(stages=(1, 12), width=(1, 3), tasks=(1, 50), task_ms=(50.0, 3_000.0))
-    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
-    return Trace("short-dag", jobs, {"format": "synthetic", "generator": "short_trace"})
+    return _trace("short-dag", "short_trace", rng, [shape] * num_jobs)
 
 
 def chain_trace(rng: np.random.Generator, num_jobs: int = 100) -> Trace:
@@ -100,8 +97,7 @@ def chain_trace(rng: np.random.Generator, num_jobs: int = 100) -> Trace:
     shape = LayeredShape(
         stages=(4, 16), width=(1, 1), parents=(1, 1), tasks=(1, 24), task_ms=(100.0, 4_000.0)
     )
-    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
-    return Trace("chain-dag", jobs, {"format": "synthetic", "generator": "chain_trace"})
+    return _trace("chain-dag", "chain_trace", rng, [shape] * num_jobs)
 
 
 def any_shape(rng: np.random.Generator) -> LayeredShape:
@@ -122,9 +118,7 @@ def any_shape(rng: np.random.Generator) -> LayeredShape:
 
 def any_trace(rng: np.random.Generator, num_jobs: int = 60) -> Trace:
     """Layered jobs of one shape that `any_shape` draws, for tests on arbitrary workloads."""
-    shape = any_shape(rng)
-    jobs = tuple(layered_job(f"job{index}", rng, shape) for index in range(num_jobs))
-    return Trace("any-dag", jobs, {"format": "synthetic", "generator": "any_trace"})
+    return _trace("any-dag", "any_trace", rng, [any_shape(rng)] * num_jobs)
 
 
 def any_heavy_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
@@ -134,12 +128,17 @@ def any_heavy_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
     shape = any_shape(rng)
     sigma = float(rng.uniform(1.5, 4.0))
     in_tasks = float(rng.uniform(0.1, 0.9))
-    jobs = []
-    for index in range(num_jobs):
-        scale = _heavy_scale(rng, sigma)
-        own = _scaled(shape, scale**in_tasks, scale ** (1.0 - in_tasks))
-        jobs.append(layered_job(f"job{index}", rng, own))
-    return Trace("any-heavy", tuple(jobs), {"format": "synthetic", "generator": "any_heavy_trace"})
+    scales = (_heavy_scale(rng, sigma) for _ in range(num_jobs))
+    shapes = (_scaled(shape, scale**in_tasks, scale ** (1.0 - in_tasks)) for scale in scales)
+    return _trace("any-heavy", "any_heavy_trace", rng, shapes)
+
+
+def _trace(
+    name: str, generator: str, rng: np.random.Generator, shapes: Iterable[LayeredShape | None]
+) -> Trace:
+    """Return a layered job of each shape; shapes may be drawn from `rng` one at a time."""
+    jobs = tuple(layered_job(f"job{index}", rng, shape) for index, shape in enumerate(shapes))
+    return Trace(name, jobs, {"format": "synthetic", "generator": generator})
 
 
 def _heavy_scale(rng: np.random.Generator, sigma: float) -> float:
@@ -175,16 +174,13 @@ def fork_join(name: str, branches: Sequence[int], task_ms: float = 1_000.0) -> J
 
 def diamond(name: str, tasks: tuple[int, int, int, int], task_ms: float = 1_000.0) -> Job:
     """Four stages: top, left and right below it, bottom below both."""
-    top, left, right, bottom = tasks
-    return Job(
-        name,
-        (
-            Stage.fixed("top", top, task_ms),
-            Stage.fixed("left", left, task_ms, [0]),
-            Stage.fixed("right", right, task_ms, [0]),
-            Stage.fixed("bottom", bottom, task_ms, [1, 2]),
-        ),
-    )
+    return _diamond(name, tasks, (task_ms,) * 4)
+
+
+def _diamond(name: str, tasks: Sequence[int], task_ms: Sequence[float]) -> Job:
+    parents = {"top": [], "left": [0], "right": [0], "bottom": [1, 2]}
+    stages = zip(parents, tasks, task_ms, parents.values(), strict=True)
+    return Job(name, tuple(Stage.fixed(*stage) for stage in stages))
 
 
 @dataclass(frozen=True)
@@ -193,10 +189,8 @@ class KnownOptimum:
 
     trace: Trace
     executors: int
-    makespan_ms: float
-    """the smallest possible time of the last completion"""
-    average_jct_ms: float
-    """the smallest possible mean job completion time"""
+    makespan_ms: float  # the smallest possible time of the last completion
+    average_jct_ms: float  # the smallest possible mean job completion time
 
 
 def known_chain() -> KnownOptimum:
@@ -224,15 +218,7 @@ def known_diamond() -> KnownOptimum:
     at 1 s and running right beside it (1..5 s). Both executors on right first: left runs 3..7 s
     and the job ends at 8 s.
     """
-    job = Job(
-        "diamond",
-        (
-            Stage.fixed("top", 1, 1_000.0),
-            Stage.fixed("left", 1, 4_000.0, [0]),
-            Stage.fixed("right", 4, 1_000.0, [0]),
-            Stage.fixed("bottom", 1, 1_000.0, [1, 2]),
-        ),
-    )
+    job = _diamond("diamond", (1, 1, 4, 1), (1_000.0, 4_000.0, 1_000.0, 1_000.0))
     return _alone(job, executors=2, optimum_ms=6_000.0)
 
 

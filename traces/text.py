@@ -25,10 +25,6 @@ def read_table(
     """Rows of a CSV file as (line number, stripped cell of each column), after its header.
 
     Empty lines and lines that begin with ``#`` are skipped. Columns may come in any order.
-
-    Raises:
-        TraceError: the file cannot be read, a column is missing, unknown or named twice, or a row
-            has another number of cells than the header.
     """
     header: list[str] | None = None
     for line, cells in _cells(path, max_bytes):

@@ -3,8 +3,8 @@
 Nothing here was measured. A query is a random tree of scans and joins that ends in an aggregation;
 the ranges and the model of durations were chosen so that, over the seven public sizes, these
 figures of decima-sim's 154 jobs are met: 2 to 18 stages per job (mean about 9), a median of about
-1,000 tasks, total work growing with the number of executors as in `INFLATION` (the median over
-jobs), the first task of a fresh executor taking about 2.3 times a later task (the median over
+1,000 tasks, total work growing with the number of executors as in `PUBLIC_INFLATION` (the median
+over jobs), the first task of a fresh executor taking about 2.3 times a later task (the median over
 scans), and the largest 23 % of the jobs holding about 60 % of the work.
 """
 
@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.errors import TraceError
+from traces.inflation import PUBLIC_INFLATION
 from traces.model import Job, LevelDurations, Stage
 from traces.trace import Trace
 
 SIZES_GB = (2, 5, 10, 20, 50, 80, 100)
 QUERIES = 22
-
-INFLATION = {5: 1.0, 10: 1.08, 20: 1.25, 40: 1.65, 50: 1.83, 80: 2.39, 100: 2.88}
-"""executors of a job -> its total work relative to 5 executors, median over the public jobs"""
 
 _TASKS_PER_GB = (6.0, 1.3, 0.9, 0.2, 0.02)
 """scan tasks for each GB of data: one value for each table, large ones first"""
@@ -33,10 +31,8 @@ _SCAN_MS = 1_600.0
 _SMALL_SCAN_MS = 600.0
 _SHUFFLE_MS = 45.0
 _SHUFFLE_MS_PER_GB = 2.5
-_STARTUP_MS = 2_000.0
-"""extra time of an executor's first task in a job"""
-_STAGE_START_MS = 180.0
-"""extra time of an executor's first task in a stage"""
+_STARTUP_MS = 2_000.0  # extra time of an executor's first task in a job
+_STAGE_START_MS = 180.0  # extra time of an executor's first task in a stage
 _QUERY_SPREAD = 0.28
 _SIZE_EXPONENT = -0.22
 """small jobs lose more by many executors than large ones: inflation^(size / 20 GB)^exponent"""
@@ -50,13 +46,10 @@ class _StagePlan:
     """Properties that a stage of a query has at all data sizes."""
 
     parents: tuple[int, ...]
-    tasks_per_gb: float | None
-    """tasks of a scan; None for a stage that reads shuffled data"""
-    tasks: int
-    """tasks of a stage that reads shuffled data; the fewest of a scan"""
+    tasks_per_gb: float | None  # tasks of a scan; None for a stage that reads shuffled data
+    tasks: int  # tasks of a stage that reads shuffled data; the fewest of a scan
     slowness: float
-    spread: float
-    """log-normal sigma of the tasks of one wave"""
+    spread: float  # log-normal sigma of the tasks of one wave
 
 
 def tpch_like(
@@ -127,7 +120,7 @@ def _shuffle(parents: tuple[int, ...], tasks: int, rng: np.random.Generator) -> 
 
 def _job(name: str, plans: tuple[_StagePlan, ...], size_gb: int, sensitivity: float) -> Job:
     exponent = np.exp(_QUERY_SPREAD * sensitivity) * (size_gb / _REFERENCE_GB) ** _SIZE_EXPONENT
-    inflation = {level: float(usual**exponent) for level, usual in INFLATION.items()}
+    inflation = {level: float(usual**exponent) for level, usual in PUBLIC_INFLATION.items()}
     stages = tuple(
         _stage(f"s{index}", plan, size_gb, inflation) for index, plan in enumerate(plans)
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traces.errors import TraceError
+from traces.errors import TraceError, located
 from traces.files.names import clean
 from traces.files.reading import read_json
 from traces.model import Job, LevelDurations, Stage
@@ -23,8 +23,7 @@ from traces.text import json_number
 from traces.trace import Trace
 
 SCHEMA_VERSIONS = ("1.5", "1.6")
-SHORTEST_MS = 1.0
-"""duration of a task whose recorded runtime is 0, below the clock's resolution"""
+SHORTEST_MS = 1.0  # duration of a task whose recorded runtime is 0, below the clock's resolution
 
 BYTES_PER_MB = 2**20
 
@@ -66,13 +65,11 @@ def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
 
 def _read_job(path: Path, group: bool, adjusted: Counter[str]) -> Job:
     content = read_json(path, TraceError)
-    try:
+    with located(path):
         tasks = _tasks(content, adjusted)
         groups = _interchangeable(tasks) if group else [[task] for task in tasks]
         stage_of = {task.id: index for index, row in enumerate(groups) for task in row}
         return Job(clean(path.stem), tuple(_stage(row, stage_of) for row in groups))
-    except TraceError as error:
-        raise TraceError(f"{path}: {error}") from error
 
 
 def _tasks(content: Any, adjusted: Counter[str]) -> list[_Task]:

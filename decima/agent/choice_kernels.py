@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.agent.column_arrays import Legal
+from decima.agent.forward_kernels import Found
 from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.sort_kernels import sort_entries
 from spark_sim.kernels.choices import Preferences
@@ -16,30 +18,24 @@ from spark_sim.tables import ANY, NONE
 from traces.numbers import Float32, Float64, Int64
 
 
-class Logits(NamedTuple):
-    """Logits of B decisions with O stages, J jobs, M limits and K classes for stages."""
-
-    stage: Float32  # (O,)
-    end: Float32  # (B,)
-    limit: Float32  # (M,)
-    open_ptr: Int64  # (B + 1,)
-    job_ptr: Int64  # (B + 1,)
-    limit_ptr: Int64  # (J + 1,)
-    kind: Float32  # (K,)
-    kind_ptr: Int64  # (O + 1,)
-
-
-class Drawn(NamedTuple):
-    """Q plans, of the decisions `decision`: arrays to fill."""
+class Plans(NamedTuple):
+    """Q plans for decisions of a batch; entries and limits count from those of the decision."""
 
     decision: Int64  # (Q,)
-    key: NDArray[np.uint64]  # (Q,) random bits of the plan; 0: likeliest order, median limits
     ptr: Int64  # (Q + 1,) plan q has the entries ptr[q]:ptr[q + 1], its stages and then the end
-    height: Float64  # (K,) of the entries: the highest comes first
+    order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end,
+    # after which entries are unused and unsorted
+    used: Int64  # (Q,) entries that were used
     job_ptr: Int64  # (Q + 1,)
-    limit: Int64  # (jobs,) of each job of the decision, among the decision's; -1: none
-    kind: Int64  # (K,) of each entry before the end, among the decision's classes; -1: any
-    order: Int64  # (K,) the entries of each plan, highest first; those after the end are not sorted
+    limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
+    kind: Int64  # (K,) class for each stage by its number, among the decision's; -1: any
+
+
+class Draws(NamedTuple):
+    """Random bits of Q plans, and scratch for their K entries."""
+
+    key: NDArray[np.uint64]  # (Q,) 0: likeliest order, median limits
+    height: Float64  # (K,) the highest entry comes first
     scratch: Int64  # (K,)
 
 
@@ -54,8 +50,8 @@ def _gumbel(key: np.uint64, number: int) -> float:
 
 
 @kernel
-def draw(logits: Logits, out: Drawn) -> None:
-    """Fill `height`, `order`, `limit` and `kind`.
+def draw(scores: Found, legal: Legal, draws: Draws, out: Plans) -> None:
+    """Fill the `order`, `limit` and `kind` of plans.
 
     Sorting logits with Gumbel noise draws without replacement (Plackett-Luce). The largest of them
     is a draw from their softmax (Gumbel-max). Without a key the result is the likeliest order and
@@ -63,30 +59,30 @@ def draw(logits: Logits, out: Drawn) -> None:
     """
     for plan in range(len(out.decision)):
         decision = out.decision[plan]
-        first, last = logits.open_ptr[decision], logits.open_ptr[decision + 1]
+        first, last = legal.open_ptr[decision], legal.open_ptr[decision + 1]
         count = last - first
         base = out.ptr[plan]
         for entry in range(count + 1):
-            logit = logits.end[decision] if entry == count else logits.stage[first + entry]
-            out.height[base + entry] = logit + _gumbel(out.key[plan], entry)
+            logit = scores.end[decision] if entry == count else scores.stage[first + entry]
+            draws.height[base + entry] = logit + _gumbel(draws.key[plan], entry)
         end = base + count + 1
-        _order(out.height[base:end], out.order[base:end], out.scratch[base:end])
-        first_job = logits.job_ptr[decision]
-        first_limit = logits.limit_ptr[first_job]
-        last_job = logits.job_ptr[decision + 1]
+        _order(draws.height[base:end], out.order[base:end], draws.scratch[base:end])
+        first_job = legal.job_ptr[decision]
+        first_limit = legal.limit_ptr[first_job]
+        last_job = legal.job_ptr[decision + 1]
         for job in range(first_job, last_job):
-            if out.key[plan] == np.uint64(0):
-                best = _median(logits.limit, logits.limit_ptr, job)
+            if draws.key[plan] == np.uint64(0):
+                best = _median(scores.limit, legal.limit_ptr, job)
             else:
                 best = _highest(
-                    logits.limit, logits.limit_ptr, job, out.key[plan], count + 1 - first_limit
+                    scores.limit, legal.limit_ptr, job, draws.key[plan], count + 1 - first_limit
                 )
             out.limit[out.job_ptr[plan] + job - first_job] = best - first_limit if best >= 0 else -1
-        first_kind = logits.kind_ptr[first]
-        number = count + 1 + logits.limit_ptr[last_job] - first_limit
+        first_kind = legal.kind_ptr[first]
+        number = count + 1 + legal.limit_ptr[last_job] - first_limit
         for entry in range(count):
             best = _highest(
-                logits.kind, logits.kind_ptr, first + entry, out.key[plan], number - first_kind
+                scores.kind, legal.kind_ptr, first + entry, draws.key[plan], number - first_kind
             )
             out.kind[base + entry] = best - first_kind if best >= 0 else -1
         out.kind[base + count] = -1
@@ -154,41 +150,22 @@ def _median(logit: Float32, ptr: Int64, segment: int) -> int:
     return int(last - 1)
 
 
-class Chosen(NamedTuple):
-    """Q plans, and what their numbers stand for (`plans.Plans`, `graph.Legal`)."""
-
-    decision: Int64  # (Q,)
-    ptr: Int64  # (Q + 1,)
-    order: Int64  # (K,)
-    job_ptr: Int64  # (Q + 1,)
-    limit: Int64  # (jobs,)
-    kind: Int64  # (K,)
-    open_stage: Int64  # (O,)
-    open_ptr: Int64  # (B + 1,)
-    open_job: Int64  # (O,)
-    limits: Int64  # (M,)
-    limit_ptr: Int64  # (J + 1,)
-    first_job: Int64  # (B + 1,)
-    kinds: Int64  # (classes,)
-    kind_ptr: Int64  # (O + 1,)
-
-
 @kernel
-def prefer(chosen: Chosen, out: Preferences) -> None:
+def prefer(plans: Plans, legal: Legal, out: Preferences) -> None:
     """Fill the stages, limits and classes of `out`, whose `ptr` is that of the plans."""
-    for plan in range(len(chosen.decision)):
-        decision = chosen.decision[plan]
-        first, last = chosen.open_ptr[decision], chosen.open_ptr[decision + 1]
-        first_job = chosen.first_job[decision]
-        first_limit = chosen.limit_ptr[first_job]
-        for entry in range(chosen.ptr[plan], chosen.ptr[plan + 1]):
-            row = first + chosen.order[entry]
+    for plan in range(len(plans.decision)):
+        decision = plans.decision[plan]
+        first, last = legal.open_ptr[decision], legal.open_ptr[decision + 1]
+        first_job = legal.job_ptr[decision]
+        first_limit = legal.limit_ptr[first_job]
+        for entry in range(plans.ptr[plan], plans.ptr[plan + 1]):
+            row = first + plans.order[entry]
             out.stage[entry], out.limit[entry], out.kind[entry] = NONE, 0, ANY
             if row == last:
                 continue
-            out.stage[entry] = chosen.open_stage[row]
-            job = chosen.open_job[row] - first_job
-            out.limit[entry] = chosen.limits[first_limit + chosen.limit[chosen.job_ptr[plan] + job]]
-            if len(chosen.kinds) > 0:
-                own = chosen.kind[chosen.ptr[plan] + chosen.order[entry]]
-                out.kind[entry] = chosen.kinds[chosen.kind_ptr[first] + own]
+            out.stage[entry] = legal.open_stage[row]
+            job = legal.open_job[row] - first_job
+            out.limit[entry] = legal.limit[first_limit + plans.limit[plans.job_ptr[plan] + job]]
+            if len(legal.kind) > 0:
+                own = plans.kind[plans.ptr[plan] + plans.order[entry]]
+                out.kind[entry] = legal.kind[legal.kind_ptr[first] + own]

@@ -27,16 +27,7 @@ def scarcity_and_need(scene: Scene, decision: int, stage: Row) -> tuple[float, f
 def describe_classes(
     scene: Scene, decision: int, index: int, row: int, number: int, out: ClassColumns
 ) -> int:
-    """Write the columns of the classes that a stage may be given; return the next free row.
-
-    Args:
-        scene: where the decision is due.
-        decision: number in the scene.
-        index: of the stage among the open ones.
-        row: the first to write.
-        number: row of the stage.
-        out: arrays to fill.
-    """
+    """Write a stage's classes into the rows from `row` on; return the next free row."""
     out.ptr[index] = row
     classes = scene.classes[decision]
     if len(classes) == 1:

@@ -7,13 +7,6 @@ from typing import NamedTuple
 from traces.numbers import Float32, Float64, Int64
 
 
-class Units(NamedTuple):
-    """Units of the columns (`decima.agent.scales.Scales`)."""
-
-    task_ms: float
-    work_ms: float
-
-
 class ClassColumns(NamedTuple):
     """Arrays to fill: K classes of executors that O stages may be given; none with one class."""
 
@@ -43,3 +36,16 @@ class Columns(NamedTuple):
     order: Int64  # (2, J) scratch
     less: Int64  # (J,) scratch: jobs of the same decision with less work left
     decision_of_job: Int64  # (J,)
+
+
+class Legal(NamedTuple):
+    """Stages and limits that the rows of a graph stand for. Arrays as in `Columns`."""
+
+    open_stage: Int64  # (O,) row of `Scene.stages`
+    open_ptr: Int64  # (B + 1,)
+    open_job: Int64  # (O,)
+    limit: Int64  # (M,) the parallelism limits
+    limit_ptr: Int64  # (J + 1,)
+    job_ptr: Int64  # (B + 1,)
+    kind: Int64  # (K,) the classes, rows of `Scene.classes`
+    kind_ptr: Int64  # (O + 1,)

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from decima.agent import columns
 from decima.agent.class_kernels import describe_classes, scarcity_and_need
-from decima.agent.column_arrays import Columns, Units
+from decima.agent.column_arrays import Columns
 from decima.agent.kernels import inlined_kernel, kernel
+from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_classes import scarcity
-from decima.heuristics.stages import Row, is_more_critical
+from decima.heuristics.es_rule import wait_ms
+from decima.heuristics.stages import is_more_critical
 from spark_sim.cluster import Protocol
 from spark_sim.tables import LEAST_WORK_MS
 from traces.numbers import Float32, Int64
@@ -44,8 +46,7 @@ def _log1p(value: float) -> float:
 
 @inlined_kernel
 def _rounded(count: float) -> float:
-    """Round `count` to the nearest quarter power of two (of count + 1), so that it rarely
-    changes."""
+    """Round to the nearest quarter power of two (of count + 1), so that it rarely changes."""
     if count <= 0:
         return 0.0
     return float(2.0 ** (round(4 * math.log2(1.0 + count)) / 4) - 1.0)
@@ -53,14 +54,13 @@ def _rounded(count: float) -> float:
 
 # --- nodes ---------------------------------------------------------------------------------------
 
-KNOWN = 7
-"""inputs of the features of a stage, stored to detect changes"""
+KNOWN = 7  # inputs of the features of a stage, stored to detect changes
 
 
 @kernel
 def remember_nodes(
     scene: Scene,
-    units: Units,
+    units: Scales,
     known: NDArray[np.float64],
     memory_x: Float32,
     changed: Int64,
@@ -111,7 +111,7 @@ def _noted(
 
 @inlined_kernel
 def _describe_node(
-    numbers: tuple[float, float, float, float, float, float, float], units: Units, row: Float32
+    numbers: tuple[float, float, float, float, float, float, float], units: Scales, row: Float32
 ) -> bool:
     """Write columns `NODE` from the numbers of `remember_nodes`; return whether one changed."""
     num_tasks, launched, working, runnable, mean_ms, scarce, executors = numbers
@@ -136,13 +136,9 @@ def _describe_node(
 
 
 @kernel
-def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
-    """Fill `out`; return the numbers of open stages, of limits and of classes for stages.
-
-    Args:
-        scene: B decisions with J jobs.
-        units: of the columns.
-        out: arrays to fill.
+def describe(scene: Scene, units: Scales, out: Columns) -> tuple[int, int, int]:
+    """Fill `out` for B decisions; return the numbers of open stages, limits, and classes for
+    stages.
     """
     stages = limits = kinds = 0
     for decision in range(len(scene.time_ms)):
@@ -173,7 +169,7 @@ def describe(scene: Scene, units: Units, out: Columns) -> tuple[int, int, int]:
 
 @inlined_kernel
 def _describe_stages(
-    scene: Scene, decision: int, index: int, row: int, units: Units, out: Columns
+    scene: Scene, decision: int, index: int, row: int, units: Scales, out: Columns
 ) -> int:
     """Write columns `STAGE` of a job's open stages from `row` on; return the next free row."""
     job = scene.jobs[scene.rows[index]]
@@ -207,7 +203,7 @@ def _describe_stages(
             stage_x[7] = _log1p(scene.moving_delay_ms[decision] / mean_ms) / 4
             stage_x[8] = log2_column(demand / share)
             stage_x[9] = log2_column(mean_ms * executors / typical_ms)
-            stage_x[10] = _log1p(_wait_ms(scene, job, stage) / mean_ms) / 4
+            stage_x[10] = _log1p(wait_ms(scene.jobs, scene.stages, number) / mean_ms) / 4
             stage_x[11], stage_x[12] = scarcity_and_need(scene, decision, stage)
             if is_more_critical(stage, scene.stages[out.open_stage[leading]]):
                 leading = row
@@ -221,24 +217,6 @@ def _describe_stages(
         value = out.stage_x[leading, column] if row > first else np.float32(0.0)
         out.job_x[index, _FIRST_LEADING + place] = value
     return row
-
-
-@inlined_kernel
-def _wait_ms(scene: Scene, job: Row, stage: Row) -> float:
-    """Estimate the time until a stage can start: the longest mean task of the stages before it.
-    This is an order of magnitude: running tasks may be nearly over, and only the first of a chain
-    of stages has begun. It is computed without the edges.
-    """
-    longest_ms = 0.0
-    if stage["runnable"] == 1:
-        return longest_ms
-    for local in range(job["num_stages"]):
-        before = scene.stages[job["first_stage"] + local]
-        if before["runnable"] == 0 or before["finished"] == before["num_tasks"]:
-            continue
-        if before["critical_path_ms"] > stage["critical_path_ms"]:
-            longest_ms = max(longest_ms, before["mean_ms"])
-    return longest_ms
 
 
 @inlined_kernel
@@ -256,7 +234,7 @@ def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
 
 
 @inlined_kernel
-def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -> float:
+def _describe_cluster(scene: Scene, decision: int, units: Scales, out: Columns) -> float:
     """Write columns `CLUSTER` without the means over jobs; return the work not launched."""
     first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
     executors = float(scene.num_executors[decision])
@@ -291,7 +269,7 @@ def _describe_cluster(scene: Scene, decision: int, units: Units, out: Columns) -
 
 @inlined_kernel
 def _describe_job(
-    scene: Scene, decision: int, index: int, units: Units, total_ms: float, out: Columns
+    scene: Scene, decision: int, index: int, units: Scales, total_ms: float, out: Columns
 ) -> None:
     """Write columns `JOB` except "wanted"."""
     row = out.job_x[index]
@@ -343,8 +321,7 @@ def _deviation(table: Float32, column: int, first: int, last: int) -> float:
 
 # --- limits --------------------------------------------------------------------------------------
 
-EVERY = 8
-"""up to this number executors are added one by one; beyond, in steps of a quarter octave"""
+EVERY = 8  # up to this number executors are added one by one; beyond, in steps of a quarter octave
 
 
 @kernel

@@ -26,8 +26,7 @@ from traces.numbers import Float32, Int64
 ) = range(24)  # fmt: skip
 """parts of the network, rows of `Weights.part`"""
 
-SLOPE = 0.2
-"""slope of LeakyReLU below zero, `gnn.encoder.NEGATIVE_SLOPE`"""
+SLOPE = 0.2  # slope of LeakyReLU below zero, `gnn.encoder.NEGATIVE_SLOPE`
 
 
 class Weights(NamedTuple):

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.column_arrays import Units
 from decima.agent.graph_kernels import LevelArrays
+from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from decima.agent.tables import Legal, Tables, describe, graphs_of
 from gnn.levels import Levels, joined_levels
@@ -161,14 +161,9 @@ class GraphSorter:
         graph_of_job: Int64,
         stages: tuple[Int64, Int64],
     ) -> Nodes:
-        """The encoder's part of a graph.
-
-        Args:
-            template: (D,) rows of the trace.
-            first_node: (D,) row of `node_x` of the graph's first stage.
-            node_x: columns of stages.
-            graph_of_job: (J,).
-            stages: (O,) job of each stage that may be chosen, and its number in the job.
+        """The encoder's part of a graph: jobs' `template` (D,), first rows of `node_x` (D,),
+        `graph_of_job` (J,), and for each stage that may be chosen its job and its number there,
+        (O,) each.
         """
         arrays = self.sort(template, first_node)
         size = self.num_stages[template]
@@ -193,7 +188,7 @@ def as_levels(arrays: LevelArrays) -> Levels:
     )
 
 
-def whole_graph(scene: Scene, sorter: GraphSorter, units: Units) -> tuple[Graph, Legal]:
+def whole_graph(scene: Scene, sorter: GraphSorter, units: Scales) -> tuple[Graph, Legal]:
     """Build the graph of all decisions with all their nodes: one job graph for each visible job."""
     tables = describe(scene, units)
     table = scene.jobs[scene.rows]

@@ -70,13 +70,9 @@ class LevelArrays(NamedTuple):
 
 @kernel
 def sort_by_height(graphs: Graphs, template: Int64, first_node: Int64, out: LevelArrays) -> None:
-    """Number the nodes of the graphs `template` by height, edges by the height of the child.
+    """Number the nodes of the graphs `template` (D,) by height, edges by the height of the child.
 
-    Args:
-        graphs: all graphs.
-        template: (D,) which of them.
-        first_node: (D,) row of the features of the graph's first stage.
-        out: arrays of the right lengths, with L the greatest height plus 1.
+    The features of a graph's first stage are in the row `first_node` (D,).
     """
     out.node_ptr[:] = 0
     out.edge_ptr[:] = 0

@@ -12,6 +12,7 @@ AGENT = Kernels(
         "decima/agent/columns.py",
         "decima/agent/*_kernels.py",
         "decima/agent/kernels.py",
+        "decima/agent/scales.py",
         "decima/agent/scene.py",
     ),
     below=POLICIES,

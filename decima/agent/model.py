@@ -28,6 +28,7 @@ from decima.rl.model_files import (
     check_weights,
     header_settings,
 )
+from traces.files.reading import check_format
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:
@@ -70,12 +71,7 @@ class Model:
 def save_model(
     path: Path, config: NetworkConfig, weights: Mapping[str, Tensor], card: Mapping[str, Any]
 ) -> None:
-    """Write the weights, then the card beside them.
-
-    Raises:
-        ModelError: the path does not end in `SUFFIX`.
-        RunError: it cannot be written.
-    """
+    """Write the weights, then the card beside them."""
     if path.suffix != SUFFIX:
         raise ModelError(f"{path}: a model's name ends in {SUFFIX}")
     header = {
@@ -92,19 +88,13 @@ def save_model(
 
 
 def load_model(path: Path) -> Model:
-    """Read the model in a file. Nothing in it is executed. The sizes that its header names are
-    compared with the weights in the file.
+    """Read the model in a file; ModelError if this version cannot use it.
 
-    Raises:
-        ModelError: not a model, one of another version or for other features, one that is larger
-            than `decima.rl.model_files` allows, or damaged.
-        RunError: the file cannot be read, or is no safetensors file.
+    Nothing in it is executed. The sizes that its header names are compared with the weights in the
+    file.
     """
     arrays, header = load_arrays(path, MAX_BYTES)
-    if header.get("format") != FORMAT:
-        raise ModelError(f"{path}: not a model of `decima train`")
-    if header.get("version") != VERSION:
-        raise ModelError(f"{path}: version {header.get('version')!r}, this reader knows {VERSION}")
+    check_format(header, path, (FORMAT, VERSION), "not a model of `decima train`", ModelError)
     if header.get("feature_version") != FEATURE_VERSION:
         raise ModelError(
             f"{path}: trained on feature version {header.get('feature_version')!r}, this program "
@@ -127,11 +117,7 @@ def shared_model(path: Path) -> Model:
 
 
 def check_size(config: NetworkConfig) -> None:
-    """Refuse a network that is too large, before allocating it.
-
-    Raises:
-        ModelError: it has more layers, units or parameters than are read from a file.
-    """
+    """Refuse (ModelError) a network that is too large, before allocating it."""
     layers = {"hidden": config.hidden, "head_hidden": config.head_hidden}
     check_layers({**layers, "embedding": (config.embedding,)}, ModelError)
     check_count(sum(map(prod, weight_shapes(config).values())), ModelError)

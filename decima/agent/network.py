@@ -39,8 +39,7 @@ class Scores(NamedTuple):
 class PolicyNetwork(nn.Module):
     """Encoder and heads; one set of weights for any number of jobs, stages and executors."""
 
-    seen_stage_columns: Tensor
-    """(len(STAGE),) 1, or 0 for the columns that an ablation leaves out"""
+    seen_stage_columns: Tensor  # (len(STAGE),) 1, or 0 for the columns that an ablation leaves out
 
     def __init__(self, config: NetworkConfig) -> None:
         """Draw the initial weights from torch's global generator."""

@@ -135,12 +135,8 @@ def _first_entropy(scores: Scores, graph: Graph, num_open: Int64) -> tuple[Tenso
 
 
 def log_softmax(logits: Tensor, owner: Tensor, segments: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (rows,) within each segment, and the entropy (segments,) of each.
-
-    Args:
-        logits: (rows,).
-        owner: (rows,) int64, the segment of each.
-        segments: how many there are; one without rows has entropy 0.
+    """Log-probabilities (rows,) within segments of `owner` (rows,), and each one's entropy
+    (segments,).
     """
     log_prob = softmax(logits, owner, num_nodes=segments).clamp(min=1e-30).log()
     return log_prob, scatter(-log_prob.exp() * log_prob, owner, dim_size=segments)

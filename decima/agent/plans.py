@@ -12,63 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent import choice_kernels
-from decima.agent.choice_kernels import Chosen, Drawn, Logits
+from decima.agent.choice_kernels import Draws
+from decima.agent.choice_kernels import Plans as Plans
 from decima.agent.forward_kernels import Found
 from decima.agent.tables import Legal
 from spark_sim.kernels.choices import Preferences
 from traces.numbers import Int64
 
-_COUNT = np.uint64(0xD1342543DE82EF95)
-"""odd: the keys of a run's plans are multiples of it apart"""
-
-
-class Plans(NamedTuple):
-    """Q plans for decisions of a batch; entries and limits count from those of the decision."""
-
-    decision: Int64  # (Q,)
-    ptr: Int64  # (Q + 1,)
-    order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end,
-    # after which entries are unused and unsorted
-    used: Int64  # (Q,) entries that were used
-    job_ptr: Int64  # (Q + 1,)
-    limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
-    kind: Int64  # (K,) class for each stage by its number, among the decision's; -1: any
+_COUNT = np.uint64(0xD1342543DE82EF95)  # odd: the keys of a run's plans are multiples of it apart
 
 
 def draw(scores: Found, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
-    """Q plans.
+    """Draw a plan for each of the (Q,) decisions, by (Q,) keys that are not 0.
 
-    Args:
-        scores: of B decisions.
-        legal: what their rows stand for.
-        decision: (Q,) the decision that each plan is for.
-        key: (Q,) not 0, of the draws; None takes the likeliest plan: the likeliest order and
-            classes, and of each job's limits, which are ordered, the median.
+    Without keys the likeliest: the likeliest order and classes, and of each job's limits, which are
+    ordered, the median.
     """
     counts = legal.open_ptr[decision + 1] - legal.open_ptr[decision] + 1
     jobs = legal.job_ptr[decision + 1] - legal.job_ptr[decision]
     ptr, job_ptr = pointers(counts), pointers(jobs)
-    drawn = Drawn(
-        decision,
+    draws = Draws(
         np.zeros(len(decision), np.uint64) if key is None else key,
-        ptr,
         np.empty(ptr[-1]),
-        job_ptr,
-        np.empty(job_ptr[-1], np.int64),
-        *(np.empty(ptr[-1], np.int64) for _ in range(3)),
+        np.empty(ptr[-1], np.int64),
     )
-    logits = Logits(
-        scores.stage,
-        scores.end,
-        scores.limit,
-        legal.open_ptr,
-        legal.job_ptr,
-        legal.limit_ptr,
-        scores.kind,
-        legal.kind_ptr,
-    )
-    choice_kernels.draw(logits, drawn)
-    return Plans(decision, ptr, drawn.order, counts, job_ptr, drawn.limit, drawn.kind)
+    order, kind = (np.empty(ptr[-1], np.int64) for _ in range(2))
+    found = Plans(decision, ptr, order, counts, job_ptr, np.empty(job_ptr[-1], np.int64), kind)
+    choice_kernels.draw(scores, legal, draws, found)
+    return found
 
 
 def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -78,24 +49,8 @@ def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uin
 
 def preferences(plans: Plans, legal: Legal) -> Preferences:
     """Return the plans as the simulator takes them; stages are rows of the scene."""
-    chosen = Chosen(
-        plans.decision,
-        plans.ptr,
-        plans.order,
-        plans.job_ptr,
-        plans.limit,
-        plans.kind,
-        legal.open_stage,
-        legal.open_ptr,
-        legal.open_job,
-        legal.limit,
-        legal.limit_ptr,
-        legal.job_ptr,
-        legal.kind,
-        legal.kind_ptr,
-    )
     found = Preferences(plans.ptr, *(np.empty(len(plans.order), np.int64) for _ in range(3)))
-    choice_kernels.prefer(chosen, found)
+    choice_kernels.prefer(plans, legal, found)
     return found
 
 

@@ -27,9 +27,9 @@ class Planned(NamedTuple):
 
 
 class LearnedPolicy:
-    """Policy that plans a round in one pass of the network, then returns the choices one by one. It
-    plans again if a choice opened stages that the plan lacks, or if a class of executors ran out
-    before a stage had its share.
+    """Policy that plans a round in one pass of the network, then returns the choices one by one.
+
+    It plans again if a choice opened stages that the plan lacks, or a class of executors ran out.
     """
 
     def __init__(
@@ -41,12 +41,8 @@ class LearnedPolicy:
         key: int | None = None,
         name: str = "decima",
     ) -> None:
-        """Args:
-        network: the weights.
-        trace: the jobs that observations point to.
-        scales: units of the workload; None takes those of `trace`.
-        key: random bits of the plans that are drawn; None takes the likeliest.
-        name: in tables.
+        """Build it; `scales` are by default those of `trace`, and `key` draws plans, else the
+        likeliest.
         """
         self.name = name
         self._network = network
@@ -108,9 +104,7 @@ class LearnedPolicy:
         return known is not None and len(known) == len(jobs) and _address(known) == _address(jobs)
 
     def _next_choice(self, observation: Observation) -> Action | None:
-        """Return the plan's next action, or None if its class has no free executor (as
-        `choices.follow`).
-        """
+        """Return the plan's next action; None if its class has no free executor."""
         while self._next < len(self._plan.stage):
             stage, limit, kind = (int(part[self._next]) for part in self._plan[1:])
             if stage == NONE:
@@ -124,9 +118,7 @@ class LearnedPolicy:
         return PASS
 
     def _is_outdated(self, observation: Observation) -> bool:
-        """Return whether the plan is outdated: a stage is missing from it, or the last choice's
-        class ran out.
-        """
+        """Return whether the plan lacks a stage, or the last choice's class ran out."""
         is_open = observation.stages["open"]
         if self._last != NONE and is_open[self._last] == 1:
             return True

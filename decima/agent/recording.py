@@ -32,10 +32,7 @@ class Decisions(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Arrays with one row for each job, open stage, limit and class of the decisions, in order.
-
-    Numbers of jobs and stages begin at each decision.
-    """
+    """Rows for each job, open stage, limit and class; numbers begin at each decision."""
 
     job_x: Float32  # (jobs, len(JOB))
     snapshot: Int64  # (jobs,)
@@ -60,18 +57,8 @@ class Recording:
     """Inputs that an update needs from a batch of rollouts."""
 
     def __init__(
-        self,
-        decisions: Decisions,
-        rows: Rows,
-        snapshots: Snapshots,
-        plans: Plans,
+        self, decisions: Decisions, rows: Rows, snapshots: Snapshots, plans: Plans
     ) -> None:
-        """Args:
-        decisions: K of them.
-        rows: of the decisions.
-        snapshots: that the rows refer to.
-        plans: Q, by decision.
-        """
         self.decisions = decisions
         self.plans = plans
         self.log_prob: Float64 = np.zeros(len(plans.decision))
@@ -130,9 +117,7 @@ class Recorder:
     """Recorder of simulations that advance in lockstep."""
 
     def __init__(self, memory_jobs: int) -> None:
-        """Args:
-        memory_jobs: rows of jobs in the memory (`Scene.memory_job`).
-        """
+        """Make a recorder for a memory of so many rows of jobs (`Scene.memory_job`)."""
         self._latest = np.zeros(memory_jobs, np.int64)
         self._count = 0
         self._num_decisions = 0
@@ -158,13 +143,8 @@ class Recorder:
         self._count += len(changed)
 
     def take(self, seen: Seen, lane: Int64, plans: Plans) -> None:
-        """Store some decisions of a step: all their stages, and the limits of the jobs that a plan
-        used. No probability depends on the other limits, which are most.
-
-        Args:
-            seen: what the network made of it.
-            lane: (L,) ascending, which.
-            plans: for them, in their order, by number in the step.
+        """Store the decisions of some lanes (L,), ascending, with their plans: all stages, used
+        limits. No probability depends on the other limits, which are most.
         """
         scene, columns, legal = seen.scene, seen.tables.columns, seen.tables.legal
         jobs = rows_of(legal.job_ptr, lane)

@@ -35,8 +35,7 @@ class Step(NamedTuple):
     """One plan of each simulation."""
 
     seen: Seen
-    plans: Plans
-    """plans as drawn; the step determines how many entries are used"""
+    plans: Plans  # plans as drawn; the step determines how many entries are used
 
 
 class Played(NamedTuple):
@@ -77,9 +76,10 @@ class Lockstep:
 
 
 def play_out(network: Network, scales: Scales, lanes: Lanes) -> Played:
-    """Play every run to its end without recording decisions. Runs are as they would be alone,
-    except for rounding: a matrix product of many rows may differ in the last bit, and so may the
-    choice between two equally likely ones.
+    """Play every run to its end without recording decisions.
+
+    Runs are as they would be alone but for rounding: a product of many rows may differ in the last
+    bit, and so may the choice between two equally likely ones.
     """
     began = time.process_time()
     stepping_s = 0.0

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from traces.arrays import TraceArrays
 
 
-@dataclass(frozen=True)
-class Scales:
-    """Typical values of the workload; features of durations and work are divided by them.
+class Scales(NamedTuple):
+    """Typical values of the workload; columns of durations and work are divided by them.
 
     Numbers of executors are relative to the cluster's, which is part of every observation.
     """
 
-    task_ms: float
-    """mean duration of a task"""
-    work_ms: float
-    """mean work of a job, executor-milliseconds"""
-
-    def __post_init__(self) -> None:
-        for label, value in vars(self).items():
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{label} must be positive, got {value}")
+    task_ms: float  # mean duration of a task
+    work_ms: float  # mean work of a job, executor-milliseconds
 
     @classmethod
     def of(cls, trace: TraceArrays) -> Scales:

@@ -15,7 +15,7 @@ from decima.agent import columns, feature_kernels, forward_kernels
 from decima.agent.forward_kernels import Embedded, Found, Scratch
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
-from decima.agent.tables import Tables, describe, graphs_of, units_of
+from decima.agent.tables import Tables, describe, graphs_of
 from decima.agent.weights import CERTAIN, Network, packed
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
@@ -36,15 +36,11 @@ class Scorer:
     """Scorer with the weights that a network had on construction."""
 
     def __init__(self, network: Network, trace: TraceArrays, scales: Scales) -> None:
-        """Args:
-        network: copied; later changes of its weights have no effect.
-        trace: the jobs that scenes point to.
-        scales: units of the columns.
-        """
+        """Copy the network's weights, for scenes that point to the jobs of `trace`."""
         weights = network.weights()
         self._config = weights.config
         self._weights = packed(weights)
-        self._units = units_of(scales)
+        self._units = scales
         self._graphs = graphs_of(trace)
         size = self._config.embedding
         self.node_x: Float32 = np.empty((0, len(columns.NODE)), np.float32)

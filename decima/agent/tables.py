@@ -10,25 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.column_arrays import ClassColumns, Columns, Units
+from decima.agent.column_arrays import ClassColumns, Columns
+from decima.agent.column_arrays import Legal as Legal
 from decima.agent.graph_kernels import Graphs
 from decima.agent.scales import Scales
 from decima.agent.scene import Scene
 from traces.arrays import TraceArrays
-from traces.numbers import Int64
-
-
-class Legal(NamedTuple):
-    """Stages and limits that the rows of a graph stand for. Arrays as in `feature_kernels`."""
-
-    open_stage: Int64  # (O,) row of `Scene.stages`
-    open_ptr: Int64  # (B + 1,)
-    open_job: Int64  # (O,)
-    limit: Int64  # (M,) the parallelism limits
-    limit_ptr: Int64  # (J + 1,)
-    job_ptr: Int64  # (B + 1,)
-    kind: Int64  # (K,) the classes, rows of `Scene.classes`
-    kind_ptr: Int64  # (O + 1,)
 
 
 class Tables(NamedTuple):
@@ -38,12 +25,7 @@ class Tables(NamedTuple):
     legal: Legal
 
 
-def units_of(scales: Scales) -> Units:
-    """Return the units of a workload's columns."""
-    return Units(scales.task_ms, scales.work_ms)
-
-
-def describe(scene: Scene, units: Units) -> Tables:
+def describe(scene: Scene, units: Scales) -> Tables:
     """All columns of the heads."""
     out = _room(scene)
     stages, limits, kinds = feature_kernels.describe(scene, units, out)

@@ -17,8 +17,7 @@ from decima.agent.forward_kernels import Weights
 from gnn.config import EncoderConfig
 from traces.numbers import Float32
 
-CERTAIN = 1e4
-"""scale of a limit's logit where the ablation leaves no choice"""
+CERTAIN = 1e4  # scale of a limit's logit where the ablation leaves no choice
 
 
 @dataclass(frozen=True)
@@ -127,15 +126,11 @@ _HEADS = {
 hidden layers or only the last"""
 
 
-Layers = list[tuple[Float32, Float32]]
-"""(outputs, inputs) weight and (outputs,) bias of each"""
+Layers = list[tuple[Float32, Float32]]  # (outputs, inputs) weight and (outputs,) bias of each
 
 
 def packed(weights: NetworkWeights) -> Weights:
-    """Copy weights into the form that the compiled forward pass reads.
-
-    Parts that an ablation leaves out get weights of zero, so the kernel needs no special case.
-    """
+    """Copy weights into the compiled forward pass's form; parts that are left out are zero."""
     layers: Layers = []
     parts: list[tuple[int, int]] = []
     for part in _parts(weights):

@@ -8,20 +8,19 @@ import click
 
 from decima.cli.console import progress_bar, say
 from decima.cli.errors import OneLineErrors
+from decima.cli.options import checked_option, output_option
 from traces.files.errors import FileError
 
 
-def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
+def _check_archive(path: Path) -> None:
     from decima.rl.parallel.pack import check_output
 
     check_output(path)
-    return path
 
 
-def _absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None and not path.is_absolute():
+def _check_python(path: Path) -> None:
+    if not path.is_absolute():
         raise FileError(f"--python {path}: hosts need its path from the root")
-    return path
 
 
 @click.group(cls=OneLineErrors)
@@ -30,18 +29,11 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    callback=_checked,
-    help="Archive to write (.tar.gz).",
-)
-@click.option(
+@output_option("Archive to write (.tar.gz).", check=_check_archive)
+@checked_option(
     "--python",
     type=click.Path(path_type=Path),
-    callback=_absolute,
+    check=_check_python,
     help="Path of the same Python version on the hosts (default: its path here).",
 )
 def pack(output: Path, python: Path | None) -> None:
@@ -53,9 +45,7 @@ def pack(output: Path, python: Path | None) -> None:
 
     with progress_bar("packing") as (bar, task):
         packed = write_archive(
-            output,
-            python,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            output, python, progress=lambda done, n: bar.update(task, completed=done, total=n)
         )
     say(
         f"wrote {output}: {packed.num_bytes / 1e6:,.0f} MB, this program and "

@@ -21,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from decima.rl.tables import PIPE_WIDTH, print_table
-from spark_sim.compiled.progress import announce
 from traces.files.names import one_line, printable
 
 
@@ -54,11 +53,6 @@ def stdout(*, markup: bool = True) -> Console:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
-
-
-def announce_compilation() -> None:
-    """Log the compilation of packages from now on: it takes minutes at first."""
-    announce()
 
 
 @contextmanager

@@ -28,9 +28,10 @@ class OneLineError(click.ClickException):
 
 
 class OneLineErrors(CommandGroup):
-    """A group in which wrong usage, bad input and refused files end in one line and exit code 2.
-    Bad input is a `ValueError` of a class of this package, or one raised by its code. An error from
-    another library is a bug of this program and keeps its traceback.
+    """A group in which a user's mistake ends in one line and exit code 2.
+
+    Mistakes are wrong usage, refused files and each `ValueError` of this package's classes or code;
+    another library's error is a bug and keeps its traceback.
     """
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -56,9 +57,7 @@ def _one_line() -> Iterator[None]:
     except click.ClickException as error:
         raise OneLineError(one_line(error.format_message())) from error
     except OSError as error:
-        if (
-            error.errno == errno.EPIPE
-        ):  # the reader of the output has closed the pipe; click exits quietly
+        if error.errno == errno.EPIPE:  # the reader of the output has left: click exits quietly
             raise
         raise OneLineError(one_line(place_and_reason(error))) from error
     except ValueError as error:

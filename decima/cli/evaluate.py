@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
-from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
+    JSON,
     REPORT,
     TUNED,
+    WRITTEN,
     build_config,
     check_outputs,
     notes_of,
@@ -35,12 +37,11 @@ from decima.evaluation.timeline import (
 from decima.policy_names import SHIPPED_MODEL, decides_alone, is_learned
 from decima.registry import HEURISTICS
 from decima.rl.statistics import method
+from spark_sim.compiled.progress import announce
 from traces.files.names import counted
 from traces.files.writing import write_json
 
-_OUTPUT = click.Path(dir_okay=False, path_type=Path)
-_MOST_RECORDED = 2_500_000
-"""largest number of tasks for a page, some 100 bytes each"""
+_MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes each
 
 
 @click.command()
@@ -55,10 +56,10 @@ _MOST_RECORDED = 2_500_000
 @workload_options
 @worker_options("Processes.")
 @TUNED
-@click.option("--json", "json_path", type=_OUTPUT, help="Write all figures as JSON.")
-@click.option("--timings", type=_OUTPUT, help="Write the CPU seconds of each policy as JSON.")
+@JSON
+@click.option("--timings", type=WRITTEN, help="Write the CPU seconds of each policy as JSON.")
 @click.option(
-    "--timeline", type=_OUTPUT, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
+    "--timeline", type=WRITTEN, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
 )
 @REPORT
 def evaluate(
@@ -94,15 +95,11 @@ def evaluate(
 
         def show(done: int, _total: int) -> None:
             if done == 0:
-                announce_compilation()
+                announce()
             bar.update(task, completed=done)
 
-        report = run_evaluation(
-            config,
-            pool=pool,
-            timelines=_recorded(config, timeline, page),
-            progress=show,
-        )
+        recorded = _recorded(config, timeline, page)
+        report = run_evaluation(config, pool=pool, timelines=recorded, progress=show)
     _print(report)
     for note in notes_of(config, report.trace):
         stdout().print(note, soft_wrap=True, markup=False)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from decima.cli.console import announce_compilation, stdout
-from decima.cli.options import build_config, check_outputs, workload_options
+from decima.cli.console import stdout
+from decima.cli.options import WRITTEN, build_config, check_outputs, workload_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.policy_names import SHIPPED_MODEL, decides_alone, model_path
+from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--columns", is_flag=True, help="Also weigh every single input column of the network."
 )
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write everything as JSON.",
-)
+@click.option("--json", "json_path", type=WRITTEN, help="Write everything as JSON.")
 def explain(
     model: str,
     sequence: int,
@@ -69,9 +64,12 @@ def explain(
     if time_s is not None and not math.isfinite(time_s):
         raise ConfigError(f"--time {time_s} is no moment")
     config = build_config(options, (model,))
-    _check_model(model)
+    if not decides_alone(model):
+        raise ConfigError(
+            f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
+        )
     check_outputs(json_path)
-    announce_compilation()
+    announce()
     found = _explanation(config, model, sequence, decision, time_s, with_columns=columns)
     from decima.report.explain.report import lines_of
     from decima.report.explain.words import in_words
@@ -79,24 +77,12 @@ def explain(
     for part in lines_of(found):
         stdout().print(part)
     if json_path is not None:
-        content: Mapping[str, Any] = {
-            "model": model,
-            "sequence": sequence,
-            "words": in_words(found),
-            **found.to_json(),
-        }
-        write_json(json_path, content)
+        about = {"model": model, "sequence": sequence, "words": in_words(found)}
+        write_json(json_path, about | found.to_json())
 
 
 # A decision is of one sequence.
 explain.params = [option for option in explain.params if option.name != "sequences"]
-
-
-def _check_model(model: str) -> None:
-    if not decides_alone(model):
-        raise ConfigError(
-            f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
-        )
 
 
 def _explanation(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.config_options import config_options
-from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import build_config, check_outputs, training_options
+from decima.cli.console import progress_bar, stdout
+from decima.cli.options import READ, build_config, check_outputs, output_option, training_options
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
@@ -26,6 +26,7 @@ from decima.training.rule_fit.config import (
 )
 from decima.training.rule_fit.history import History, read_history
 from decima.training.tuning import write_tuned
+from spark_sim.compiled.progress import announce
 from traces.numbers import S_PER_MINUTE
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ _OBJECTIVE: dict[Objective, str] = {
     "avg_and_p95": "average JCT x root of p95",
     "makespan": "makespan",
 }
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("fit-rule")
@@ -45,7 +45,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--settings",
     "settings_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=READ,
     help="TOML file of several settings to fit to, in place of trace, cluster and arrivals here.",
 )
 @config_options(
@@ -74,16 +74,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     validation="Sequences of each setting that choose the result; as many more check it.",
 )
 @worker_options("Processes.")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=_FILE,
-    help="JSON file to write; `decima evaluate --tuned FILE` reads it.",
-)
+@output_option("JSON file to write; `decima evaluate --tuned FILE` reads it.")
 @click.option(
     "--resume",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=READ,
     help="State of a fit that was stopped (OUTPUT with the ending .state.json); give the same "
     "options again.",
 )
@@ -125,7 +119,7 @@ def fit_rule(
     state = _state_path(output, resume)
     history = None if resume is None else read_history(resume, config)
     begun_s = 0.0 if history is None else history.elapsed_s
-    announce_compilation()
+    announce()
     total = minutes if generations is None else generations
     with (
         open_pool(where, "decima fit-rule") as pool,

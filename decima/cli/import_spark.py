@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from decima.cli.console import progress_bar, say
-from decima.cli.options import GROUP_BY
+from decima.cli.options import GROUP_BY, WRITTEN, output_option
 from decima.errors import ConfigError
 from traces import Trace, write_trace
 from traces.dataset import check_dataset_output, write_dataset
@@ -18,9 +18,8 @@ from traces.spark_log.reader import HowToRead
 _HERE = click.Path(exists=True, path_type=Path)
 
 
-def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
+def _check(path: Path) -> None:
     (check_output if path.suffix else check_dataset_output)(path)
-    return path
 
 
 @click.command("spark")
@@ -45,16 +44,13 @@ def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> P
 @click.option(
     "--cluster-archive",
     "archive",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="Python and this package for the executors, by `decima cluster pack`.",
 )
-@click.option(
-    "-o",
-    "--output",
+@output_option(
+    "Trace file to write (.parquet); a name without suffix: a folder of such files.",
     type=click.Path(path_type=Path),
-    required=True,
-    callback=_checked,
-    help="Trace file to write (.parquet); a name without suffix: a folder of such files.",
+    check=_check,
 )
 def import_spark(
     paths: tuple[str, ...],
@@ -90,11 +86,7 @@ def import_spark(
 
 
 def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
-    """Return the paths that exist on this machine; only a cluster reads others.
-
-    Raises:
-        click.BadParameter: one is not there.
-    """
+    """Return the paths, all of which exist on this machine; only a cluster reads others."""
     (argument,) = (one for one in context.command.params if one.name == "paths")
     return [_HERE.convert(path, argument, context) for path in paths]
 

@@ -60,29 +60,38 @@ _cluster = config_options(
 )
 
 
+WRITTEN = click.Path(dir_okay=False, path_type=Path)  # a file to write
+READ = click.Path(exists=True, dir_okay=False, path_type=Path)  # a file to read
+
+
+def checked_option(
+    *names: str, check: Callable[[Any], object] | None = None, **settings: Any
+) -> Callable[[F], F]:
+    """Return a click option whose value, if there is one, `check` may refuse before the work."""
+
+    def checked(_context: click.Context, _option: click.Parameter, value: Any) -> Any:
+        if value is not None and check is not None:
+            check(value)
+        return value
+
+    return click.option(*names, callback=checked, **settings)
+
+
+def output_option(words: str, **settings: Any) -> Callable[[F], F]:
+    """Return the option ``-o`` of a command, the file that it writes."""
+    settings = {"type": WRITTEN, "required": True, **settings}
+    return checked_option("-o", "--output", help=words, **settings)
+
+
 TUNED = click.option(
     "--tuned",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=READ,
     help="Parameters from `decima tune` or `decima fit-rule`; may be repeated.",
 )
 """parameters of heuristics, for `read_all_tuned`"""
-
-
-def _checked(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
-    check_output(path)
-    return path
-
-
-TRACE_OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    callback=_checked,
-    help="Trace file to write (.parquet).",
-)
-"""output of an import; an unwritable path is refused before anything is read"""
+JSON = click.option("--json", "json_path", type=WRITTEN, help="Write all figures as JSON.")
+TRACE_OUTPUT = output_option("Trace file to write (.parquet).", check=check_output)
 
 GROUP_BY = click.option(
     "--group-by",
@@ -157,11 +166,7 @@ def build_config(
     policies: tuple[str, ...],
     parameters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> EvaluationConfig:
-    """Combine the options of `workload_options` to settings.
-
-    Raises:
-        ValueError: (one line) they contradict each other or a rule.
-    """
+    """Combine the options of `workload_options` to settings; ValueError if they break a rule."""
     settings = dict(options)
     if settings.pop("batch"):
         if _is_given("arrivals") and settings["arrivals"] != "batch":
@@ -173,11 +178,7 @@ def build_config(
 
 
 def check_outputs(*paths: Path | None) -> None:
-    """Refuse output paths that cannot be written, or equal ones, before the work starts.
-
-    Raises:
-        ConfigError: (one line) which and why.
-    """
+    """Refuse (ConfigError) paths that cannot be written, or equal ones, before the work starts."""
     seen: set[Path] = set()
     for path in paths:
         if path is None:
@@ -195,22 +196,14 @@ def check_outputs(*paths: Path | None) -> None:
         seen.add(path.resolve())
 
 
-def page_path(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
+def check_page(path: Path) -> None:
     """Refuse names of pages that do not end in .html."""
-    if path is not None and path.suffix.lower() not in _PAGES:
+    if path.suffix.lower() not in (".html", ".htm"):
         raise click.BadParameter(f"{path} is a page: its name must end in .html")
-    return path
 
 
-_PAGES = (".html", ".htm")
-
-
-REPORT = click.option(
-    "--report",
-    "page",
-    type=click.Path(dir_okay=False, path_type=Path),
-    callback=page_path,
-    help="Write an HTML report.",
+REPORT = checked_option(
+    "--report", "page", type=WRITTEN, check=check_page, help="Write an HTML report."
 )
 
 

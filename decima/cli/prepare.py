@@ -6,7 +6,7 @@ import time
 
 import click
 
-from decima.cli.console import announce_compilation
+from spark_sim.compiled.progress import announce
 
 
 @click.command()
@@ -19,7 +19,7 @@ def prepare() -> None:
     # torch takes a second to load, and other commands do not need it.
     from decima.prepare import all_steps
 
-    announce_compilation()
+    announce()
     began_s = time.monotonic()
     for name, step in all_steps():
         click.echo(f"preparing: {name}", err=True)

@@ -8,7 +8,8 @@ import click
 from rich.table import Table
 
 from decima.agent.probe.config import CLOSE, ProbeConfig, StudyConfig
-from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.console import progress_bar, stdout
+from spark_sim.compiled.progress import announce
 
 if TYPE_CHECKING:
     from decima.agent.probe.study import Study
@@ -39,7 +40,7 @@ def critical_path(steps: int, seed: int, trace: str) -> None:
     from decima.agent.probe.study import run_study
 
     config = StudyConfig(ProbeConfig(steps=steps), seed=seed, trace=trace)
-    announce_compilation()
+    announce()
     with progress_bar("starting") as (bar, task):
 
         def show(label: str, done: int, total: int) -> None:

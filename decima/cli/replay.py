@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from decima.cli.config_options import config_options
-from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import GROUP_BY, check_outputs
+from decima.cli.console import progress_bar, stdout
+from decima.cli.options import GROUP_BY, JSON, READ, check_outputs
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.pools import Pools, read_pools
 from decima.whatif.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
 from spark_sim.cluster import MAX_EXECUTORS
+from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
@@ -21,14 +22,8 @@ LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=Tr
 POOLS = click.option(
     "--pools",
     callback=lambda _context, _option, path: None if path is None else read_pools(path),
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=READ,
     help="The application's allocation file (fairscheduler.xml): weights, minShares, modes.",
-)
-JSON = click.option(
-    "--json",
-    "json_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all figures as JSON.",
 )
 
 
@@ -68,7 +63,7 @@ def replay(
     check_outputs(json_path)
     settings = ReplaySettings(slots, policy, draws, seed)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
-    announce_compilation()
+    announce()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
         report = run_replay(
             recording, settings, progress=lambda done, _: bar.update(task, completed=done)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from decima.cli.console import say
-from decima.cli.options import check_outputs, command_line, page_path, write_report
+from decima.cli.options import (
+    WRITTEN,
+    check_outputs,
+    check_page,
+    command_line,
+    output_option,
+    write_report,
+)
 from decima.evaluation.timeline import read_timeline
 from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
@@ -16,19 +24,19 @@ from traces.files.errors import FileError
 if TYPE_CHECKING:
     from decima.report import Results, Section, Timelines
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
-
 
 @click.command()
 @click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--timeline", type=_FILE, help="Tasks of the first of the results (.parquet, .csv).")
+@click.option(
+    "--timeline", type=WRITTEN, help="Tasks of the first of the results (.parquet, .csv)."
+)
 @click.option("--title", help="Title of the page [default: by what it holds].")
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for all figures of the page, as SVG and PNG.",
 )
-@click.option("-o", "--output", type=_FILE, callback=page_path, help="HTML file to write.")
+@output_option("HTML file to write.", required=False, check=check_page)
 def report(
     results: tuple[Path, ...],
     timeline: Path | None,
@@ -78,12 +86,7 @@ def _timelines(path: Path, results: Results) -> Timelines:
     """Read the tasks in a file, and the jobs if their trace is available."""
     from decima.report import Timelines
 
-    return Timelines(read_timeline(path), _trace(results.trace))
-
-
-def _trace(name: str) -> Trace | None:
-    """Return the trace of the results; None if it is not available."""
-    try:
-        return load_trace(name)
-    except (TraceError, FileError):
-        return None
+    trace: Trace | None = None
+    with contextlib.suppress(TraceError, FileError):
+        trace = load_trace(results.trace)
+    return Timelines(read_timeline(path), trace)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import numpy as np
-from rich.table import Table
 
-from decima.cli.console import announce_compilation, stdout
+from decima.cli.console import stdout
 from decima.cli.options import (
+    READ,
     REPORT,
     TUNED,
+    WRITTEN,
     check_outputs,
+    output_option,
     parse_names,
     read_all_tuned,
     write_report,
 )
+from decima.rl.tables import aligned
+from spark_sim.compiled.progress import announce
 from traces import load_trace
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:
-    from decima.spark.trial import TrialOutcome
+    from decima.report.spark import JctTable
 
 
 @click.group()
@@ -53,7 +56,7 @@ def spark() -> None:
     "--time-scale", default=0.1, show_default=True, help="Factor on the durations of tasks."
 )
 @click.option("--seed", default=0, show_default=True)
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "json_path", type=WRITTEN)
 @REPORT
 def replay(
     trace: str,
@@ -73,6 +76,7 @@ def replay(
     know durations from the event log of an earlier run. The simulator's figures are those of its
     shared session.
     """
+    from decima.report.spark import replay_section, replay_table
     from decima.spark.trial import TrialConfig, run_trial, words
 
     check_outputs(json_path, page)
@@ -86,9 +90,9 @@ def replay(
         parameters=read_all_tuned(tuned),
     )
     loaded = load_trace(trace)
-    announce_compilation()
+    announce()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
-    _print_replay(outcomes)
+    _print(replay_table(outcomes))
     facts = words(loaded.name, config, outcomes)
     stdout().print(f"\n{facts}")
     if json_path is not None:
@@ -98,29 +102,14 @@ def replay(
         }
         write_json(json_path, {"format": "decima-spark-replay", "version": 1, "policies": rows})
     if page is not None:
-        from decima.report.spark import replay_section
-
         title = f"Replay of {loaded.name} on Spark"
         write_report(page, [replay_section(outcomes, facts)], title)
 
 
-def _print_replay(outcomes: Sequence[TrialOutcome]) -> None:
-    table = Table(box=None)
-    for heading in ("policy", "average JCT", "p95", "in the simulator", "median error", "bias",
-                    "plans", "over limit"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "policy" else "right")
-    for one in outcomes:
-        status = one.status
-        table.add_row(
-            one.policy,
-            f"{one.jct_s.mean():.2f} s",
-            f"{np.quantile(one.jct_s, 0.95):.2f} s",
-            f"{one.simulated_s.mean():.2f} s",
-            f"{one.error:.1%}",
-            f"{one.bias:+.1%}",
-            "" if status is None else str(status.plans),
-            "" if status is None else str(status.jvm.get("launches_over_limit", "?")),
-        )
+def _print(found: JctTable) -> None:
+    table = aligned(found.headings[:1], found.headings[1:])
+    for name, cells in found.rows:
+        table.add_row(name, *(cell.text for cell in cells))
     stdout().print(table)
 
 
@@ -137,19 +126,13 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     names = parse_names(policies)
     TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
-    announce_compilation()
+    announce()
     outcomes = run_demo(config, lambda text: click.echo(text, err=True))
-    table = Table(box=None)
-    for heading in ("policy", "average JCT", "queries", "replayed jobs", "p95"):
-        table.add_column(heading, justify="left" if heading == "policy" else "right")
+    table = aligned(("policy",), ("average JCT", "queries", "replayed jobs", "p95"))
     for one in outcomes:
-        table.add_row(
-            one.policy,
-            f"{one.jct_s.mean():.2f} s",
-            f"{one.jct_s[one.is_query].mean():.2f} s",
-            f"{one.jct_s[~one.is_query].mean():.2f} s",
-            f"{np.quantile(one.jct_s, 0.95):.2f} s",
-        )
+        parts = (one.jct_s, one.jct_s[one.is_query], one.jct_s[~one.is_query])
+        times = (*(part.mean() for part in parts), np.quantile(one.jct_s, 0.95))
+        table.add_row(one.policy, *(f"{time_s:.2f} s" for time_s in times))
     stdout().print(table)
     stdout().print(
         f"\n{jobs} jobs on {slots} slots; one run each, so look for large differences only."
@@ -157,19 +140,14 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
 
 
 @spark.command()
-@click.argument("log", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("log", type=READ)
 @click.option(
     "--policies",
     help="Separated by commas; the first is the reference (default: fifo, spark_fair, strict_fair "
     "and the policy of the log; of auto, the one in force longest).",
 )
 @TUNED
-@click.option(
-    "--draw",
-    "picture",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="SVG or PNG of the slots that each job held.",
-)
+@click.option("--draw", "picture", type=WRITTEN, help="SVG or PNG of the slots that each job held.")
 @REPORT
 def review(
     log: Path,
@@ -184,8 +162,9 @@ def review(
     the measured durations under each policy. Spark's own time for each job was measured too, and is
     part of every figure. Older files LOG.1, LOG.2, ... are read with it.
     """
+    from decima.report.spark import review_section, review_table
     from decima.spark.decision_log import read_decision_log
-    from decima.spark.review import check_picture, draw_decisions, reviewed_policies, rows, words
+    from decima.spark.review import check_picture, draw_decisions, reviewed_policies, words
     from decima.spark.review import review as simulate
 
     check_outputs(page, picture)
@@ -193,36 +172,23 @@ def review(
         check_picture(picture)
     decisions = read_decision_log(log)
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
-    announce_compilation()
+    announce()
     found = simulate(decisions, names, read_all_tuned(tuned))
-    table = Table(box=None)
-    for heading in ("", "average JCT", f"vs {names[0]}", "p95"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for row in rows(found, decisions):
-        table.add_row(
-            row.label,
-            f"{row.jct_s.mean():.2f} s",
-            "" if row.versus is None else f"{100 * row.versus:+.1f} %",
-            f"{np.quantile(row.jct_s, 0.95):.2f} s",
-        )
-    stdout().print(table)
+    _print(review_table(found, decisions))
     stdout().print()
     for line in words(found):
         stdout().print(line, highlight=False, markup=False)
     if picture is not None:
         draw_decisions(decisions, picture)
     if page is not None:
-        from decima.report.spark import review_section
-
         write_report(page, [review_section(found, decisions)], f"Review of {log.name}")
 
 
 @spark.command()
-@click.option(
-    "-o",
-    "--output",
+@output_option(
+    "File or folder to copy it to; else its path is printed.",
     type=click.Path(path_type=Path),
-    help="File or folder to copy it to; else its path is printed.",
+    required=False,
 )
 def jar(output: Path | None) -> None:
     """Print the path of the plugin's jar, for any Spark from 3.5 to 4.x:

@@ -13,8 +13,8 @@ from rich.table import Table
 from decima.cli.console import say, stdout
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
-from decima.cli.options import TRACE_OUTPUT
-from decima.cli.record import record
+from decima.cli.options import TRACE_OUTPUT, output_option
+from decima.cli.record_tpch import tpch
 from traces import (
     Job,
     Trace,
@@ -74,12 +74,7 @@ def validate(file: Path) -> None:
 @traces.command()
 @click.argument("trace")
 @click.argument("job", required=False)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw JOB to this .svg or .png instead of printing a table.",
-)
+@output_option("Draw JOB to this .svg or .png instead of printing a table.", required=False)
 def show(trace: str, job: str | None, output: Path | None) -> None:
     """Show the stages of JOB in TRACE as a table, or draw its graph; without JOB, list the jobs."""
     if job is None and output is not None:
@@ -115,7 +110,14 @@ def import_group() -> None:
 
 
 import_group.add_command(import_spark)
-traces.add_command(record)
+
+
+@traces.group()
+def record() -> None:
+    """Run a workload on real Spark and store it as a trace."""
+
+
+record.add_command(tpch)
 
 
 @import_group.command("decima-sim")
@@ -149,13 +151,10 @@ def import_alibaba(
     file: Path, machine_memory_mb: float | None, raw_starts: bool, output: Path, **others: Any
 ) -> None:
     """Import Alibaba's batch_task.csv (2018), plain or .gz."""
-    imported = read_alibaba(
-        file,
-        machine_memory_mb=machine_memory_mb,
-        registered_starts=not raw_starts,
-        **others,
+    trace = read_alibaba(
+        file, machine_memory_mb=machine_memory_mb, registered_starts=not raw_starts, **others
     )
-    save_imported(imported, output)
+    save_imported(trace, output)
 
 
 @import_group.command("csv")
@@ -184,11 +183,7 @@ def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None
 
 
 def save_imported(trace: Trace, output: Path) -> None:
-    """Write the imported `trace`; print its figures and what the importer left out.
-
-    Raises:
-        TraceError: the output cannot be written.
-    """
+    """Write the imported `trace`; print its figures and what the importer left out."""
     write_trace(trace, output)
     _print_figures(summary(trace))
     say(f"wrote {output}")
@@ -265,29 +260,26 @@ def _print_job(job: Job) -> None:
     table.add_column("stage")
     for column in ("tasks", "mean task s", "work executor-s", "to the end s"):
         table.add_column(column, justify="right")
-    demands = [name for name in ("memory_mb", "cpu") if _is_stated(job, name)]
-    for name in demands:
-        table.add_column({"memory_mb": "memory MB", "cpu": "cores"}[name], justify="right")
+    demands = {
+        name: heading
+        for name, heading in (("memory_mb", "memory MB"), ("cpu", "cores"))
+        if any(getattr(stage, name) is not None for stage in job.stages)
+    }
+    for heading in demands.values():
+        table.add_column(heading, justify="right")
     table.add_column("parents")
     for stage, remaining_ms in zip(job.stages, job.critical_path_ms, strict=True):
+        needs = [getattr(stage, name) for name in demands]
         table.add_row(
             stage.name,
             f"{stage.num_tasks:,}",
             f"{stage.mean_ms / MS_PER_S:,.3f}",
             f"{stage.work_ms / MS_PER_S:,.1f}",
             f"{remaining_ms / MS_PER_S:,.1f}",
-            *(_stated(getattr(stage, name)) for name in demands),
+            *("" if need is None else f"{need:,g}" for need in needs),
             ", ".join(job.stages[parent].name for parent in stage.parents),
         )
     _print(table)
-
-
-def _is_stated(job: Job, name: str) -> bool:
-    return any(getattr(stage, name) is not None for stage in job.stages)
-
-
-def _stated(demand: float | None) -> str:
-    return "" if demand is None else f"{demand:,g}"
 
 
 def _print(table: Table) -> None:

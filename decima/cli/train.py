@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decima.cli.console import announce_compilation, stdout
-from decima.cli.options import REPORT, check_outputs, notes_of, write_report
+from decima.cli.console import stdout
+from decima.cli.options import READ, REPORT, check_outputs, notes_of, write_report
 from decima.cli.workers import Where, open_cluster, open_machine, worker_options
 from decima.rl.command import refuse_beside_resume
 from spark_sim import Protocol
+from spark_sim.compiled.progress import announce
 from traces import load_trace
 from traces.files.entry import INTERRUPTED
 
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=READ,
     help="TOML file of settings; the others have their defaults (docs/training.md).",
 )
 @click.option("--trace", help="Name or file.  [default: tpch]")
 @click.option("--executors", type=int, help="[default: 50]")
 @click.option(
-    "--protocol",
-    help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]",
+    "--protocol", help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]"
 )
 @click.option(
     "--interarrival",
@@ -95,9 +95,7 @@ def train(
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
         pools = stack.enter_context(_open_pools(where, out.name))
-        if (
-            config is not None
-        ):  # last, so that no mistake, here or on the cluster, leaves a folder behind
+        if config is not None:  # last, so that no mistake leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
         for note in notes:
             stdout().print(note, soft_wrap=True, markup=False)
@@ -174,7 +172,7 @@ class _Preparation:
     def __init__(self) -> None:
         self._began_s = time.monotonic()
         click.echo("preparing: compiled code is loaded in every process", err=True)
-        announce_compilation()
+        announce()
 
     def started(self, state: LoopState, _settings: LoopSettings) -> None:
         """Note that everything is compiled and all processes have started."""

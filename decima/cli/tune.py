@@ -8,12 +8,19 @@ from typing import Any
 
 import click
 
-from decima.cli.console import announce_compilation, progress_bar, stdout
-from decima.cli.options import build_config, check_outputs, notes_of, workload_options
+from decima.cli.console import progress_bar, stdout
+from decima.cli.options import (
+    build_config,
+    check_outputs,
+    notes_of,
+    output_option,
+    workload_options,
+)
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.registry import HEURISTICS
 from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.training.tuning import tune as search
+from spark_sim.compiled.progress import announce
 from traces import load_trace
 
 _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
@@ -29,13 +36,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
     help="Held-out sequences, on which the result must beat the shipped parameters.",
 )
 @worker_options("Processes.")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="JSON file to write; `decima evaluate --tuned FILE` reads it.",
-)
+@output_option("JSON file to write; `decima evaluate --tuned FILE` reads it.")
 def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any) -> None:
     """Fit a heuristic to a workload.
 
@@ -47,7 +48,7 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     check_outputs(output)
     for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)
-    announce_compilation()
+    announce()
     with open_pool(where, "decima tune") as pool, progress_bar("trials") as (bar, task):
 
         def show(trials: int, parameters: Mapping[str, float], ratio: float) -> None:

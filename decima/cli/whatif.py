@@ -5,34 +5,28 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
 from decima.cli.config_options import config_options
-from decima.cli.console import announce_compilation, progress_bar, stdout
+from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     ESTIMATES_HELP,
     GROUP_BY,
+    JSON,
     REPORT,
     check_outputs,
     parse_names,
     write_report,
 )
-from decima.cli.replay import JSON, LOGS, POOLS
+from decima.cli.replay import LOGS, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
-from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif import WhatIf, WhatIfSettings, load, what_if
 from decima.whatif.advice import findings
 from decima.whatif.caveats import caveats
-from decima.whatif.load import (
-    offered_load,
-    recorded_avg_s,
-    recorded_reference,
-    recorded_slots,
-    span_s,
-    varying_slots,
-)
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.pools import Pools
@@ -44,7 +38,6 @@ from decima.whatif.report import (
     policies_table,
     seconds,
     sizes_table,
-    slots,
     to_json,
     tuned_lines,
 )
@@ -52,7 +45,8 @@ from decima.whatif.settings import Sharing
 from decima.whatif.study import total_runs
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
-from traces.estimates import Estimates
+from spark_sim.compiled.progress import announce
+from traces.files.names import counted
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
@@ -98,14 +92,11 @@ def whatif(
     policies: str | None,
     pools: Pools | None,
     group_by: str,
-    estimates: Estimates,
-    draws: int,
-    sequences: int,
-    seed: int,
     no_driver_times: bool,
     where: Where,
     json_path: Path | None,
     page: Path | None,
+    **options: Any,
 ) -> None:
     """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
@@ -115,16 +106,15 @@ def whatif(
     check_outputs(page, json_path)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
     settings = WhatIfSettings(
-        recorded_slots(recording) if executors is None else executors,
+        load.recorded_slots(recording) if executors is None else executors,
         _policies(recording, policies, protocol),
         protocol,
-        estimates,
-        draws,
-        sequences,
-        seed=seed,
-        slots_vary=executors is None and _sessions_slots_vary(recording, protocol),
+        slots_vary=executors is None
+        and protocol == Protocol.SESSION.label
+        and load.varying_slots(recording) is not None,
+        **options,
     )
-    announce_compilation()
+    announce()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
     with (
         open_pool(where, "decima whatif") as pool,
@@ -132,7 +122,7 @@ def whatif(
     ):
         check = run_replay(
             recording,
-            ReplaySettings(draws=_CHECK_DRAWS, seed=seed),
+            ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed),
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,
         )
@@ -152,15 +142,10 @@ def whatif(
         write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
 
 
-def _sessions_slots_vary(recording: Recording, protocol: Sharing) -> bool:
-    """Return whether the slots vary in the replay: only those of a session can."""
-    return protocol == Protocol.SESSION.label and varying_slots(recording) is not None
-
-
 def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tuple[str, ...]:
     if names is not None:
         return parse_names(names)
-    reference = recorded_reference(recording)
+    reference = load.recorded_reference(recording)
     if protocol != Protocol.SESSION.label and reference == POOLED:
         reference = FAIR
     return (reference, *(name for name in _DEFAULT.policies if name != reference))
@@ -175,7 +160,7 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     _bullets(console, findings(found, check))
     _bullets(console, (f"But: {words}" for words in caveats(found, check)))
     settings = found.settings
-    where = slots(settings.executors)
+    where = counted(settings.executors, "slot")
     console.print(f"\nRecorded arrivals, {where}, mean of {settings.draws} draws of task durations")
     console.print(policies_table(found, "recorded"))
     console.print(f"\nResampled arrivals, {where}, mean of {settings.sequences} sequences")
@@ -209,20 +194,17 @@ def _facts(found: WhatIf) -> list[str]:
     trace = recording.trace
     tasks = sum(job.num_tasks for job in trace.jobs)
     stages = sum(len(job.stages) for job in trace.jobs)
-    load = offered_load(recording, found.settings.executors)
+    busy = load.offered_load(recording, found.settings.executors)
     return [
         f"{len(trace.jobs):,} jobs ({stages:,} stages, {tasks:,} tasks) of "
-        f"{_applications(len(recording.slots))}, recorded over {_span(span_s(recording))} on "
-        f"{slots(recorded_slots(recording))}; they keep {slots(found.settings.executors)} busy "
-        f"{100 * load:.0f} % of that time. As recorded, a job took "
-        f"{seconds(recorded_avg_s(recording))} on average.",
+        f"{counted(len(recording.slots), 'application')}, recorded over "
+        f"{_span(load.span_s(recording))} on {counted(load.recorded_slots(recording), 'slot')}; "
+        f"they keep {counted(found.settings.executors, 'slot')} busy {100 * busy:.0f} % of that "
+        "time. As recorded, a job took "
+        f"{seconds(load.recorded_avg_s(recording))} on average.",
         *conditions_words(recording),
         *recording.summary.left_out(),
     ]
-
-
-def _applications(count: int) -> str:
-    return "1 application" if count == 1 else f"{count:,} applications"
 
 
 def _span(span_s: float) -> str:

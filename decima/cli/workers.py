@@ -11,28 +11,23 @@ from typing import Any, NamedTuple
 import click
 
 from decima.cli.config_options import added
-from decima.cli.console import announce_compilation
+from decima.cli.options import WRITTEN
 from decima.errors import ConfigError
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool
+from spark_sim.compiled.progress import announce
 
 
 class Where(NamedTuple):
     """Values of the options of `worker_options`."""
 
-    workers: int
-    """processes on this machine"""
-    cluster: str | None
-    """URL of a Spark master; None: this machine alone"""
-    archive: Path | None
-    """Python and this package for the executors of `cluster`"""
+    workers: int  # processes on this machine
+    cluster: str | None  # URL of a Spark master; None: this machine alone
+    archive: Path | None  # Python and this package for the executors of `cluster`
 
 
 def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add `--workers`, with this help, and the options of a cluster.
-
-    The command gets them as one argument, `where`.
-    """
+    """Add `--workers`, with this help, and a cluster's options, as one argument `where`."""
     options = (
         click.option("--workers", default=1, show_default=True, help=workers),
         click.option(
@@ -43,7 +38,7 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
         ),
         click.option(
             "--cluster-archive",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=WRITTEN,
             help="Python and this package for the executors, by `decima cluster pack`; without it "
             "every host needs both.",
         ),
@@ -63,11 +58,7 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
 
 @contextmanager
 def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
-    """Open the workers that compute all of a command; they end with the block.
-
-    Raises:
-        ValueError: (one line) options that contradict each other, or there is no such cluster.
-    """
+    """Open the workers that compute all of a command; they end with the block."""
     if where.cluster is not None and where.workers != 1:
         raise ConfigError("--workers counts processes on this machine: it contradicts --cluster")
     with open_machine(where) if where.cluster is None else open_cluster(where, name) as pool:
@@ -76,11 +67,7 @@ def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
 
 @contextmanager
 def open_machine(where: Where) -> Iterator[WorkerPool]:
-    """Start the processes of `--workers`. Their kernels are compiled once, in this process.
-
-    Raises:
-        ValueError: (one line) fewer than one.
-    """
+    """Start the processes of `--workers`. Their kernels are compiled once, in this process."""
     if where.cluster is None and where.archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     with HERE if where.workers == 1 else LocalPool(where.workers) as pool:
@@ -88,25 +75,21 @@ def open_machine(where: Where) -> Iterator[WorkerPool]:
             # torch takes a second to load, and a single process may not need it.
             from decima.prepare import prepare_once
 
-            announce_compilation()
+            announce()
             prepare_once()
         yield pool
 
 
 @contextmanager
 def open_cluster(where: Where, name: str) -> Iterator[WorkerPool]:
-    """Connect to the executors of `--cluster`, in a Spark application called `name`.
-
-    Raises:
-        ClusterError: (one line) there is no such cluster, or it does not fit.
-    """
+    """Connect to the executors of `--cluster`, in a Spark application called `name`."""
     # Only a cluster needs pyspark.
     from decima.fingerprint import fingerprint
     from decima.rl.parallel.greeting import check_executors
     from decima.rl.parallel.session import open_session
     from decima.rl.parallel.spark import SparkPool
 
-    announce_compilation()
+    announce()
     context = open_session(str(where.cluster), name=name, archive=where.archive)
     try:
         click.echo("checking the executors; a new host compiles first, for some minutes", err=True)

@@ -13,6 +13,7 @@ from rich.table import Table
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
+from decima.rl.tables import aligned
 from spark_sim.cluster import MB_PER_GB
 from traces import Trace
 from traces.numbers import MS_PER_S, Float64
@@ -38,8 +39,7 @@ _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
 
 FORMAT, VERSION = "decima-evaluation", 3
 """identity of the JSON form; an incompatible change gets a new version"""
-READABLE = (2, VERSION)
-"""readable versions; version 2 also held CPU times"""
+READABLE = (2, VERSION)  # readable versions; version 2 also held CPU times
 
 
 def estimate(figure: str, values: Float64) -> Estimate:
@@ -147,21 +147,15 @@ class Report:
     def _policy_json(self, name: str) -> dict[str, Any]:
         report = self.policies[name]
         difference = self.difference(name)
-        shares = (
-            "busy_executor_s",
-            "moving_executor_s",
-            "idle_executor_s",
-            "first_executor_s",
-            "inflation_executor_s",
-        )
+        parts = ("busy", "moving", "idle", "first", "inflation")
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
-            **{label: _figure_json(label, getattr(report, label)) for label in FIGURES},
+            **{figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES},
             "difference_to_first": {
                 "mean_percent": difference.mean,
                 "ci95_percent": difference.ci95,
             },
-            **{label: report.executor_s(label) for label in shares},
+            **{f"{part}_executor_s": report.executor_s(f"{part}_executor_s") for part in parts},
             "jobs": sum(len(run.metrics.jct_s) for run in report.runs),
             **{label: report.total(label) for label in counts},
             **({"classes": _classes_json(report)} if report.runs[0].metrics.classes else {}),
@@ -170,42 +164,24 @@ class Report:
 
     def table(self) -> Table:
         """Table of one row for each policy."""
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("policy", no_wrap=True)
-        for heading in (
-            "average JCT [95 %]",
-            f"vs {self.config.policies[0]} [95 %]",
-            "median",
-            "p95",
-            "p99",
-            "makespan",
-            "busy",
-            "moving",
-            "decisions",
-        ):
-            table.add_column(heading, justify="right", no_wrap=True)
+        versus = f"vs {self.config.policies[0]} [95 %]"
+        rest = ("median", "p95", "p99", "makespan", "busy", "moving", "decisions")
+        table = aligned(("policy",), ("average JCT [95 %]", versus, *rest))
         for name, report in self.policies.items():
             table.add_row(name, *self._cells(name, report))
         return table
 
     def class_table(self) -> Table | None:
-        """Table of how busy each class of executors was under each policy, and how much memory
-        stayed idle.
-        """
+        """Table of each class's share of busy time and idle memory under each policy."""
         classes = self.reference.runs[0].metrics.classes
         if not classes:
             return None
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("busy, memory idle meanwhile", no_wrap=True)
-        for one in classes:
-            heading = f"{one.count} of {one.memory_mb / MB_PER_GB:g} GB"
-            table.add_column(heading, justify="right", no_wrap=True)
+        sizes = [f"{one.count} of {one.memory_mb / MB_PER_GB:g} GB" for one in classes]
+        table = aligned(("busy, memory idle meanwhile",), sizes)
         for name, report in self.policies.items():
             rows = _classes_json(report)
-            table.add_row(
-                name,
-                *(f"{row['busy_share']:.0%}, {row['idle_memory_share']:.0%}" for row in rows),
-            )
+            cells = (f"{row['busy_share']:.0%}, {row['idle_memory_share']:.0%}" for row in rows)
+            table.add_row(name, *cells)
         return table
 
     def _cells(self, name: str, report: PolicyReport) -> list[str]:
@@ -234,8 +210,7 @@ def _to_ms(values_s: Float64) -> list[float]:
 
 
 def _figure_json(figure: str, values: Float64) -> dict[str, Any]:
-    found = estimate(figure, values)
-    return {"mean": found.mean, "ci95": found.ci95, "per_sequence": values.tolist()}
+    return {**vars(estimate(figure, values)), "per_sequence": values.tolist()}
 
 
 def _left(unfinished: int, not_arrived: int) -> str:

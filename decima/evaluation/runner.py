@@ -34,10 +34,8 @@ from traces.numbers import MS_PER_S
 if TYPE_CHECKING:
     from decima.learned import Networks
 
-LANES = 16
-"""sequences that a learned policy plays side by side"""
-_ESTIMATES = 99
-"""stream of noisy estimates, which belong to no sequence"""
+LANES = 16  # sequences that a learned policy plays side by side
+_ESTIMATES = 99  # stream of noisy estimates, which belong to no sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +45,9 @@ class PolicyRun:
     policy: str
     sequence: int
     metrics: RunMetrics
-    policy_cpu_s: float
-    """deciding"""
-    environment_cpu_s: float
-    """all else: building the run and its events"""
-    timeline: Table | None
-    """the record of each task, if requested"""
+    policy_cpu_s: float  # deciding
+    environment_cpu_s: float  # all else: building the run and its events
+    timeline: Table | None  # the record of each task, if requested
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,11 +170,7 @@ def simulate(
     *,
     timeline: bool = False,
 ) -> PolicyRun:
-    """One policy on sequence `number`.
-
-    Raises:
-        IllegalActionError: the policy broke a rule; the message names the policy.
-    """
+    """Play one policy on sequence `number`; IllegalActionError if it breaks a rule."""
     began = time.process_time()
     simulator = prepare(workload, config, number, timeline=timeline)
     policy_cpu_s = play(simulator, policy)
@@ -198,11 +189,7 @@ def simulate(
 def prepare(
     workload: Workload, config: EvaluationConfig, number: int, *, timeline: bool = False
 ) -> Simulator:
-    """Sequence `number`, advanced to its first decision.
-
-    Raises:
-        ConfigError: no job has arrived by the time limit.
-    """
+    """Sequence `number`, advanced to its first decision; ConfigError if no job arrives in time."""
     run = _arriving(workload, config, number)
     return Simulator(
         workload.arrays,
@@ -284,9 +271,10 @@ class _Part(NamedTuple):
 def _parts(
     config: EvaluationConfig, timelines: Collection[int]
 ) -> dict[tuple[str, tuple[int, ...]], _Part]:
-    """Split all runs into tasks. Learned policies play `LANES` sequences at once, except those with
-    a timeline. The split depends only on the numbers of sequences, so any number of workers gives
-    the same figures.
+    """Split all runs into tasks: `LANES` sequences at once for a learned policy without timelines.
+
+    The split depends on the numbers of sequences alone, so any number of workers gives the same
+    figures.
     """
     found: list[_Part] = []
     for first in range(0, config.sequences, LANES):

@@ -38,12 +38,7 @@ _NOT_HERE = ("policies", "parameters", "sequences", "seed")
 
 
 def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
-    """The settings of a file, in its order.
-
-    Raises:
-        ConfigError: (one line) not TOML, no setting, an unknown key or a value that a setting
-            refuses; the message names the file and the setting.
-    """
+    """The settings of a file, in its order; a ConfigError names the file and the setting."""
     content = read_toml(path, ConfigError)
     rows = content.pop("setting", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
@@ -58,11 +53,7 @@ def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
 
 
 def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:
-    """One setting.
-
-    Raises:
-        ConfigError: an unknown key or a value that a setting refuses.
-    """
+    """One setting; ConfigError for an unknown key or a value that a setting refuses."""
     rest = dict(values)
     load = rest.pop("load", None)
     for key in _NOT_HERE:
@@ -78,11 +69,8 @@ def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:
 
 def gap_at(trace: str, executors: int, load: float) -> float:
     """Return the mean seconds between arrivals at which the work is `load` of the executors' time.
-    Work is tasks x mean duration. Moving and first tasks take extra time, so at a load of 1 a queue
-    grows.
 
-    Raises:
-        ConfigError: the load is not a positive number.
+    Work is tasks x mean duration. Moving and first tasks come on top: at a load of 1 a queue grows.
     """
     if isinstance(load, bool) or not isinstance(load, int | float) or not 0 < load < math.inf:
         raise ConfigError(f"load must be a positive number, got {load!r}")

@@ -23,7 +23,7 @@ from traces.files.errors import FileError
 from traces.files.numbers import MAX_TIME_MS
 from traces.files.reading import read_bytes
 from traces.files.writing import written_whole
-from traces.numbers import Float64, Int32
+from traces.numbers import Int32
 from traces.parquet_pages import excess_of
 
 SUFFIXES = (".parquet", ".csv", SUFFIX)
@@ -36,10 +36,8 @@ _NEEDED = {
     **dict.fromkeys(_TIMES, pa.float64()),
 }
 """required columns of a timeline, and their types"""
-MAX_BYTES = 2**29
-"""largest file that is read"""
-MAX_VALUES = 100_000_000
-"""most values in all columns of a Parquet file that is read"""
+MAX_BYTES = 2**29  # largest file that is read
+MAX_VALUES = 100_000_000  # most values in all columns of a Parquet file that is read
 
 
 def recorded_within(config: EvaluationConfig, most_tasks: int) -> range:
@@ -64,14 +62,8 @@ def check_timeline_path(path: Path) -> None:
 def write_timeline(report: Report, path: Path) -> None:
     """Write one row for each task: policy, sequence, job, stage, task, executor, start, finish.
 
-    With executor classes also the memory of the executor, `executor_memory_mb`.
-
-    Args:
-        report: an evaluation that recorded the timelines of all its sequences.
-        path: the file; its suffix chooses Parquet, CSV or trace events.
-
-    Raises:
-        FileError: the file cannot be written.
+    With executor classes also the memory of the executor, `executor_memory_mb`. The suffix chooses
+    Parquet, CSV or trace events.
     """
     check_timeline_path(path)
     table = timeline_table(report)
@@ -86,11 +78,7 @@ def write_timeline(report: Report, path: Path) -> None:
 
 
 def read_timeline(path: Path) -> pa.Table:
-    """Read a table of `write_timeline`, or one like it, and check its numbers and times.
-
-    Raises:
-        FileError: (one line) it cannot be read, or is no timeline.
-    """
+    """Read a table of `write_timeline`, or one like it; FileError (one line) if it is none."""
     if path.suffix not in _READ:
         raise ConfigError(f"{path}: a timeline is read from {' or '.join(_READ)}")
     data = read_bytes(path, FileError, MAX_BYTES)
@@ -118,16 +106,7 @@ def read_timeline(path: Path) -> pa.Table:
 
 
 def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
-    """Return the required columns, checked for type and gaps.
-
-    Args:
-        table: as it was read.
-        names: of its columns.
-        path: for messages.
-
-    Raises:
-        FileError: a column is missing, of another type, or has gaps.
-    """
+    """Return the required columns of a file's table, checked for type and gaps."""
     for name, kind in _NEEDED.items():
         found = names.count(name)
         if found != 1:
@@ -145,10 +124,7 @@ def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
 
 
 def _check_numbers(table: pa.Table, path: Path) -> None:
-    """Raises:
-    FileError: a number is negative, an executor is beyond any cluster, or a task ends before it
-        starts.
-    """
+    """Refuse negative numbers, unknown executors, and tasks that end before they start."""
     for name in _COUNTED:
         values = table[name].to_numpy()
         if (values < 0).any():
@@ -182,20 +158,17 @@ def timeline_table(report: Report) -> pa.Table:
 def _rows(report: Report, run: PolicyRun, record: Table) -> pa.Table:
     job = draw_sequence(report.config, report.trace, run.sequence).job
     table = task_table(run.policy, run.sequence, report.trace, job, record)
-    for name, values in _memory_mb(report.config, record).items():
-        table = table.append_column(name, [values])
-    return table
+    classes = report.config.cluster().classes
+    if classes is None:
+        return table
+    each_mb = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
+    return table.append_column("executor_memory_mb", [each_mb[record["executor"]]])
 
 
 def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Table) -> pa.Table:
     """Return the tasks of one run, columns as in `write_timeline`.
 
-    Args:
-        policy: its name.
-        sequence: its number.
-        trace: the jobs.
-        job: (K,) the job of each arrival, a row of the trace.
-        record: a row a task (`Simulator.timeline`).
+    `job` (K,) is the row of each arrival's job in the trace; `record` is a `Simulator.timeline`.
     """
     sizes = np.diff(trace.columns.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -213,11 +186,3 @@ def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Tab
             "finish_ms": record["finish_ms"],
         }
     )
-
-
-def _memory_mb(config: EvaluationConfig, record: Table) -> dict[str, Float64]:
-    classes = config.cluster().classes
-    if classes is None:
-        return {}
-    each = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
-    return {"executor_memory_mb": each[record["executor"]]}

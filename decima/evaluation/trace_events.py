@@ -22,11 +22,7 @@ _US_PER_MS = 1000.0
 
 
 def write_trace_events(table: pa.Table, path: Path) -> None:
-    """Write the tasks of a timeline table (`decima.evaluation.timeline`), gzipped.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
+    """Write the tasks of a timeline table (`decima.evaluation.timeline`), gzipped."""
     with written_whole(path) as file:
         # No name and no time in the header: equal timelines give equal files.
         packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)

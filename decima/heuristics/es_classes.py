@@ -34,8 +34,7 @@ ALL_PARAMETERS = (*CLASS_PARAMETERS, *es_rule.PARAMETERS)
 """names of the parameters in the order of `Numbers`"""
 _TROUBLE, _PACKING, _LARGE_FIRST = range(3)
 _FIRST = len(CLASS_PARAMETERS)
-_RUNNABLE_FIRST = 1e3
-"""more than any logarithm of a critical path"""
+_RUNNABLE_FIRST = 1e3  # more than any logarithm of a critical path
 
 _decide_alone = es_round.decide
 

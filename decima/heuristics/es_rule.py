@@ -28,8 +28,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE, Table
 
-HIDDEN = 14
-"""units of the hidden layer"""
+HIDDEN = 14  # units of the hidden layer
 
 
 class Features(NamedTuple):
@@ -108,8 +107,7 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
-_SESSION, _DECIMA_SIM = 1, 2
-"""members of `Protocol`, as plain numbers for the compiler"""
+_SESSION, _DECIMA_SIM = 1, 2  # members of `Protocol`, as plain numbers for the compiler
 _TYPICAL_EXECUTORS = 50.0
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
@@ -149,9 +147,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
 
 @kernel
 def is_served(job: Row, around: Surroundings) -> bool:
-    """Return whether the job holds executors besides those on offer: if not, it may always take
-    one.
-    """
+    """Return whether the job holds executors besides those on offer: if not, it may take one."""
     return bool(job["held"] > (job["local"] if around.holds_offered else 0))
 
 

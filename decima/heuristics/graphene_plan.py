@@ -25,10 +25,8 @@ from spark_sim.tables import Table
 from traces.arrays import TraceArrays
 from traces.numbers import Float64, Int64
 
-GUESSES = 4
-"""thresholds of length that are tried, beside one for each number of executors that fit"""
-MOST_WAVES = 8
-"""waves that a stage is simulated in at most; larger ones get fewer and longer tasks"""
+GUESSES = 4  # thresholds of length that are tried, beside one for each number of executors that fit
+MOST_WAVES = 8  # waves that a stage is simulated in at most; larger ones get fewer and longer tasks
 
 Bool = NDArray[np.bool_]
 
@@ -64,10 +62,6 @@ def planned_places(trace: TraceArrays, classes: Table) -> Float64:
     """(stages of the trace,) where each comes in its job's order, from 0.
 
     Planning some thousands of jobs takes seconds, so the newest few plans are cached.
-
-    Args:
-        trace: the jobs.
-        classes: (C,) `spark_sim.tables.CLASS`.
     """
     digest = hashlib.sha256()
     columns = (classes[name] for name in ("memory_mb", "cpu", "count"))

@@ -6,22 +6,19 @@ from typing import Any
 
 from numba import types
 
-from decima.heuristics import (
-    es_classes,
-    es_round,
-    fifo,
-    graphene,
-    random_choice,
-    sjf_cp,
-    spark_fair,
-    sticky_fair,
-    strict_fair,
-    tetris,
-    tuned_srw,
-    weighted_fair,
-)
 from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.rounds import forget
+from decima.heuristics.es_classes import decide as _es_classes
+from decima.heuristics.es_round import decide as _es_rule
+from decima.heuristics.fifo import decide as _fifo
+from decima.heuristics.graphene import decide as _graphene
+from decima.heuristics.random_choice import decide as _random
+from decima.heuristics.sjf_cp import decide as _sjf_cp
+from decima.heuristics.spark_fair import decide as _spark_fair
+from decima.heuristics.sticky_fair import decide as _sticky_fair
+from decima.heuristics.strict_fair import decide as _strict_fair
+from decima.heuristics.tetris import decide as _tetris
+from decima.heuristics.tuned_srw import decide as _tuned_srw
+from decima.heuristics.weighted_fair import decide as _weighted_fair
 from decima.kernels import kernel
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
@@ -33,19 +30,6 @@ from spark_sim.tables import ANY, DECIDE, State
     TETRIS, GRAPHENE, ES_CLASSES,
 ) = range(12)  # fmt: skip
 """codes of the heuristics; a function table would not survive in the compiler's cache"""
-
-_fifo = fifo.decide
-_sjf_cp = sjf_cp.decide
-_sticky_fair = sticky_fair.decide
-_strict_fair = strict_fair.decide
-_spark_fair = spark_fair.decide
-_weighted_fair = weighted_fair.decide
-_tuned_srw = tuned_srw.decide
-_es_rule = es_round.decide
-_random = random_choice.decide
-_tetris = tetris.decide
-_graphene = graphene.decide
-_es_classes = es_classes.decide
 
 _TIMED_WITHIN, _STRIDE = 127, 45
 # The gaps between timed decisions are 1 to 127, 64 on average: no multiple of a round's length.
@@ -105,7 +89,6 @@ def run(
     decisions = 0
     samples = 0
     due = 0
-    forget(scratch)
     while status == DECIDE:
         is_sample = timed and decisions == due
         if is_sample:

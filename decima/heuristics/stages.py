@@ -10,8 +10,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 
-Row = Mapping[str, Any]
-"""a row of a table, by column"""
+Row = Mapping[str, Any]  # a row of a table, by column
 
 
 @kernel
@@ -60,9 +59,7 @@ def on_critical_path(seen: Observation, job: int) -> int:
 
 @kernel
 def is_more_critical(candidate: Row, leader: Row) -> bool:
-    """Return whether a stage comes before another of its job: runnable ones first, longest path
-    first.
-    """
+    """Return whether a stage precedes another of its job: runnable first, then longest path."""
     if candidate["runnable"] != leader["runnable"]:
         return bool(candidate["runnable"] > leader["runnable"])
     return bool(candidate["critical_path_ms"] > leader["critical_path_ms"])

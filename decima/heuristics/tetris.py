@@ -19,8 +19,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE, Table
 
-WORK_WEIGHT = 0
-"""position in the parameters: w"""
+WORK_WEIGHT = 0  # position in the parameters: w
 
 
 @kernel

@@ -17,8 +17,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 
-FACTOR, JOBS_POWER, WORK_POWER = range(3)
-"""positions in the parameters: c, q, p"""
+FACTOR, JOBS_POWER, WORK_POWER = range(3)  # positions in the parameters: c, q, p
 
 _FLOOR_MS = 1.0
 

@@ -17,8 +17,7 @@ from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 
-ALPHA, LIMIT_FACTOR = range(2)
-"""positions in the parameters"""
+ALPHA, LIMIT_FACTOR = range(2)  # positions in the parameters
 
 _FLOOR_MS = 1.0
 # Work below a millisecond does not exist, and 0 ** alpha has no value for a negative alpha.

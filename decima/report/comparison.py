@@ -32,8 +32,7 @@ HEADINGS = {
 """headings of the columns: name and unit"""
 
 _SIZE_GROUPS = 12
-_MOST_STEPS = 1_500
-"""most steps of the jobs in the system over time, about a chart's width"""
+_MOST_STEPS = 1_500  # most steps of the jobs in the system over time, about a chart's width
 
 
 class Cell(NamedTuple):
@@ -92,10 +91,7 @@ def distribution(results: Results) -> Series:
 
 
 def by_size(results: Results) -> Series:
-    """Mean JCT of jobs by their work, in groups of about as many jobs each.
-
-    x is the geometric mean of a group's work in executor seconds.
-    """
+    """Mean JCT of jobs by work (a group's geometric mean), in groups of about as many jobs each."""
     work_s = np.concatenate([one.work_s for one in results.sequences])
     bounds = np.unique(np.quantile(work_s, np.linspace(0, 1, _SIZE_GROUPS + 1)))
     group = np.clip(np.searchsorted(bounds, work_s, side="right") - 1, 0, max(0, len(bounds) - 2))
@@ -142,11 +138,10 @@ def executor_time(results: Results) -> dict[str, dict[str, float]]:
 
 
 def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
-    """Summarise several settings with the same reference, for each policy that is in all of them.
+    """Summarise several settings with one reference, for each policy that is in all of them.
 
-    Returns:
-        by policy: average JCT against the reference in percent (geometric mean of the ratios), in
-        how many settings it is below and above it with an interval that excludes zero.
+    By policy: average JCT against the reference in percent (geometric mean of the ratios), and in
+    how many settings the interval is below and above zero.
     """
     first = all_results[0].reference
     if any(one.reference != first for one in all_results):

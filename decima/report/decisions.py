@@ -24,10 +24,8 @@ from decima.report.results import significant
 from decima.report.section import Section
 from spark_sim import PASS, Action, Observation
 
-MOST_SHOWN = 6
-"""stages listed per plan"""
-EXPLAINED = 24
-"""plans with reasons, each of which costs a pass of the network"""
+MOST_SHOWN = 6  # stages listed per plan
+EXPLAINED = 24  # plans with reasons, each of which costs a pass of the network
 
 
 def decisions_section(
@@ -37,14 +35,9 @@ def decisions_section(
     sequence: int,
     explained: int = EXPLAINED,
 ) -> Section:
-    """Return the section on the plans of a learned policy on one sequence.
+    """Return the section on a learned policy's plans on one sequence, `explained` with reasons.
 
-    Args:
-        workload: the jobs.
-        config: the evaluation; its heuristics' choices are shown at every plan.
-        policy: name of the learned policy in the evaluation.
-        sequence: number of the sequence.
-        explained: how many plans get reasons.
+    The heuristics of `config` show what they would have chosen at every plan.
     """
     network = shared_model(model_path(policy)).network
     others = {

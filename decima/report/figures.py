@@ -33,8 +33,7 @@ _FORMATS = ("svg", "png")
 _DPI = 200
 _LONGEST_NAME = 60
 _MOST_NAMED = 12
-_LONGEST_LABEL = 32
-"""longest label of the y axis in a line, to stay within the picture"""
+_LONGEST_LABEL = 32  # longest label of the y axis in a line, to stay within the picture
 _COLUMNS = 1_600
 """resolution of a timeline, which is a bitmap in the SVG too, as a path for each task is too
 large"""
@@ -43,19 +42,7 @@ _GOLDEN = 0.381966
 
 
 def write_figures(folder: Path, sections: Sequence[Section], command: str) -> list[Path]:
-    """Draw all charts and timelines of a page into `folder`, which must be there.
-
-    Args:
-        folder: gets SECTION-TITLE.svg and .png for each.
-        sections: of the page.
-        command: what made them, for the metadata.
-
-    Returns:
-        the files.
-
-    Raises:
-        FileError: one cannot be written.
-    """
+    """Draw a page's charts and timelines into `folder`, as SECTION-TITLE.svg and .png."""
     written: list[Path] = []
     names: Counter[str] = Counter()
     for title, figure in _figures(sections):
@@ -168,10 +155,7 @@ def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
 
 
 def raster(tasks: Tasks, job: NDArray[np.int64], executors: int, columns: int) -> NDArray[np.int64]:
-    """(executors, columns) the job that runs where, -1 where none does.
-
-    A column shows what runs at its middle.
-    """
+    """(executors, columns) the job that runs at the middle of each column, -1 where none does."""
     found = np.full((executors, columns), -1, np.int64)
     end_ms = float(tasks.finish_ms.max())
     middle_ms = (np.arange(columns) + 0.5) * end_ms / columns

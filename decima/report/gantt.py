@@ -63,13 +63,9 @@ def tasks_of(table: pa.Table, run: Run) -> pa.Table:
 def gantt(
     table: pa.Table, run: Run, trace: Trace | None, most_tasks: int = MOST_TASKS
 ) -> dict[str, Any]:
-    """Data that the page needs to draw one run.
+    """Data that the page needs to draw one run, in blocks where it has more than `most_tasks`.
 
-    Args:
-        table: tasks of at least this run, as `decima.evaluation.timeline` makes and reads them.
-        run: which.
-        trace: the jobs, for the path that decided when each ended; None draws no graphs.
-        most_tasks: above which tasks are merged to blocks.
+    The trace gives the path that decided when a job ended; without it there are no graphs.
     """
     own = tasks_of(table, run)
     tasks, stages, names = _read(own)
@@ -84,10 +80,7 @@ def gantt(
         "tasks": total,
         "blocks": len(tasks.start_ms) if total > most_tasks else None,
         "jobs": _jobs(stages, names, trace),
-        "stages": {
-            "job": stages.job.tolist(),
-            "number": stages.number.tolist(),
-        },
+        "stages": {"job": stages.job.tolist(), "number": stages.number.tolist()},
         **pack(tasks),
     }
 
@@ -126,9 +119,8 @@ def _numbers(table: pa.Table, column: str) -> Int64:
 def merged(tasks: Tasks, most: int) -> Tasks:
     """Blocks of tasks of one stage that follow each other on an executor, about `most` of them.
 
-    A block ends where another stage comes, or at the next line of a raster of the whole run: so it
-    is never wider than what is drawn by a pixel when all of the run is shown, unless its stage has
-    the executor all the time.
+    A block ends where another stage comes, or at the next line of a raster of the whole run, so
+    that none is wider than a pixel unless its stage has the executor all the time.
     """
     width_ms = max(1e-9, float(tasks.finish_ms.max()) * (int(tasks.executor.max()) + 1) / most)
     cell = (tasks.start_ms // width_ms).astype(np.int64)
@@ -197,10 +189,7 @@ def unpack(run: Mapping[str, Any]) -> Tasks:
 
 
 def _unit_ms(end_ms: float) -> float:
-    """Unit of times on the page: hundredths of milliseconds in a run of less than 1,000 s.
-
-    Else milliseconds, or a power of ten of them where 32 bits hold no more (above 49.7 days).
-    """
+    """Unit of times on the page: 0.01 ms in a run of less than 1,000 s, else what 32 bits hold."""
     if end_ms < _SHORT_MS:
         return _FINE_MS
     unit_ms = 1.0
@@ -248,13 +237,8 @@ def graphs(runs: Sequence[Mapping[str, Any]], trace: Trace | None) -> dict[str, 
 
 
 def critical_path(parents: list[list[int]], finish_ms: dict[int, float]) -> list[int]:
-    """The stages that decided when the job was complete, from the first to the last.
-
-    The last to finish; before it, that of its parents that finished last; and so on.
-
-    Args:
-        parents: of each stage.
-        finish_ms: of the stages that had tasks, by number.
+    """The stages that decided when the job was complete: the last to finish, before it its last
+    parent.
     """
     at = max(finish_ms, key=lambda stage: finish_ms[stage])
     path = [at]

@@ -67,13 +67,7 @@ def _interval(found: Estimate) -> str:
 def summary_headline(
     rows: Mapping[str, tuple[float, int, int]], reference: str, settings: int
 ) -> str:
-    """The best policy over several settings; nothing if no policy is in all of them.
-
-    Args:
-        rows: as `decima.report.comparison.summary` gives them.
-        reference: the policy that the others are compared with.
-        settings: how many there are.
-    """
+    """The best policy over several settings, from the rows of `summary`; "" without rows."""
     if not rows:
         return ""
     best = min(rows, key=lambda name: rows[name][0])

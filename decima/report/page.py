@@ -32,17 +32,7 @@ _LIVE_SCRIPTS = ("common.js", "theme.js", "live.js")
 
 
 def write_page(path: Path, sections: Sequence[Section], *, title: str, command: str) -> None:
-    """Write the report.
-
-    Args:
-        path: the HTML file.
-        sections: in the order of the page.
-        title: of the page.
-        command: what made it, for the foot of the page.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
+    """Write the report; `command` stands at the foot of the page."""
     # Names that were read hold none, but a command line and others may: a lone surrogate.
     content = page(sections, title=title, command=command).encode(errors="backslashreplace")
     write_whole(path, content)
@@ -74,8 +64,9 @@ def page(sections: Sequence[Section], *, title: str, command: str) -> str:
 
 
 def live_page() -> tuple[str, str]:
-    """The text of the page that shows a live scheduler, which holds no data and asks the server it
-    came from for `status.json`; and its content-security policy, for a header.
+    """The page of a live scheduler, which asks its server for `status.json`, and its policy.
+
+    The content-security policy is for a header.
     """
     script = "\n".join(_text("static", name) for name in _LIVE_SCRIPTS)
     style = _text("static", "page.css") + _text("static", "live.css")

@@ -22,12 +22,10 @@ from traces.numbers import MS_PER_S, Float64
 
 MAX_TIME_S = MAX_TIME_MS / MS_PER_S
 _MAX_EXECUTOR_S = MAX_TIME_S * MAX_EXECUTORS
-_ROUNDING = 1e-6
-"""tolerance of shares and sums of times beyond their range"""
+_ROUNDING = 1e-6  # tolerance of shares and sums of times beyond their range
 
 _Time = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
-_Positive = Annotated[float, Field(gt=0, le=MAX_TIME_S)]
-"""positive numbers, as they are divisors"""
+_Positive = Annotated[float, Field(gt=0, le=MAX_TIME_S)]  # positive numbers, as they are divisors
 _Share = Annotated[float, Field(ge=0, le=1 + _ROUNDING)]
 _ExecutorTime = Annotated[float, Field(ge=-_ROUNDING, le=_MAX_EXECUTOR_S)]
 _Count = Annotated[int, Field(ge=0)]

@@ -31,11 +31,7 @@ class RunRow(NamedTuple):
 
 
 def runs_section(paths: Sequence[Path]) -> Section:
-    """Section that compares the runs in several folders.
-
-    Raises:
-        RunError: (one line) a folder is no run, or cannot be read.
-    """
+    """Section that compares the runs in several folders; RunError if one cannot be read."""
     runs = dict(zip(_names(paths), map(read_run, paths), strict=True))
     return Section(
         anchor="runs",

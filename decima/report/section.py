@@ -10,8 +10,7 @@ import numpy as np
 from decima.report.results import significant
 from traces.numbers import Float64
 
-_POINTS = 200
-"""points of a distribution"""
+_POINTS = 200  # points of a distribution
 
 
 class Series(NamedTuple):
@@ -26,8 +25,7 @@ class Lines(NamedTuple):
 
     title: str
     series: Series
-    x: str
-    """label of the axis, with its unit"""
+    x: str  # label of the axis, with its unit
     y: str
     log_x: bool = False
     log_y: bool = False
@@ -42,8 +40,7 @@ class Bars(NamedTuple):
     """A chart of bars that are divided into parts, which add up to 1."""
 
     title: str
-    shares: Mapping[str, Mapping[str, float]]
-    """shares by bar, by part"""
+    shares: Mapping[str, Mapping[str, float]]  # shares by bar, by part
 
     def to_json(self) -> dict[str, Any]:
         """Return the chart as `drawParts` of the page's script takes it."""
@@ -87,10 +84,7 @@ def series(x: Float64, y: Mapping[str, Float64]) -> Series:
 
 
 def share_complete(jct_s: Mapping[str, Float64]) -> Series:
-    """Share of the jobs that are complete within x seconds, of each of several runs.
-
-    x is spaced for a logarithmic axis, from the shortest completion time to the longest.
-    """
+    """Share of the jobs of each run that are complete within x seconds; x grows geometrically."""
     every = np.concatenate(list(jct_s.values()))
     every = every[every > 0]
     if not len(every):

@@ -13,8 +13,7 @@ from decima.spark.review import Review, held_slots, rows, words
 from decima.spark.trial import TrialOutcome
 from traces.numbers import Float64
 
-_DRAWN_PLANS = 2_000
-"""most plans that are drawn; of a longer log, evenly spaced ones"""
+_DRAWN_PLANS = 2_000  # most plans that are drawn; of a longer log, evenly spaced ones
 
 
 class Cell(NamedTuple):
@@ -24,15 +23,15 @@ class Cell(NamedTuple):
     text: str
 
 
-def review_section(found: Review, decisions: DecisionHistory) -> Section:
-    """Section with the results of `decima spark review`.
+class JctTable(NamedTuple):
+    """A table with a row for each policy."""
 
-    Args:
-        found: the jobs as they ran and as simulated.
-        decisions: the log, for the slots that each job held.
-    """
-    lines = rows(found, decisions)
-    first = next(iter(found.simulated_s))
+    headings: list[str]
+    rows: list[tuple[str, list[Cell]]]
+
+
+def review_section(found: Review, decisions: DecisionHistory) -> Section:
+    """Section with the results of `decima spark review`."""
     return Section(
         anchor="review",
         heading="What other policies would have done",
@@ -41,8 +40,7 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
             "sentences": list(words(found)),
             "caption": "Job completion times (JCT) of the same jobs in every row; Spark's own "
             "time is part of the simulated ones.",
-            "headings": ["policy", "average JCT", f"vs {first}", "p95"],
-            "rows": [(row.label, [*_jct(row.jct_s, row.versus)]) for row in lines],
+            **review_table(found, decisions)._asdict(),
         },
         charts=[
             Lines(
@@ -52,28 +50,13 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
                 "slots",
                 stepped=True,
             ),
-            _shares({row.label: row.jct_s for row in lines}),
+            _shares({row.label: row.jct_s for row in rows(found, decisions)}),
         ],
     )
 
 
 def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
-    """Section with the results of `decima spark replay`.
-
-    Args:
-        outcomes: by policy.
-        facts: what ran where.
-    """
-    table = []
-    for one in outcomes:
-        average, p95 = _quantiles(one.jct_s)
-        simulated = float(one.simulated_s.mean())
-        plans = None if one.status is None else one.status.plans
-        over = None if one.status is None else one.status.jvm.get("launches_over_limit")
-        table.append((one.policy, [
-            average, p95, Cell(simulated, f"{simulated:.2f} s"),
-            Cell(one.error, f"{one.error:.1%}"), Cell(one.bias, f"{one.bias:+.1%}"),
-            _count(plans), _count(over)]))  # fmt: skip
+    """Section with the results of `decima spark replay`; `facts` is what ran where."""
     return Section(
         anchor="replay",
         heading="Replayed on Spark",
@@ -82,23 +65,43 @@ def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
             "sentences": [facts],
             "caption": "Job completion times (JCT) on Spark beside those of the simulator for the "
             "same jobs, arrivals and policy; the error is the median over jobs.",
-            "headings": ["policy", "average JCT", "p95", "in the simulator", "median error", "bias",
-                         "plans", "over limit"],
-            "rows": table,
+            **replay_table(outcomes)._asdict(),
         },
         charts=[_shares({one.policy: one.jct_s for one in outcomes})],
-    )  # fmt: skip
+    )
 
 
-def _quantiles(jct_s: Float64) -> tuple[Cell, Cell]:
-    average, p95 = float(jct_s.mean()), float(np.quantile(jct_s, 0.95))
-    return Cell(average, f"{average:.2f} s"), Cell(p95, f"{p95:.2f} s")
+def review_table(found: Review, decisions: DecisionHistory) -> JctTable:
+    """Return the figures of `decima spark review`, on the page and in the terminal."""
+    lines = []
+    for row in rows(found, decisions):
+        versus = 0.0 if row.versus is None else row.versus
+        against = Cell(versus, "" if row.versus is None else f"{100 * versus:+.1f} %")
+        lines.append((row.label, [_seconds(row.jct_s.mean()), against, _p95(row.jct_s)]))
+    first = next(iter(found.simulated_s))
+    return JctTable(["policy", "average JCT", f"vs {first}", "p95"], lines)
 
 
-def _jct(jct_s: Float64, versus: float | None) -> tuple[Cell, Cell, Cell]:
-    average, p95 = _quantiles(jct_s)
-    against = Cell(0.0, "") if versus is None else Cell(versus, f"{100 * versus:+.1f} %")
-    return average, against, p95
+def replay_table(outcomes: Sequence[TrialOutcome]) -> JctTable:
+    """Return the figures of `decima spark replay`, on the page and in the terminal."""
+    headings = ["policy", "average JCT", "p95", "in the simulator", "median error", "bias", "plans",
+                "over limit"]  # fmt: skip
+    lines = []
+    for one in outcomes:
+        plans = None if one.status is None else one.status.plans
+        over = None if one.status is None else one.status.jvm.get("launches_over_limit")
+        times = [_seconds(one.jct_s.mean()), _p95(one.jct_s), _seconds(one.simulated_s.mean())]
+        errors = [Cell(one.error, f"{one.error:.1%}"), Cell(one.bias, f"{one.bias:+.1%}")]
+        lines.append((one.policy, [*times, *errors, _count(plans), _count(over)]))
+    return JctTable(headings, lines)
+
+
+def _seconds(value: np.floating[Any]) -> Cell:
+    return Cell(float(value), f"{value:.2f} s")
+
+
+def _p95(jct_s: Float64) -> Cell:
+    return _seconds(np.quantile(jct_s, 0.95))
 
 
 def _count(value: Any) -> Cell:

@@ -13,27 +13,19 @@ from decima.report.section import Section
 from traces import Trace
 from traces.files.errors import FileError
 
-MOST_BYTES = 12 * 2**20
-"""size of a page's timelines without the two that it opens with"""
-MOST_BLOCKS = 600_000
-"""blocks of these timelines, in all"""
+MOST_BYTES = 12 * 2**20  # size of a page's timelines without the two that it opens with
+MOST_BLOCKS = 600_000  # blocks of these timelines, in all
 
 
 class Timelines(NamedTuple):
     """Tasks of one or more runs of an evaluation."""
 
-    table: pa.Table
-    """table of `decima evaluate --timeline`, from `read_timeline`"""
-    trace: Trace | None
-    """the jobs; None: no graph of a job can be drawn"""
+    table: pa.Table  # table of `decima evaluate --timeline`, from `read_timeline`
+    trace: Trace | None  # the jobs; None: no graph of a job can be drawn
 
 
 def timelines_section(results: Results, timelines: Timelines) -> Section:
-    """The runs of a timeline, of which the page shows two at a time.
-
-    Raises:
-        FileError: the timeline holds no run of these results, or is of another evaluation.
-    """
+    """The runs of a timeline, two at a time; FileError if it is of another evaluation."""
     runs = ordered_runs(results, timelines.table)
     for run in runs:
         _check_same_jobs(results, timelines.table, run)
@@ -70,11 +62,7 @@ def _drawn(timelines: Timelines, runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
-    """Refuse the timeline of another evaluation.
-
-    Raises:
-        FileError: a job has another name there.
-    """
+    """Refuse (FileError) the timeline of another evaluation: a job has another name there."""
     names = results.sequences[run.sequence].name
     pairs = tasks_of(table, run).group_by(["job", "name"]).aggregate([])
     for row in pairs.to_pylist():
@@ -87,13 +75,7 @@ def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
 
 
 def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
-    """The runs that a timeline holds, by sequence.
-
-    Within a sequence the first policy comes first and then the others, least average JCT first.
-
-    Raises:
-        FileError: the timeline holds no run of these results.
-    """
+    """The runs that a timeline holds, by sequence; the first policy, then by average JCT."""
     there = [
         run
         for run in runs_in(table)
@@ -103,6 +85,5 @@ def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
         raise FileError("the timeline holds no run of these results")
     jct_s = {name: float(one.figures["avg_jct_s"].mean()) for name, one in results.policies.items()}
     return sorted(
-        there,
-        key=lambda run: (run.sequence, run.policy != results.reference, jct_s[run.policy]),
+        there, key=lambda run: (run.sequence, run.policy != results.reference, jct_s[run.policy])
     )

@@ -28,18 +28,12 @@ _NAMED = {
     "plans": ("Plans learned from", "an iteration"),
 }
 """metrics with a chart of their own: title, axis"""
-_SMOOTHED_FROM = 20
-"""iterations from which on a noisy curve has its moving mean beside it"""
-_WINDOWS = 10
-"""a moving mean is over this part of the iterations"""
+_SMOOTHED_FROM = 20  # iterations from which on a noisy curve has its moving mean beside it
+_WINDOWS = 10  # a moving mean is over this part of the iterations
 
 
 def training_section(path: Path, number: int = 0) -> Section:
-    """The section of the run in a folder, which may be under way.
-
-    Raises:
-        RunError: (one line) the folder is no run, cannot be read, or holds impossible figures.
-    """
+    """The section of the run in a folder, which may be under way; RunError if it is none."""
     run = read_run(path)
     _check_differences(path, run)
     best = best_validation(run)
@@ -65,9 +59,7 @@ def training_title(path: Path) -> str:
 
 
 def _check_differences(path: Path, run: RunRecord) -> None:
-    """Raises:
-    RunError: the model is 100 % or more below another policy, so takes no time.
-    """
+    """Refuse (RunError) a model that is 100 % or more below another policy, so takes no time."""
     for row in run.metrics:
         for name, value in row.items():
             if name.startswith(_ABOVE) and not value > -100.0:
@@ -77,8 +69,7 @@ def _check_differences(path: Path, run: RunRecord) -> None:
 def references(row: dict[str, float]) -> dict[str, float]:
     """Scores of other policies on the validation sequences, percent of the first reference.
 
-    A row has the model's distance from strict fair (`score`) and from each other policy
-    (`above_NAME`), both in percent; the quotient of the two is that policy's own.
+    A row has the model's distance from strict fair (`score`) and from the others (`above_NAME`).
     """
     share = 1 + row[SCORE] / 100
     return {
@@ -131,10 +122,7 @@ def _charts(run: RunRecord) -> list[Lines]:
 
 
 def _lines(
-    title: str,
-    axis: str,
-    rows: list[dict[str, float]],
-    values: dict[str, Float64],
+    title: str, axis: str, rows: list[dict[str, float]], values: dict[str, Float64]
 ) -> Lines:
     """A chart over iterations; the only line of one may go without a name."""
     x = np.array([row["iteration"] for row in rows], float)

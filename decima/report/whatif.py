@@ -11,19 +11,16 @@ from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
 from decima.report.gantt import Run, gantt, graphs
 from decima.report.section import Lines, Section, series, share_complete
-from decima.rl.statistics import difference_percent, mean_of
 from decima.whatif.advice import can_be_trusted, findings
 from decima.whatif.caveats import caveats
 from decima.whatif.jobs import JobChange, compared_policy, job_changes
-from decima.whatif.load import by_length
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.report import verdict
-from decima.whatif.report import figure, percent, seconds
+from decima.whatif.report import PolicyCell, length_rows, policy_cells, seconds
 from decima.whatif.study import WhatIf, tasks_of
 
-_MOST_JOBS = 200
-"""rows of the table of jobs: of more, those that gain and those that lose most"""
+_MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
 
 
 def whatif_sections(found: WhatIf, check: ReplayReport, facts: list[str]) -> list[Section]:
@@ -33,13 +30,7 @@ def whatif_sections(found: WhatIf, check: ReplayReport, facts: list[str]) -> lis
 
 
 def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
-    """Section with the results of `decima whatif`.
-
-    Args:
-        found: the study.
-        check: how well the recording itself is replayed.
-        facts: what was recorded, in sentences.
-    """
+    """Section with the results of `decima whatif`; `facts` are sentences on the recording."""
     return Section(
         anchor="whatif",
         heading="What would change",
@@ -50,8 +41,8 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
             "caveats": list(caveats(found, check)),
             "reference": found.settings.reference,
             "slots": found.settings.executors,
-            "policies": list(_rows(found)),
-            "lengths": list(_lengths(found)),
+            "policies": {name: _cells(found, name) for name in found.main.policies},
+            "lengths": list(length_rows(found)),
             "length_policies": list(found.settings.policies),
             "summaries": {name: _summary(name) for name in found.settings.policies},
             "jobs": _jobs(found) if can_be_trusted(check) else None,
@@ -61,10 +52,7 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
 
 
 def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
-    """Section with every task under the reference, beside the best policy's.
-
-    None without a second policy, and where the replay cannot be trusted.
-    """
+    """Every task under the reference and the best policy; None if there is none to trust."""
     policy = compared_policy(found)
     if policy is None or not can_be_trusted(check):
         return None
@@ -91,36 +79,9 @@ def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
     )
 
 
-def _rows(found: WhatIf) -> Iterator[dict[str, Any]]:
-    """A row a policy: averages and tails, with recorded and with resampled arrivals."""
-    first = found.main.policies[found.settings.reference]
-    for name, result in found.main.policies.items():
-        cells = []
-        pairs = (
-            (result.avg_s, first.avg_s),
-            (result.p95_s, first.p95_s),
-            (result.resampled_avg_s, first.resampled_avg_s),
-            (result.resampled_p95_s, first.resampled_p95_s),
-        )
-        for values, reference in pairs:
-            versus = "" if result is first else percent(difference_percent(values, reference))
-            cells.append({"value": float(values.mean()), "text": figure(mean_of(values)),
-                          "versus": versus})  # fmt: skip
-        yield {"policy": name, "cells": cells}
-
-
-def _lengths(found: WhatIf) -> Iterator[dict[str, Any]]:
-    """A row a third of the jobs, short to long."""
-    for label, rows in by_length(found.main.alone_s).items():
-        yield {
-            "label": label,
-            "jobs": len(rows),
-            "alone": seconds(float(found.main.alone_s[rows].mean())),
-            "means": [
-                seconds(float(result.recorded_jct_s[:, rows].mean()))
-                for result in found.main.policies.values()
-            ],
-        }
+def _cells(found: WhatIf, name: str) -> list[PolicyCell]:
+    """Return averages and tails of a policy, with recorded and with resampled arrivals."""
+    return policy_cells(found, name, "recorded") + policy_cells(found, name, "resampled")
 
 
 def _summary(policy: str) -> str:

@@ -62,14 +62,22 @@ def width(table: RenderableType, console: Console) -> int:
     return console.measure(table, options=endless).maximum
 
 
+def aligned(words: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return an empty table: columns of words, to the left, then of numbers, to the right."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in words:
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of text on stdout, names to the left and figures to the right."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
+    table = aligned(headings[:1], headings[1:])
     for row in rows:
         table.add_row(*map(printable, row))
     print_table(table, console, console.print)

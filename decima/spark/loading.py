@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from decima.policy import Policy
@@ -53,7 +52,7 @@ def learned(name: str) -> PolicyFor:
         now = Scales.of(graphs)
         if known:
             # What is typical is learned slowly: a single large job must not make itself usual.
-            pairs = zip(asdict(known[0]).values(), asdict(now).values(), strict=True)
+            pairs = zip(known[0], now, strict=True)
             now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
         known[:] = [now]
         if looks_ahead(name):

@@ -24,8 +24,7 @@ from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting
 
 Objective = Literal["avg_jct", "tail", "makespan"]
-LOADS = (0.7, 0.9, 1.1)
-"""loads of continuous arrivals by default"""
+LOADS = (0.7, 0.9, 1.1)  # loads of continuous arrivals by default
 
 
 def _require(rule: bool, message: str) -> None:
@@ -103,8 +102,7 @@ class WorkloadConfig:
         """Mean gaps of continuous arrivals."""
         if self.interarrival_s is not None:
             _require(
-                self.load is None,
-                "workload: load and interarrival_s exclude each other: give one",
+                self.load is None, "workload: load and interarrival_s exclude each other: give one"
             )
             return self.interarrival_s
         loads = LOADS if self.load is None else self.load
@@ -409,15 +407,10 @@ class TrainConfig:
 def read_config(
     path: Path | None, changes: tuple[str, ...] = (), workload: Mapping[str, Any] | None = None
 ) -> TrainConfig:
-    """Read the configuration in a TOML file, with changes on top.
+    """Read the configuration in a TOML file; ConfigError if it breaks a rule.
 
-    Args:
-        path: of the file; None: all settings have their defaults.
-        changes: `section.key=value` each; they come last.
-        workload: settings of that section. With gaps alone there are no batches.
-
-    Raises:
-        ConfigError: not TOML, an unknown key, a wrong type or a value that breaks a rule.
+    The `workload` settings come on top (with gaps alone there are no batches), then the `changes`,
+    `section.key=value` each.
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
     if workload:

@@ -18,17 +18,14 @@ from decima.training.costs import cost_at
 from spark_sim.tables import State
 from traces.numbers import Float64, Int64
 
-LEAST_JOBS = 0.5
-"""least mean number of jobs in the system that advantages are divided by"""
+LEAST_JOBS = 0.5  # least mean number of jobs in the system that advantages are divided by
 
 
 class Reference(NamedTuple):
     """Mean time and number of jobs in the system under strict fair, in one setting."""
 
-    jct_s: float
-    """average JCT"""
-    jobs: float
-    """mean number of jobs in the system"""
+    jct_s: float  # average JCT
+    jobs: float  # mean number of jobs in the system
 
     @property
     def value_s(self) -> float:
@@ -64,12 +61,10 @@ def standardised(advantage: Float64, most: float = 4.0) -> Float64:
 
 
 def setting_weights(counts: Sequence[float]) -> list[float]:
-    """Return the weight of a plan of each setting, so that all settings have equal weight. A large
-    cluster has more plans than a small one, with more entries each. Without weights a few settings
-    would be nearly the whole loss.
+    """Return the weight of a plan of each setting, so that all settings have equal weight.
 
-    Args:
-        counts: of each setting, the number of its plans, or the weight of their entries.
+    A large cluster has more plans than a small one, with more entries each, and would be nearly the
+    whole loss. `counts` are each setting's plans, or the weight of their entries.
     """
     share = sum(counts) / max(1, len(counts))
     return [share / max(1.0, count) for count in counts]
@@ -126,11 +121,7 @@ def _rows_by_lane(lane: Int64, lanes: int) -> list[Int64]:
 
 
 def _baseline(
-    config: CreditConfig,
-    played: Finished,
-    rows_of: list[Int64],
-    found: Float64,
-    sequence: Int64,
+    config: CreditConfig, played: Finished, rows_of: list[Int64], found: Float64, sequence: Int64
 ) -> Float64:
     """(Q,) mean of other rollouts at the same time, or step."""
     baseline = np.zeros_like(found)
@@ -157,8 +148,9 @@ def _relate_to_rate(
     advantage: NDArray[np.float64], reward: Float64, sequence: Int64, played: Finished
 ) -> None:
     """Divide by the sequence's cost per second, so that loads and settings have equal weight.
-    Dividing by the whole cost would let the shortest episodes dominate: lengths are exponential,
-    and the advantage of a plan does not grow with them.
+
+    With the whole cost the shortest episodes would dominate: the advantage of a plan does not grow
+    with their exponential lengths.
     """
     group = sequence[played.lane]
     for number in np.unique(group):

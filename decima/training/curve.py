@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-WIDTH = 40
-"""characters of the longest bar"""
+WIDTH = 40  # characters of the longest bar
 
 
 def curve(metrics: Iterable[Mapping[str, float]]) -> list[str]:
-    """Return the lines: iteration, score in percent above strict fair, and a bar of it.
-
-    Args:
-        metrics: rows of `metrics.jsonl`; those without a validation are left out.
-    """
+    """Return lines of the validated rows: iteration, percent above strict fair, a bar of it."""
     rows = [row for row in metrics if "validation/score" in row]
     if not rows:
         return []

@@ -10,8 +10,7 @@ from decima.registry import HEURISTICS, Parameters
 
 K = TypeVar("K", bound=Hashable)
 
-_COARSE = 8
-"""approximate number of values that are tried over a parameter's range"""
+_COARSE = 8  # approximate number of values that are tried over a parameter's range
 
 DescentProgress = Callable[[int, Parameters, float], None]
 """called with the number of scores so far, the best parameters and their score"""
@@ -23,8 +22,7 @@ class Found:
 
     parameters: Parameters
     score: float
-    scores: int
-    """number of scored parameters"""
+    scores: int  # number of scored parameters
 
 
 Descent = Generator[list[Parameters], list[float], Found]
@@ -49,12 +47,7 @@ def descend_together(
     searches: Mapping[K, Descent],
     scores: Callable[[Mapping[K, list[Parameters]]], Mapping[K, list[float]]],
 ) -> dict[K, Found]:
-    """Run several searches side by side; their candidates are scored together.
-
-    Args:
-        searches: by key, not yet begun.
-        scores: of requested parameters.
-    """
+    """Run several searches side by side; their candidates are scored together."""
     asked = {key: next(search) for key, search in searches.items()}
     found: dict[K, Found] = {}
     while asked:
@@ -73,11 +66,6 @@ def descent(policy: str, *, rounds: int = 2, progress: DescentProgress | None = 
     One parameter after the other (coordinate descent) over the values of `HeuristicSpec.search`,
     from the shipped ones; after the first round only over neighbours of the best so far. No
     parameters are scored twice.
-
-    Args:
-        policy: a heuristic with parameters to search.
-        rounds: over all parameters, fewer if one brings nothing.
-        progress: called after each candidate.
     """
     best: Parameters = dict(HEURISTICS[policy].defaults)
     known = {_key(best): (yield [best])[0]}

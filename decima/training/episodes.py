@@ -18,6 +18,7 @@ from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig
 from spark_sim import Simulator, Streams
 from spark_sim.cluster import parse_classes
+from spark_sim.metrics import measure
 from spark_sim.tables import State
 from spark_sim.vector import Run
 from traces import Trace
@@ -29,8 +30,7 @@ FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
-MOST_EPISODES = 1_000
-"""most episodes of an iteration, the distance between numbers of iterations"""
+MOST_EPISODES = 1_000  # most episodes of an iteration, the distance between numbers of iterations
 
 _LENGTH_STREAM = 7
 
@@ -56,10 +56,6 @@ class Setting:
     def is_batch(self) -> bool:
         """True if all jobs are there at once."""
         return self.config.arrivals == "batch"
-
-    def workload(self) -> Workload:
-        """Return the jobs of the setting."""
-        return Workload.of(self.config)
 
 
 def settings_of(config: TrainConfig) -> tuple[Setting, ...]:
@@ -111,10 +107,6 @@ class EpisodeSource:
     """
 
     def __init__(self, config: TrainConfig) -> None:
-        """
-        Raises:
-            ValueError: (one line) a trace breaks a rule.
-        """
         self._config = config
         self._curriculum = curriculum_of(config)
         self.settings = settings_of(config)
@@ -122,7 +114,7 @@ class EpisodeSource:
         for setting in self.settings:
             key = setting.config.workload_key()
             if key not in self._workloads:
-                self._workloads[key] = setting.workload()
+                self._workloads[key] = Workload.of(setting.config)
 
     def workload(self, setting: Setting) -> Workload:
         """The jobs of a setting."""
@@ -174,9 +166,7 @@ class EpisodeSource:
         ]
 
     def _groups(self, setting_of: Sequence[int]) -> Groups:
-        """Neighbours of one setting in each shard: side by side they take a third less time than
-        one after the other.
-        """
+        """Neighbours of one setting in each shard: side by side they take a third less time."""
         count, shards = len(setting_of), self._config.episodes.shards
         found: dict[tuple[int, int], range] = {}
         for shard in range(shards):
@@ -243,3 +233,9 @@ def played(episode: Episode, arrays: TraceArrays, heuristic: Heuristic) -> State
     simulator = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
     heuristic.play(simulator)
     return simulator.state
+
+
+def avg_jct_s(episodes: Sequence[Episode], arrays: TraceArrays, heuristic: str) -> list[float]:
+    """Average JCT of each episode of one setting under a heuristic."""
+    policy = Heuristic(heuristic)
+    return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]

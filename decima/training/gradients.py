@@ -27,19 +27,15 @@ from decima.training.rollouts import Rollouts, TrainingContext
 from traces.numbers import Float64, Int64
 
 _SHUFFLE_STREAM = 11
-CHUNK = 2_048
-"""decisions that are scored at once"""
-BLOCK = 64
-"""decisions of one lane that stay together in a minibatch, since they share embeddings"""
+CHUNK = 2_048  # decisions that are scored at once
+BLOCK = 64  # decisions of one lane that stay together in a minibatch, since they share embeddings
 
 
 class Request(NamedTuple):
     """Request for a gradient."""
 
-    step: int
-    """number of the minibatch: pass x minibatches + minibatch"""
-    total: float
-    """plans of a minibatch over all shards"""
+    step: int  # number of the minibatch: pass x minibatches + minibatch
+    total: float  # plans of a minibatch over all shards
     entropy_weight: float
 
 
@@ -47,8 +43,7 @@ class Differentiating(NamedTuple):
     """Inputs that all shares of one gradient have in common."""
 
     context: SentOnce[TrainingContext]
-    played: SentOnce[Sequence[Sequence[Rollouts]]]
-    """rollouts of the iteration, by shard"""
+    played: SentOnce[Sequence[Sequence[Rollouts]]]  # rollouts of the iteration, by shard
     iteration: int
     weights: Tensor  # (P,)
     request: Request
@@ -121,10 +116,7 @@ class _Differ:
     def _joined(
         self, played: Sequence[Rollouts], chunk: Sequence[_Block]
     ) -> tuple[Graph, Plans, list[tuple[int, Int64]]]:
-        """The decisions of a chunk as one batch, their plans, and the rows of those by group.
-
-        Passes over few decisions take as long as passes over many.
-        """
+        """The decisions of a chunk as one batch, their plans, and the rows of those by group."""
         graphs: list[Graph] = []
         own: list[Plans] = []
         rows: list[tuple[int, Int64]] = []
@@ -170,14 +162,7 @@ def _chunks(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
 def _minibatches(
     played: Sequence[Rollouts], config: TrainConfig, count: int, key: tuple[int, int, int]
 ) -> list[list[_Block]]:
-    """The minibatches of one pass: whole blocks, in a new order each time.
-
-    Args:
-        played: by the shard.
-        config: of the training.
-        count: how many minibatches.
-        key: iteration, pass and shard.
-    """
+    """The minibatches of one pass: whole blocks, in an order by iteration, pass and shard."""
     blocks = [
         _Block(group, rows)
         for group, rollouts in enumerate(played)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,8 +57,7 @@ class Best(NamedTuple):
 
     weights: Tensor  # (P,)
     score: float
-    halvings: float
-    """halvings of the learning rate so far"""
+    halvings: float  # halvings of the learning rate so far
 
 
 class CollapsedError(RunError):
@@ -69,27 +68,6 @@ COLLAPSED_ENTROPY = 0.01
 """share of the greatest entropy below which a policy worse than strict fair has collapsed"""
 
 
-class _Shard(NamedTuple):
-    """Rollouts of a shard."""
-
-    rollouts: tuple[Rollouts, ...]
-
-    @property
-    def advantage(self) -> Float64:
-        """(Q,) of all its plans."""
-        return np.concatenate([np.empty(0), *(one.advantage for one in self.rollouts)])
-
-    @property
-    def reward(self) -> float:
-        """sum"""
-        return float(sum(one.reward for one in self.rollouts))
-
-    @property
-    def time_s(self) -> float:
-        """sum"""
-        return float(sum(time_s for one in self.rollouts for time_s in one.time_s.tolist()))
-
-
 class DecimaLearner:
     """Learner that holds weights, optimiser and average reward; tasks do the rest."""
 
@@ -98,13 +76,8 @@ class DecimaLearner:
     ) -> None:
         """Build the learner; afterwards every process on this machine has its compiled code.
 
-        Args:
-            config: of the training.
-            pools: pools of workers, which the caller closes.
-            is_resumed: `load` follows, so the run's first model need not exist.
-
-        Raises:
-            ValueError: (one line) the trace or a setting breaks a rule.
+        The caller closes the pools. If `is_resumed`, `load` follows, and the run's first model need
+        not exist.
         """
         self._config = config
         with torch.random.fork_rng(devices=()):
@@ -123,9 +96,7 @@ class DecimaLearner:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Compile in this process first, then load in every process, which would otherwise all
-        compile.
-        """
+        """Compile in this process first, then load in every process, or all would compile."""
         warm_up(self._config)
         for pool in dict.fromkeys(self._pools):
             if pool is not HERE:
@@ -151,12 +122,13 @@ class DecimaLearner:
         """Play the iteration's sequences, then update the weights."""
         self._begin(iteration)
         shards = self._weighted(self._played(iteration))
-        advantage = [shard.advantage for shard in shards]
-        reward = math.fsum(shard.reward for shard in shards)
-        time_s = math.fsum(shard.time_s for shard in shards)
-        total = sum(len(one) for one in advantage)
+        rollouts = [one for shard in shards for one in shard]
+        reward = math.fsum(sum(one.reward for one in shard) for shard in shards)
+        time_s = math.fsum(
+            sum(time_s for one in shard for time_s in one.time_s.tolist()) for shard in shards
+        )
+        total = sum(len(one.advantage) for one in rollouts)
         self._rate.add(total, reward, time_s)
-        rollouts = [one for shard in shards for one in shard.rollouts]
         found = by_setting((one.setting.label, one.jct_s) for one in rollouts)
         reference = by_setting((one.setting.label, one.reference_jct_s) for one in rollouts)
         metrics = {
@@ -184,14 +156,14 @@ class DecimaLearner:
     def _renew_optimiser(self, step: StepConfig) -> None:
         self._optimiser = Optimiser(self.network, step.learning_rate, step.max_norm)
 
-    def _weighted(self, shards: list[_Shard]) -> list[_Shard]:
+    def _weighted(self, shards: list[list[Rollouts]]) -> list[list[Rollouts]]:
         """Return the rollouts with advantages that give settings equal weight.
 
         Those of a policy gradient have mean 0 and deviation 1 in each setting.
         """
         of_setting: dict[int, list[Rollouts]] = {}
         for shard in shards:
-            for one in shard.rollouts:
+            for one in shard:
                 of_setting.setdefault(one.setting.number, []).append(one)
         found: list[Float64] = []
         counts: list[float] = []
@@ -204,23 +176,16 @@ class DecimaLearner:
                 found.append(advantage)
                 counts.append(float(sum(one.recording.plans.used.sum() for one in parts)))
         weights = setting_weights(counts)
-        ready = {
-            number: iter(np.split(values * weight, _ends([one.advantage for one in parts])))
-            for (number, parts), values, weight in zip(
-                of_setting.items(), found, weights, strict=True
-            )
-        }
+        ready: dict[int, Iterator[Float64]] = {}
+        for (number, parts), values, weight in zip(of_setting.items(), found, weights, strict=True):
+            ends = np.cumsum([len(one.advantage) for one in parts])[:-1]
+            ready[number] = iter(np.split(values * weight, ends))
         return [
-            _Shard(
-                tuple(
-                    one._replace(advantage=next(ready[one.setting.number]))
-                    for one in shard.rollouts
-                )
-            )
+            [one._replace(advantage=next(ready[one.setting.number])) for one in shard]
             for shard in shards
         ]
 
-    def _played(self, iteration: int) -> list[_Shard]:
+    def _played(self, iteration: int) -> list[list[Rollouts]]:
         """All rollouts of an iteration, by shard."""
         groups = self._context.value.source.groups_of_iteration(iteration)
         shared = Playing(self._context, flat_parameters(self.network), iteration, self._rate.rate)
@@ -231,18 +196,18 @@ class DecimaLearner:
             rollouts = played[shard, number]
             if rollouts is not None:
                 found[shard].append(rollouts)
-        return [_Shard(tuple(one)) for one in found]
+        return found
 
-    def _update(self, iteration: int, shards: Sequence[_Shard], total: int) -> dict[str, float]:
+    def _update(
+        self, iteration: int, shards: Sequence[Sequence[Rollouts]], total: int
+    ) -> dict[str, float]:
         step = self._step
         _, own = self._config.step_at(iteration)
         reinforce = self._config.reinforce
         is_reinforce = step is reinforce
         weight = reinforce.entropy_at(own) if is_reinforce else 0.0
         rate = step.rate_at(own) / 2**self._best.halvings
-        played: SentOnce[Sequence[Sequence[Rollouts]]] = SentOnce(
-            [shard.rollouts for shard in shards]
-        )
+        played = SentOnce(shards)
         norms: list[float] = []
         parts: list[Part] = []
         divergence = 0.0
@@ -284,13 +249,10 @@ class DecimaLearner:
     def validate(self) -> Mapping[str, float]:
         """Average JCT on the held-out sequences, over that of the references.
 
-        Returns:
-            "score": percent above `strict_fair` (lower is better) of the likeliest plans, the
-            geometric mean over settings; "drawn", of drawn plans; the score by setting; and
-            "above_NAME" against the other heuristics.
-
-        Raises:
-            CollapsedError: the policy gives one answer and is worse than strict fair.
+        "score" is percent above `strict_fair` (lower is better) of the likeliest plans, the
+        geometric mean over settings; "drawn" that of drawn plans; then the score by setting, and
+        "above_NAME" against the other heuristics. Raises CollapsedError if the policy gives one
+        answer and is worse than strict fair.
         """
         if not self._references:
             names = compared_with(self._context.value.source.settings)
@@ -376,13 +338,9 @@ class DecimaLearner:
         self._best = Best(state["best"].clone(), score, halvings)
         self._entropy = float(state["entropy"])
         self._rate.load(state["average_rate"].numpy())
-        self._optimiser.load(
-            {
-                key.removeprefix("adam."): value
-                for key, value in state.items()
-                if key.startswith("adam.")
-            }
-        )
+        prefix = "adam."
+        adam = {key: value for key, value in state.items() if key.startswith(prefix)}
+        self._optimiser.load({key.removeprefix(prefix): value for key, value in adam.items()})
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name, as a model file holds them."""
@@ -392,11 +350,7 @@ class DecimaLearner:
 
 
 def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
-    """Return new weights, or those of the initial model.
-
-    Raises:
-        ConfigError: that model is a network of other sizes.
-    """
+    """Return new weights, or the initial model's; ConfigError if that has other sizes."""
     network = PolicyNetwork(config.network)
     if config.initial_model is None or is_resumed:
         return network
@@ -407,11 +361,6 @@ def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
             f"configuration's {config.network}"
         )
     return found.train()
-
-
-def _ends(parts: Sequence[Float64]) -> list[int]:
-    """Return the offsets that split the concatenation of parts."""
-    return [int(end) for end in np.cumsum([len(part) for part in parts])[:-1]]
 
 
 def _percent(found: AverageJct, reference: AverageJct) -> float:

@@ -24,8 +24,7 @@ from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64, Int64
 
 _IMITATION_STREAM, _SEARCH_STREAM = 12, 13
-SCORED_AT_ONCE = 2_048
-"""decisions whose log-probabilities are computed in one pass"""
+SCORED_AT_ONCE = 2_048  # decisions whose log-probabilities are computed in one pass
 
 
 class Batch(NamedTuple):
@@ -52,11 +51,7 @@ class Player:
     ) -> Batch | None:
         """Play each episode several times by drawn plans; None if there was no decision.
 
-        Args:
-            network: draws the plans.
-            episodes: of one setting.
-            rate: average reward a second so far, for differential returns.
-            reference: units of the setting's returns.
+        `rate` is the average reward a second so far, for differential returns.
         """
         count = self._config.reinforce.rollouts
         lockstep = Lockstep(network, self._scales, self._drawn(episodes, count))
@@ -75,7 +70,9 @@ class Player:
         recording.log_prob = self._log_prob(network, recording)
         states = lockstep.states()
         sequence = np.repeat(np.arange(len(episodes)), count)
-        finished = _finished(recording, states)
+        decisions = recording.decisions
+        ends_s = np.array([state.clock[0]["time_ms"] / MS_PER_S for state in states])
+        finished = Finished(decisions.lane, decisions.time_s, decisions.value, states, ends_s)
         credit = of_returns(self._config.credit, finished, sequence, rate, reference)
         reward = float(credit.reward.sum())
         return Batch(recording, credit.advantage, credit.target, reward, states)
@@ -188,14 +185,3 @@ def _demonstration(recorder: Recorder, lockstep: Lockstep) -> Batch | None:
     states = lockstep.states()
     reward = -sum(float(state.clock[0]["job_time_ms"]) for state in states) / MS_PER_S
     return Batch(recording, np.ones(count), np.zeros(count), reward, states)
-
-
-def _finished(recording: Recording, states: list[State]) -> Finished:
-    decisions = recording.decisions
-    return Finished(
-        decisions.lane,
-        decisions.time_s,
-        decisions.value,
-        states,
-        np.array([state.clock[0]["time_ms"] / MS_PER_S for state in states]),
-    )

@@ -24,7 +24,7 @@ from decima.rl.optimiser import set_flat_parameters
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference
-from decima.training.episodes import Episode, EpisodeSource, Setting, played
+from decima.training.episodes import EpisodeSource, Setting, avg_jct_s, played
 from decima.training.play import Player
 from decima.training.teachers import SEQUENCES, Teacher, best_teacher
 from spark_sim.metrics import measure
@@ -32,8 +32,7 @@ from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64
 
 REFERENCE = "strict_fair"
-ABOVE = "above_"
-"""prefix of another heuristic's name: percent above its average JCT"""
+ABOVE = "above_"  # prefix of another heuristic's name: percent above its average JCT
 _OTHERS = ("es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the main one first"""
 
@@ -45,10 +44,6 @@ class TrainingContext:
     """Inputs that all tasks of a training share and no iteration changes."""
 
     def __init__(self, config: TrainConfig) -> None:
-        """
-        Raises:
-            ValueError: (one line) a trace breaks a rule.
-        """
         self.config = config
         self.source = EpisodeSource(config)
         self._sorters: dict[tuple[str | int | None, ...], GraphSorter] = {}
@@ -64,8 +59,7 @@ class TrainingContext:
         return arrays, self._sorters[key]
 
     def reference(self, setting: Setting) -> Reference:
-        """Return the units of a setting's returns: strict fair on the sequences that choose
-        teachers."""
+        """Return the units of a setting's returns: strict fair on the teachers' sequences."""
         if setting.number not in self._references:
             episodes = self.source.for_choosing_teachers(setting, SEQUENCES)
             policy = Heuristic(REFERENCE)
@@ -104,13 +98,10 @@ class Rollouts(NamedTuple):
     recording: Recording
     advantage: Float64  # (Q,)
     target: Float64  # (Q,)
-    reward: float
-    """sum over all runs"""
+    reward: float  # sum over all runs
     time_s: Float64  # (M,) length of each run
-    jct_s: list[float]
-    """average JCT of each run"""
-    reference_jct_s: list[float]
-    """average JCT of each episode under `REFERENCE`"""
+    jct_s: list[float]  # average JCT of each run
+    reference_jct_s: list[float]  # average JCT of each episode under `REFERENCE`
 
 
 class Playing(NamedTuple):
@@ -119,8 +110,7 @@ class Playing(NamedTuple):
     context: SentOnce[TrainingContext]
     weights: Tensor  # (P,) of the network that plays
     iteration: int
-    rate: float
-    """average reward a second so far"""
+    rate: float  # average reward a second so far
 
 
 def play(shared: Playing, episodes: range) -> Rollouts | None:
@@ -150,7 +140,7 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
         [measure(state).avg_jct_s for state in batch.states],
-        reference_jct_s(own, arrays, Heuristic(REFERENCE)),
+        avg_jct_s(own, arrays, REFERENCE),
     )
 
 
@@ -170,11 +160,9 @@ class Validating(NamedTuple):
 class Validation(NamedTuple):
     """Held-out sequences of one setting under one policy."""
 
-    heuristic: str | None
-    """None: the network"""
+    heuristic: str | None  # None: the network
     episodes: range
-    is_drawn: bool = False
-    """the network's plans are drawn, not the likeliest"""
+    is_drawn: bool = False  # the network's plans are drawn, not the likeliest
 
 
 def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
@@ -184,7 +172,7 @@ def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
     setting = own[0].setting
     arrays, _ = context.jobs(setting)
     if task.heuristic is not None:
-        return setting.label, reference_jct_s(own, arrays, Heuristic(task.heuristic))
+        return setting.label, avg_jct_s(own, arrays, task.heuristic)
     if shared.weights is None:
         raise TypeError("a network needs weights, and there are none")
     keys = np.array([one.number + 1 for one in own], np.uint64) if task.is_drawn else None
@@ -199,8 +187,3 @@ def by_setting(found: Iterable[tuple[str, list[float]]]) -> AverageJct:
     for label, values in found:
         joined.setdefault(label, []).extend(values)
     return joined
-
-
-def reference_jct_s(episodes: list[Episode], arrays: TraceArrays, policy: Heuristic) -> list[float]:
-    """Average JCT of episodes of one setting under a heuristic."""
-    return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]

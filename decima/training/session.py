@@ -30,20 +30,9 @@ def run_training(
 ) -> TrainingResult:
     """Train by the folder's configuration, from its checkpoint if there is one.
 
-    Leaves the best model, or without a validation the newest, with its card as `MODEL`.
-
-    Args:
-        folder: the run folder, open.
-        pools: pools of workers; the weights do not depend on them, nor on changes of them.
-        time_limit_s: stop after so long.
-        observers: see each iteration.
-        say: called with a line for each setting: its teacher and the teacher's score.
-
-    Raises:
-        ValueError: (one line) the configuration, the trace or the checkpoint breaks a rule.
-        CollapsedError: the policy has collapsed; the best model so far is there.
-        NotFiniteError: a number of the training is not finite; the message has the command to
-            replay it.
+    Leaves the best model, or without a validation the newest, with its card as `MODEL`, also after
+    a CollapsedError. The weights do not depend on `pools`. `say` gets a line for each setting, with
+    its teacher. A NotFiniteError has the command to replay what was not finite.
     """
     config = config_from(folder.config)
     is_resumed = folder.checkpoint_file.exists()
@@ -79,8 +68,7 @@ def _keep_model(folder: RunFolder, config: TrainConfig, learner: DecimaLearner) 
     save_model(folder.path / MODEL, config.network, weights, _card(folder, config, facts))
 
 
-_LEVEL = 0.5
-"""points of percent; smaller differences are noise on so few sequences"""
+_LEVEL = 0.5  # points of percent; smaller differences are noise on so few sequences
 
 
 def verdict(folder: RunFolder, best_iteration: int) -> str:

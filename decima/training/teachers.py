@@ -9,23 +9,19 @@ import numpy as np
 from decima.agent.lookahead.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
 from decima.agent.tables import Legal
-from decima.registry import Heuristic
-from decima.training.episodes import Episode, EpisodeSource, Setting, played
-from spark_sim.metrics import measure
+from decima.training.episodes import EpisodeSource, Setting, avg_jct_s
 from spark_sim.vector import VectorSimulator
 from traces.arrays import TraceArrays
 from traces.numbers import Int64
 
-SEQUENCES = 6
-"""sequences of a setting, on which its teacher is chosen"""
+SEQUENCES = 6  # sequences of a setting, on which its teacher is chosen
 
 
 class Teacher(NamedTuple):
     """The best of some heuristics in one setting."""
 
     name: str
-    percent: float
-    """percent of its average JCT above that of strict fair there"""
+    percent: float  # percent of its average JCT above that of strict fair there
 
 
 def best_teacher(
@@ -33,17 +29,11 @@ def best_teacher(
 ) -> Teacher:
     """Play all of the heuristics on sequences of the setting and return the best."""
     episodes = source.for_choosing_teachers(setting, SEQUENCES)
-    fair_s = average_jct_s("strict_fair", episodes, arrays)
-    found = [
-        Teacher(name, 100 * (average_jct_s(name, episodes, arrays) / fair_s - 1)) for name in names
-    ]
+    mean_s = {
+        name: float(np.mean(avg_jct_s(episodes, arrays, name))) for name in ("strict_fair", *names)
+    }
+    found = [Teacher(name, 100 * (mean_s[name] / mean_s["strict_fair"] - 1)) for name in names]
     return min(found, key=lambda one: one.percent)
-
-
-def average_jct_s(name: str, episodes: list[Episode], arrays: TraceArrays) -> float:
-    """Mean over episodes of one setting of their average JCT under a heuristic."""
-    policy = Heuristic(name)
-    return float(np.mean([measure(played(one, arrays, policy)).avg_jct_s for one in episodes]))
 
 
 class Labeller:
@@ -54,12 +44,8 @@ class Labeller:
         self._plans = HeuristicPlans(teacher, trace, simulators.state(0).classes)
 
     def label(self, drawn: Plans, legal: Legal, lanes: Int64) -> Plans:
-        """Return `drawn` with the teacher's plans in the place of those of some lanes.
-
-        Args:
-            drawn: a plan for each simulation.
-            legal: what may be chosen.
-            lanes: (L,) those to label. One where the teacher has no plan has 0 entries to look at.
+        """Return `drawn` with the teacher's plans for some `lanes` (L,); 0 entries used if it has
+        none.
         """
         found = copied_plans(drawn)
         own = self._simulators.own_rows(legal.open_stage)

@@ -12,23 +12,22 @@ is better there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.runner import Workload, prepare
 from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.rl.parallel.local import HERE
-from decima.rl.parallel.pool import SentOnce, WorkerPool
+from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, geometric_percent
+from decima.training.candidates import Candidates
 from decima.training.descent import DescentProgress, descend
-from spark_sim.metrics import measure
-from traces.files.reading import read_json
+from traces.files.reading import check_format, read_json
 from traces.files.writing import write_json
 from traces.numbers import Float64
 
@@ -37,14 +36,10 @@ FIRST_TRAINING_SEQUENCE = 1_000_000
 
 FORMAT = "decima-tuned"
 VERSION = 1
-HELD_BACK = 40
-"""sequences on which the parameters found are compared with the shipped ones"""
-REFERENCE = "strict_fair"
-"""heuristic whose average JCT divides that of a candidate"""
+HELD_BACK = 40  # sequences on which the parameters found are compared with the shipped ones
+REFERENCE = "strict_fair"  # heuristic whose average JCT divides that of a candidate
 
 _MAX_ROUNDS = 4
-_TOGETHER = 5
-"""sequences of one task: more than a cluster's overhead, and enough tasks for many workers"""
 _MAX_HELD_BACK = 100_000
 _MAX_PARAMETER = 1e6
 
@@ -69,9 +64,7 @@ class Tuned:
 
     @property
     def held_back(self) -> Estimate:
-        """Change from the shipped to the found parameters on held-out sequences: geometric mean,
-        percent.
-        """
+        """Change from shipped to found parameters on held-out sequences: geometric percent."""
         return geometric_percent(np.log(self.found_s / self.shipped_s))
 
     @property
@@ -120,12 +113,7 @@ class Tuned:
 
 def parameters_json(policy: str, parameters: Parameters) -> dict[str, Any]:
     """Return a file's content for `read_tuned`; writers add how the parameters were found."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "policy": policy,
-        "parameters": dict(parameters),
-    }
+    return {"format": FORMAT, "version": VERSION, "policy": policy, "parameters": dict(parameters)}
 
 
 def tune(
@@ -138,17 +126,8 @@ def tune(
 ) -> Tuned:
     """Search the parameters of `policy` for the least average JCT under `config`.
 
-    Args:
-        policy: a heuristic with parameters to search.
-        config: the workload and the cluster; its policies and parameters are not used.
-        held_back: number of held-out sequences, beside those of `config`, that decide whether the
-            result is saved.
-        pool: workers; the result does not depend on them.
-        progress: called with the number of trials, the best parameters and their ratio to the
-            reference.
-
-    Raises:
-        ConfigError: the policy has nothing to tune, or nothing ever waits.
+    `held_back` sequences beside those of `config` decide whether the result is saved. Raises
+    ConfigError if the policy has nothing to tune, or nothing ever waits.
     """
     if policy not in HEURISTICS or not HEURISTICS[policy].search:
         tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
@@ -159,21 +138,22 @@ def tune(
     if not 1 <= held_back <= _MAX_HELD_BACK:
         raise ConfigError(f"held-back sequences must lie in 1..{_MAX_HELD_BACK:,}, got {held_back}")
     config = replace(config, policies=(policy,), parameters={})
-    sequences = _Sequences(config, pool)
+    sequences = Candidates([config], pool)
     first = FIRST_TRAINING_SEQUENCE
     training = range(first, first + config.sequences)
     kept_back = range(training.stop, training.stop + held_back)
-    (reference_s,) = sequences.averages_s(training, REFERENCE, [{}])
+    reference_s = sequences.play([(REFERENCE, {})], training)[0, 0]
     if not reference_s.all():
         raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to tune")
 
     def scores(candidates: list[Parameters]) -> list[float]:
-        every_s = sequences.averages_s(training, policy, candidates)
-        return [_geometric_mean(average_s / reference_s) for average_s in every_s]
+        every_s = sequences.play([(policy, one) for one in candidates], training)[:, 0]
+        return [float(np.exp(np.log(avg_s / reference_s).mean())) for avg_s in every_s]
 
     shipped = HEURISTICS[policy].defaults
     best = descend(policy, scores, rounds=_MAX_ROUNDS, progress=progress)
-    found_s, shipped_s = sequences.averages_s(kept_back, policy, [best.parameters, shipped])
+    compared = [(policy, best.parameters), (policy, shipped)]
+    found_s, shipped_s = sequences.play(compared, kept_back)[:, 0]
     return Tuned(
         policy=policy,
         found=best.parameters,
@@ -184,60 +164,6 @@ def tune(
         trials=best.scores,
         config=config,
     )
-
-
-class _Sequences:
-    """The numbered sequences of one workload."""
-
-    def __init__(self, config: EvaluationConfig, pool: WorkerPool) -> None:
-        self._shared = _Shared(SentOnce(Workload.of(config)), config)
-        self._pool = pool
-
-    def averages_s(
-        self, numbers: range, policy: str, candidates: Sequence[Parameters]
-    ) -> list[Float64]:
-        """Return each candidate's (S,) average JCT on each sequence.
-
-        Unfinished jobs count with their age. All candidates meet the same arrivals and tasks.
-        """
-        tasks = {
-            (number, first): _Task(policy, parameters, numbers[first : first + _TOGETHER])
-            for number, parameters in enumerate(candidates)
-            for first in range(0, len(numbers), _TOGETHER)
-        }
-        found: list[list[Float64]] = [[] for _ in candidates]
-        for (number, _), part_s in self._pool.map(_play, self._shared, tasks, label="trials"):
-            found[number].append(part_s)
-        return [np.concatenate(parts_s) for parts_s in found]
-
-
-class _Shared(NamedTuple):
-    """Inputs that all trials share."""
-
-    workload: SentOnce[Workload]
-    config: EvaluationConfig
-
-
-class _Task(NamedTuple):
-    """Task of some sequences under one candidate."""
-
-    policy: str
-    parameters: Parameters
-    numbers: range
-
-
-def _play(shared: _Shared, task: _Task) -> Float64:
-    """(S,) average JCT on each sequence."""
-    found: list[float] = []
-    for number in task.numbers:
-        simulator = prepare(shared.workload.value, shared.config, number)
-        Heuristic(task.policy, task.parameters).play(simulator)
-        found.append(measure(simulator.state).avg_jct_s)
-    return np.array(found)
-
-
-def _geometric_mean(ratios: Float64) -> float:
-    return float(np.exp(np.log(ratios).mean()))
 
 
 class HasJson(Protocol):
@@ -254,18 +180,10 @@ def write_tuned(tuned: HasJson, path: Path) -> None:
 
 
 def read_tuned(path: Path) -> tuple[str, Mapping[str, float]]:
-    """Read the policy and the parameters from a file of `write_tuned`.
-
-    Raises:
-        ConfigError: not such a file, or of another version.
-    """
+    """Read policy and parameters from a file of `write_tuned`; ConfigError if it is none."""
     content = read_json(path, ConfigError)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ConfigError(f"{path}: not a file of `decima tune` or `decima fit-rule`")
-    if content.get("version") != VERSION:
-        raise ConfigError(
-            f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"
-        )
+    words = "not a file of `decima tune` or `decima fit-rule`"
+    check_format(content, path, (FORMAT, VERSION), words, ConfigError)
     policy, parameters = content.get("policy"), content.get("parameters")
     if not isinstance(policy, str) or not isinstance(parameters, dict):
         raise ConfigError(f"{path}: policy or parameters are missing")

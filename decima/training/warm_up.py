@@ -7,12 +7,7 @@ from dataclasses import replace
 from decima.agent.network import PolicyNetwork
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.pool import SentOnce
-from decima.training.config import (
-    EpisodesConfig,
-    TrainConfig,
-    ValidationConfig,
-    WorkloadConfig,
-)
+from decima.training.config import EpisodesConfig, TrainConfig, ValidationConfig, WorkloadConfig
 from decima.training.gradients import Differentiating, Request, gradient
 from decima.training.rollouts import (
     Playing,
@@ -28,10 +23,7 @@ _TRACE = "random-dag"
 
 
 def warm_up(config: TrainConfig) -> None:
-    """Compile what `config` needs and this machine has not compiled, and load it into this process.
-
-    Compiling takes minutes of one core, once for a machine; loading takes two seconds.
-    """
+    """Compile what `config` needs, minutes of one core once for a machine, and load it here."""
     context = SentOnce(TrainingContext(_tiny(config)))
     weights = flat_parameters(PolicyNetwork(context.value.config.network))
     for iteration in range(context.value.config.iterations):

@@ -10,9 +10,10 @@ from decima.whatif.pool_changes import PoolResult
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import ORDERS, POOLS
 from decima.whatif.replay.report import USELESS_PERCENT
-from decima.whatif.report import percent, seconds, share, signed, slots
+from decima.whatif.report import percent, seconds, share, signed
 from decima.whatif.study import SizeResult, WhatIf
 from spark_sim import Protocol
+from traces.files.names import counted
 from traces.numbers import Float64
 
 LITTLE_WAITING_PERCENT = 5.0
@@ -25,9 +26,8 @@ _HURT = 1.1
 
 
 def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
-    """Describe the largest change, for which jobs, and the effect of more or fewer executors.
-
-    If the replay does not repeat the recording, only that is reported.
+    """Describe the largest change, who gains, and other numbers of executors, if the replay is
+    right.
     """
     if not can_be_trusted(check):
         yield _distrust_words(check)
@@ -86,8 +86,8 @@ def _sure_words(check: ReplayReport) -> str:
 def best_policy(found: WhatIf) -> str | None:
     """The policy with the lowest average JCT over recorded and resampled arrivals.
 
-    None if it is the reference, or not better than that with certainty (95 %) in both. In a shared
-    session a policy that Spark has itself is preferred to one that is hardly better.
+    None if that is the reference, or not better with certainty (95 %) in both. In a shared session
+    a policy that Spark has itself is preferred to one that is hardly better.
     """
     reference = found.settings.reference
     others = [name for name in found.settings.policies if name != reference]
@@ -123,8 +123,8 @@ def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     little = _most(waiting) < LITTLE_WAITING_PERCENT
     words = (
         f"Do jobs wait for each other? {'Hardly' if little else 'Yes'}. Under {reference} on "
-        f"{slots(found.main.executors)} a job takes {seconds(jct_s)} on average; without other "
-        f"jobs it would take {seconds(alone_s)}."
+        f"{counted(found.main.executors, 'slot')} a job takes {seconds(jct_s)} on average; "
+        f"without other jobs it would take {seconds(alone_s)}."
     )
     if little:
         return (
@@ -153,8 +153,7 @@ def _to_reference(
 def _is_surely_lower(found: WhatIf, policy: str) -> bool:
     """Return whether both intervals lie below 0; without intervals nothing is certain.
 
-    Draws that are repeats of one have no interval either: what is certain then is certain by the
-    resampled arrivals alone.
+    Repeats of one draw have none: then the resampled arrivals decide.
     """
     return _are_surely_lower(found, *_differences(found, policy))
 
@@ -301,8 +300,8 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
     half = found.sizes.get(main // 2)
     if half is not None and _piles_up(found, half):
         yield (
-            f"{slots(half.executors)} could not keep up with the recorded arrivals: there the "
-            "JCT grows with the length of the recording."
+            f"{counted(half.executors, 'slot')} could not keep up with the recorded arrivals: "
+            "there the JCT grows with the length of the recording."
         )
     if len(found.settings.policies) > 1:
         best_ones = ", ".join(_best_of_size(found, executors, best) for executors in found.sizes)
@@ -327,9 +326,7 @@ def _part(values: Float64, whole: Float64) -> Estimate:
 
 
 def _piles_up(found: WhatIf, half: SizeResult) -> bool:
-    """Return whether half the slots are overloaded: more work than they can do, and queues that
-    grow.
-    """
+    """Return whether half the slots are overloaded: too much work for them, and growing queues."""
     reference = found.settings.reference
     here_s = float(found.shared_avg_s(found.main.executors, reference).mean())
     half_s = float(found.shared_avg_s(half.executors, reference).mean())
@@ -337,9 +334,9 @@ def _piles_up(found: WhatIf, half: SizeResult) -> bool:
 
 
 def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str:
-    """Return the policy of lowest average JCT if the change is large enough and certain.
+    """Return the policy of lowest average JCT if the change is large and certain.
 
-    The one that is recommended is named wherever it is as good as the lowest.
+    The recommended one is named wherever it is as good as the lowest.
     """
     reference = found.settings.reference
     each_s = {name: found.shared_avg_s(executors, name) for name in found.settings.policies}

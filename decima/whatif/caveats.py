@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from decima.whatif import load
 from decima.whatif.advice import best_policy, can_be_trusted
 from decima.whatif.closed_loop import MOSTLY
-from decima.whatif.load import (
-    are_pooled,
-    known_share,
-    recorded_slots,
-    unfinished,
-    varying_slots,
-    waiting_share,
-)
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import ORDERS
 from decima.whatif.replay.report import TRUSTED_PERCENT
@@ -62,7 +55,7 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
             "a stage took equally long: with recorded arrivals they are evidence of one run, and "
             "there is no interval."
         )
-    jobs, missing = len(recording.trace.jobs), unfinished(recording)
+    jobs, missing = len(recording.trace.jobs), load.unfinished(recording)
     if missing > 0:
         yield (
             f"{counted(missing, 'job')} had not ended when a log did and had to be left out. If "
@@ -80,12 +73,12 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
             "Slots come and go as recorded, whatever the policy and the load: an allocation that "
             "follows the load would act otherwise. --executors N takes a fixed number."
         )
-    elif varying_slots(recording) is not None:
+    elif load.varying_slots(recording) is not None:
         yield (
             "The recorded slots came and went; here all of them are there from the first job to "
             "the last."
         )
-    waiting = waiting_share(recording)
+    waiting = load.waiting_share(recording)
     if waiting > MOSTLY and (recording.followed == NONE).mean() > 1 - MOSTLY:
         yield (
             f"{100 * waiting:.0f} % of the jobs came right after another had ended, as from "
@@ -117,14 +110,14 @@ def _of_the_policy(found: WhatIf) -> Iterator[str]:
         yield (
             f"{best} knows here how long tasks take. On a live session it knows that of queries "
             "in its priors, of others only as they run. In this recording "
-            f"{100 * known_share(found.recording):.0f} % of the jobs are further runs of a query "
-            "before them; --estimates none shows what it does where nothing is known."
+            f"{100 * load.known_share(found.recording):.0f} % of the jobs are further runs of a "
+            "query before them; --estimates none shows what it does where nothing is known."
         )
 
 
 def _of_the_settings(found: WhatIf) -> Iterator[str]:
     recording, settings = found.recording, found.settings
-    if max(found.sizes) > recorded_slots(recording):
+    if max(found.sizes) > load.recorded_slots(recording):
         yield (
             "On more slots than recorded, tasks take as long as recorded: a log shows neither what "
             "sharing memory, disk and network costs nor smaller tasks."
@@ -132,5 +125,5 @@ def _of_the_settings(found: WhatIf) -> Iterator[str]:
     if settings.protocol == Protocol.SESSION.label and len(recording.slots) > 1:
         yield (
             f"{len(recording.slots)} applications are treated as one session that shares all "
-            + ("slots, which they did not." if are_pooled(recording) else "slots.")
+            + ("slots, which they did not." if load.are_pooled(recording) else "slots.")
         )

@@ -15,13 +15,10 @@ import numpy as np
 
 from traces.numbers import Bool, Float64, Int64
 
-NONE = -1
-"""no job"""
+NONE = -1  # no job
 
-MOSTLY = 0.5
-"""share from which jobs count as coming from clients that wait for them"""
-_FEWEST = 3
-"""least number of jobs after the first end for a finding"""
+MOSTLY = 0.5  # share from which jobs count as coming from clients that wait for them
+_FEWEST = 3  # least number of jobs after the first end for a finding
 _SOON_MS = 1000.0
 _SOON = 0.25
 # "Right after" is within a second and within a quarter of the mean time between two ends. Of jobs
@@ -96,15 +93,9 @@ def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:
 def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> float:
     """Share of the jobs that came right after another had ended, less what is chance: 0 to 1.
 
-    Args:
-        arrival_ms: (K,) of the jobs, in any order.
-        end_ms: (K,) of the same jobs; NaN for those that have not ended.
-        work_ms: (K,) of the same jobs, above 0.
-
-    Returns:
-        of the jobs that came after the first end, or of their work, whichever is less: neither a
-        stream of small batches beside large jobs nor one large job makes it many. 0 where there are
-        no such jobs.
+    Of the jobs after the first end, or of their work, whichever is less: neither a stream of small
+    batches beside large jobs nor one large job makes it many. The (K,) times are of jobs in any
+    order, `end_ms` NaN where one has not ended.
     """
     ends_ms = np.sort(end_ms[~np.isnan(end_ms)])
     if len(ends_ms) < 2:

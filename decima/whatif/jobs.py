@@ -8,20 +8,16 @@ from decima.whatif.advice import best_policy
 from decima.whatif.study import WhatIf
 from traces.numbers import MS_PER_S
 
-_LEAST_CHANGE = 0.01
-"""relative change of a job's JCT that counts as sooner or later"""
+_LEAST_CHANGE = 0.01  # relative change of a job's JCT that counts as sooner or later
 
 
 class JobChange(NamedTuple):
     """One recorded job under the reference and under another policy; times are means over draws."""
 
     name: str
-    submitted_s: float
-    """after the first submission"""
-    recorded_s: float
-    """JCT in the log"""
-    alone_s: float
-    """JCT without other jobs"""
+    submitted_s: float  # after the first submission
+    recorded_s: float  # JCT in the log
+    alone_s: float  # JCT without other jobs
     reference_s: float
     policy_s: float
 
@@ -47,10 +43,7 @@ class JobChange(NamedTuple):
 
 
 def compared_policy(found: WhatIf) -> str | None:
-    """The policy to show beside the reference: the recommended one, else that of lowest average.
-
-    None if the reference is the only policy.
-    """
+    """The policy to show beside the reference: the recommended one, else that of lowest average."""
     recommended = best_policy(found)
     if recommended is not None:
         return recommended
@@ -60,12 +53,7 @@ def compared_policy(found: WhatIf) -> str | None:
 
 
 def job_changes(found: WhatIf, policy: str) -> list[JobChange]:
-    """Every recorded job, the one that gains most time first.
-
-    Args:
-        found: the study.
-        policy: one of its policies, to compare with its reference.
-    """
+    """Every recorded job under the reference and `policy`, the one that gains most first."""
     recording, policies = found.recording, found.main.policies
     reference_s = policies[found.settings.reference].recorded_jct_s.mean(axis=0)
     policy_s = policies[policy].recorded_jct_s.mean(axis=0)

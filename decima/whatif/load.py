@@ -32,10 +32,7 @@ def recorded_slots(recording: Recording) -> int:
 
 
 def varying_slots(recording: Recording) -> Slots | None:
-    """The slots over time of the one application; None where they did not vary or it is not alone.
-
-    Jobs of several applications would find other slots here than they had.
-    """
+    """The slots over time of the one application; None where they did not vary, or of several."""
     if len(recording.slots) > 1 or not recording.curve(0).varies:
         return None
     return recording.curve(0)

@@ -10,11 +10,9 @@ from typing import NamedTuple
 from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from traces.numbers import Float64
 
-MOST_POOLS = 6
-"""pools that are tried, those with the most jobs"""
+MOST_POOLS = 6  # pools that are tried, those with the most jobs
 _HEAVIER = 4
-_SHARE = 0.5
-"""of the slots, as a pool's minShare"""
+_SHARE = 0.5  # of the slots, as a pool's minShare
 
 
 class PoolChange(NamedTuple):
@@ -22,8 +20,7 @@ class PoolChange(NamedTuple):
 
     name: str
     pool: Pool
-    setting: str
-    """what is changed, as the allocation file calls it"""
+    setting: str  # what is changed, as the allocation file calls it
 
     def applied(self, pools: Pools) -> Pools:
         """Return all pools with this one changed."""
@@ -43,13 +40,7 @@ class PoolResult(NamedTuple):
 
 
 def changes(pools: Pools, used: list[str], slots: int) -> Iterator[PoolChange]:
-    """Yield the changes to try: more weight, half of the slots first, the other mode inside.
-
-    Args:
-        pools: the settings now.
-        used: pool of each job.
-        slots: of the application.
-    """
+    """Yield the changes to try: more weight, half of the slots first, the other mode inside."""
     names = sorted(set(used), key=lambda name: (-used.count(name), name))[:MOST_POOLS]
     if len(names) < 2:
         return

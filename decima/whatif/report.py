@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
+from decima.rl.tables import aligned
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.pool_changes import PoolResult
 from decima.whatif.study import PolicyResult, WhatIf
+from traces.files.names import counted
 from traces.numbers import Float64
 
 FORMAT, VERSION = "decima-whatif", 1
@@ -26,27 +28,25 @@ def seconds(value_s: float) -> str:
 
 def figure(estimate: Estimate) -> str:
     """A time with its interval."""
-    if estimate.ci95 is None:
-        return seconds(estimate.mean)
-    low, high = (seconds(value).removesuffix(" s") for value in estimate.ci95)
-    return f"{seconds(estimate.mean)} [{low}, {high}]"
+    return _with_interval(estimate, lambda value_s: seconds(value_s).removesuffix(" s"), " s")
 
 
 def percent(estimate: Estimate) -> str:
     """A difference with its interval."""
-    if estimate.ci95 is None:
-        return f"{_whole(estimate.mean)} %"
-    low, high = estimate.ci95
-    return f"{_whole(estimate.mean)} % [{_whole(low)}, {_whole(high)}]"
+    return _with_interval(estimate, _whole, " %")
 
 
 def share(estimate: Estimate) -> str:
     """A part in percent with its interval; what rounds to nothing has no sign."""
-    words = f"{round(estimate.mean)} %"
+    return _with_interval(estimate, lambda value: str(round(value)), " %")
+
+
+def _with_interval(estimate: Estimate, digits: Callable[[float], str], unit: str) -> str:
+    words = digits(estimate.mean) + unit
     if estimate.ci95 is None:
         return words
-    low, high = estimate.ci95
-    return f"{words} [{round(low)}, {round(high)}]"
+    low, high = map(digits, estimate.ci95)
+    return f"{words} [{low}, {high}]"
 
 
 def _whole(value: float) -> str:
@@ -59,30 +59,32 @@ def signed(change: float) -> str:
     return f"{_whole(100 * change)} %"
 
 
-def slots(count: int) -> str:
-    """A number of slots."""
-    return "1 slot" if count == 1 else f"{count:,} slots"
+class PolicyCell(NamedTuple):
+    """A figure of one policy, beside the reference's."""
+
+    value: float
+    text: str  # the figure with its interval
+    versus: str  # the difference to the reference; "" for that itself
 
 
-def _table(first: str, *headings: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+def policy_cells(found: WhatIf, name: str, arrivals: str) -> list[PolicyCell]:
+    """Average and tail JCT of a policy, with "recorded" or "resampled" arrivals."""
+    first = _averages(found.main.policies[found.settings.reference], arrivals)
+    cells = []
+    for values, base in zip(_averages(found.main.policies[name], arrivals), first, strict=True):
+        is_reference = name == found.settings.reference
+        versus = "" if is_reference else percent(difference_percent(values, base))
+        cells.append(PolicyCell(float(values.mean()), figure(mean_of(values)), versus))
+    return cells
 
 
 def policies_table(found: WhatIf, arrivals: str) -> Table:
     """Average and tail JCT of every policy, with "recorded" or "resampled" arrivals."""
-    reference = found.settings.reference
-    table = _table("policy", "average JCT", f"vs {reference}", "p95 JCT", f"vs {reference}")
-    first = _averages(found.main.policies[reference], arrivals)
-    for name, result in found.main.policies.items():
-        cells = []
-        for values, base in zip(_averages(result, arrivals), first, strict=True):
-            versus = "" if name == reference else percent(difference_percent(values, base))
-            cells += [figure(mean_of(values)), versus]
-        table.add_row(name, *cells)
+    versus = f"vs {found.settings.reference}"
+    table = aligned(("policy",), ("average JCT", versus, "p95 JCT", versus))
+    for name in found.main.policies:
+        cells = policy_cells(found, name, arrivals)
+        table.add_row(name, *(text for cell in cells for text in cell[1:]))
     return table
 
 
@@ -97,10 +99,10 @@ def sizes_table(found: WhatIf) -> Table:
     """Average JCT by number of executors, recorded arrivals, in the draws that all have."""
     reference = found.settings.reference
     headings = [
-        f"{slots(size)} ({100 * offered_load(found.recording, size):.0f} % load)"
+        f"{counted(size, 'slot')} ({100 * offered_load(found.recording, size):.0f} % load)"
         for size in found.sizes
     ]
-    table = _table("average JCT", *headings)
+    table = aligned(("average JCT",), headings)
     for name in found.settings.policies:
         cells = []
         for size in found.sizes:
@@ -115,15 +117,18 @@ def sizes_table(found: WhatIf) -> Table:
 
 def lengths_table(found: WhatIf) -> Table:
     """Average JCT of short and long jobs, recorded arrivals."""
-    table = _table("jobs", "number", "no other jobs", *found.settings.policies)
-    for label, rows in by_length(found.main.alone_s).items():
-        means = [
-            seconds(float(result.recorded_jct_s[:, rows].mean()))
-            for result in found.main.policies.values()
-        ]
-        alone = seconds(float(found.main.alone_s[rows].mean()))
-        table.add_row(label, f"{len(rows):,}", alone, *means)
+    table = aligned(("jobs",), ("number", "no other jobs", *found.settings.policies))
+    for label, count, means in length_rows(found):
+        table.add_row(label, f"{count:,}", *means)
     return table
+
+
+def length_rows(found: WhatIf) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield thirds of the jobs, short to long: number, mean JCT alone and under each policy."""
+    for label, rows in by_length(found.main.alone_s).items():
+        every_s = [one.recorded_jct_s[:, rows] for one in found.main.policies.values()]
+        means = [seconds(float(jct_s.mean())) for jct_s in (found.main.alone_s[rows], *every_s)]
+        yield label, len(rows), means
 
 
 def tuned_lines(found: WhatIf) -> Iterator[str]:

@@ -21,10 +21,6 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
     and jobs that come together so stay together, while the load and what meets what vary. A job
     whose client waited for another still does where that one is in its stretch. Slots are the
     cluster's.
-
-    Args:
-        recorded: K arrivals.
-        rng: source of all randomness.
     """
     arrivals = recorded.arrivals
     count = len(arrivals)
@@ -38,12 +34,7 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
 
 
 def _follows(recorded: Int64, rows: Int64) -> Int64:
-    """(K,) whom each arrival follows, if that is as far before it as it was recorded.
-
-    Args:
-        recorded: (K,) as recorded.
-        rows: (K,) the recorded arrival that each is.
-    """
+    """(K,) whom each arrival, a recorded one in `rows`, follows if it is as far before it."""
     place = np.arange(len(rows))
     leader = recorded[rows]
     before = place - (rows - leader)
@@ -55,11 +46,7 @@ def _follows(recorded: Int64, rows: Int64) -> Int64:
 def far_apart(recorded: Course, work_ms: Float64) -> Course:
     """The recorded jobs in their order, but each long after the one before has ended.
 
-    Each finds the slots that there were from its recorded arrival on.
-
-    Args:
-        recorded: K arrivals.
-        work_ms: (J,) executor-time of each job, which bounds how long it runs.
+    Each finds the slots from its recorded arrival on. `work_ms` (J,) bounds how long a job runs.
     """
     arrivals = recorded.arrivals
     gap_ms = 10.0 * work_ms[arrivals.job] + _SLACK_MS

@@ -25,8 +25,7 @@ from traces.numbers import Float64
 if TYPE_CHECKING:
     from decima.learned import Networks
 
-_RECORDED = 0
-"""number of the random stream of recorded arrivals; those of `study` come after it"""
+_RECORDED = 0  # number of the random stream of recorded arrivals; those of `study` come after it
 _LANES = 32
 """runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
 
@@ -35,8 +34,7 @@ class Arriving(Enum):
     """Arrivals of a run."""
 
     RECORDED = "recorded"
-    APART = "apart"
-    """the recorded jobs, none of which meets another"""
+    APART = "apart"  # the recorded jobs, none of which meets another
     RESAMPLED = "resampled"
 
 
@@ -47,10 +45,8 @@ class Run(NamedTuple):
     policy: str
     parameters: Parameters | None
     arrivals: Arriving
-    number: int
-    """of the repetition, or of the resampled sequence"""
-    pools: Pools | None = None
-    """other settings of pools than the recording's"""
+    number: int  # of the repetition, or of the resampled sequence
+    pools: Pools | None = None  # other settings of pools than the recording's
 
 
 class Shared(NamedTuple):
@@ -59,10 +55,8 @@ class Shared(NamedTuple):
     workload: SentOnce[ReplayWorkload]
     networks: SentOnce[Networks]
     settings: WhatIfSettings
-    slots: Slots | None
-    """as recorded, where they vary"""
-    average: float
-    """over the most slots"""
+    slots: Slots | None  # as recorded, where they vary
+    average: float  # over the most slots
 
     def executors(self, run: Run) -> int:
         """The most slots of a run."""
@@ -133,13 +127,7 @@ def arriving(shared: Shared, run: Run) -> tuple[Course, int]:
 
 
 def _summary(run: Run, arrivals: Arrivals, jct_s: Float64) -> Float64:
-    """Return mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,) of each job.
-
-    Args:
-        run: which it was.
-        arrivals: of K jobs; without resampling, of each job once.
-        jct_s: (K,) completion times, in the order of the arrivals.
-    """
+    """Return mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,) of each job."""
     if run.arrivals is Arriving.RESAMPLED:
         return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
     found = np.empty(len(arrivals))

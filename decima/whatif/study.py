@@ -102,12 +102,9 @@ class WhatIf:
         return any(are_repeats(one.avg_s) for one in self.main.policies.values())
 
     def shared_avg_s(self, executors: int, policy: str | None) -> Float64:
-        """(shared draws,) average JCT with the recorded arrivals: what sizes are compared by, since
-        tasks take the same time in the same draw.
+        """(shared draws,) average JCT with the recorded arrivals; None: without other jobs.
 
-        Args:
-            executors: one of `sizes`.
-            policy: None: without other jobs.
+        Sizes are compared by it, since tasks take the same time in the same draw.
         """
         size = self.sizes[executors]
         avg_s = size.alone_avg_s if policy is None else size.policies[policy].avg_s
@@ -126,17 +123,10 @@ def what_if(
     pool: WorkerPool = HERE,
     progress: StudyProgress | None = None,
 ) -> WhatIf:
-    """Replay `recording` as `settings` ask.
+    """Replay `recording` as `settings` ask; the result does not depend on `pool`.
 
     Policies meet the same arrivals and the same tasks. Parameters are fitted on resampled arrivals
     that no figure is taken from.
-
-    Args:
-        recording: the jobs.
-        settings: what to compare.
-        driver_times: whether the driver takes the time that was measured (`ReplayWorkload.of`).
-        pool: workers; the result does not depend on them.
-        progress: called after each run.
     """
     shared = shared_inputs(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
@@ -144,15 +134,7 @@ def what_if(
 
 
 def tasks_of(found: WhatIf, policy: str) -> tuple[Arrivals, Table]:
-    """Every task of the first draw of the recorded jobs, on the number of executors asked for.
-
-    Args:
-        found: the study.
-        policy: one of its policies.
-
-    Returns:
-        the arrivals, and a row a task (`Simulator.timeline`), whose `job` is a row of the arrivals.
-    """
+    """The arrivals and tasks (`Simulator.timeline`) of the first draw of the recorded jobs."""
     settings = found.settings
     shared = shared_inputs(found.recording, settings, found.driver_times)
     tuned = found.main.tuned.get(policy)
@@ -181,12 +163,7 @@ def total_runs(settings: WhatIfSettings) -> int:
 class _Study:
     """The runs of one what-if: a grid of policies, numbers of executors and sequences."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        pool: WorkerPool,
-        progress: StudyProgress,
-    ) -> None:
+    def __init__(self, shared: Shared, pool: WorkerPool, progress: StudyProgress) -> None:
         self._settings = shared.settings
         self._shared = shared
         self._pool = pool
@@ -212,9 +189,7 @@ class _Study:
         }
 
     def best_pool_change(self) -> PoolResult | None:
-        """Return the change of one pool with the lowest average JCT on the sequences to tune on,
-        and its results; None where jobs do not come in several pools.
-        """
+        """Return the change of one pool that is best on the tuning sequences; None for one pool."""
         settings, workload = self._settings, self._shared.workload.value
         if settings.reference != POOLS:
             return None

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from traces.files.errors import FileError, reason
+from traces.files.errors import FileError, reading
 
-PIECE_BYTES = 1 << 16
-"""read at once"""
+PIECE_BYTES = 1 << 16  # read at once
 
 
 @dataclass(frozen=True)
@@ -26,10 +25,7 @@ class LineBounds:
 
 
 def split_lines(pieces: Iterable[bytes], line_bytes: int) -> Iterator[tuple[bytes | None, bool]]:
-    """Yield (line without its end, whether it has an end); only the last may lack one.
-
-    A longer line than `line_bytes` is given as None, without holding it in memory.
-    """
+    """Yield (line without its end, whether it has one); None for a line above `line_bytes`."""
     held: list[bytes] = []  # parts of the current line
     size = 0
     for piece in pieces:
@@ -51,17 +47,7 @@ def split_lines(pieces: Iterable[bytes], line_bytes: int) -> Iterator[tuple[byte
 def lines_of(
     pieces: Iterable[bytes], where: str, bounds: LineBounds, error: type[ValueError] = FileError
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number, line without its end), empty lines included.
-
-    Args:
-        pieces: the content.
-        where: begins the message of an error.
-        bounds: on the content.
-        error: raised where a bound is exceeded.
-
-    Raises:
-        FileError: (or `error`) a line or the whole is longer than `bounds` allow.
-    """
+    """Yield (line number, line without its end), empty lines included, within `bounds`."""
     within = _within(pieces, where, bounds, error)
     for number, (line, _) in enumerate(split_lines(within, bounds.line_bytes), 1):
         if line is None:
@@ -74,20 +60,13 @@ def lines_of(
 def read_lines(
     path: Path, bounds: LineBounds, error: type[ValueError] = FileError
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file, as `lines_of` does.
-
-    Raises:
-        FileError: (or `error`) it cannot be read, or exceeds `bounds`.
-    """
-    try:
-        with path.open("rb") as file:
-            # The size of a pipe or a device is 0, so what is read is counted as well.
-            if os.fstat(file.fileno()).st_size > bounds.content_bytes:
-                raise error(_too_large(str(path), bounds))
-            pieces = iter(lambda: file.read(PIECE_BYTES), b"")
-            yield from lines_of(pieces, str(path), bounds, error)
-    except OSError as fault:
-        raise error(f"{path}: cannot read: {reason(fault)}") from fault
+    """Yield the lines of a file, as `lines_of` does."""
+    with reading(path, error), path.open("rb") as file:
+        # The size of a pipe or a device is 0, so what is read is counted as well.
+        if os.fstat(file.fileno()).st_size > bounds.content_bytes:
+            raise error(_too_large(str(path), bounds))
+        pieces = iter(lambda: file.read(PIECE_BYTES), b"")
+        yield from lines_of(pieces, str(path), bounds, error)
 
 
 def _within(

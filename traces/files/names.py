@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-MAX_NAME = 200
-"""characters that `clean` leaves of one name"""
-MAX_MESSAGE = 2_000
-"""characters that `one_line` leaves of a message"""
+MAX_NAME = 200  # characters that `clean` leaves of one name
+MAX_MESSAGE = 2_000  # characters that `one_line` leaves of a message
 
 _DIGEST = 8
 
@@ -24,11 +22,15 @@ def counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def suggestion(asked: object, known: Iterable[str]) -> str:
-    """Return `` (did you mean NAME?)`` with the known name nearest to the one asked for.
+def some(names: Sequence[object], most: int) -> str:
+    """``a, b, c, ...``: the first names, and whether there are more."""
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
 
-    Names may be paths such as ``section.key``: an equal last part is nearest. Returns "" where no
-    name is near.
+
+def suggestion(asked: object, known: Iterable[str]) -> str:
+    """Return `` (did you mean NAME?)`` with the nearest known name; "" where none is near.
+
+    Names may be paths such as ``section.key``: an equal last part is nearest.
     """
     names = list(known)
     text = str(asked)[:MAX_NAME].lower()
@@ -75,8 +77,9 @@ def printable(text: str) -> str:
 
 
 def _visible(text: str, longest: int) -> tuple[str, bool]:
-    """Return `text` on one line without unprintable characters, and whether it is complete. Only
-    the beginning of a long text is read; a cut text may be longer than `longest`.
+    """Return `text` on one line without unprintable characters, and whether it is complete.
+
+    Only the beginning of a long text is read; a cut text may be longer than `longest`.
     """
     begin = text[: 4 * longest]
     found = _escaped(" ".join(begin.split()))

@@ -8,10 +8,8 @@ import sys
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
-MAX_COUNT = 2**63 - 1
-"""the largest whole number of 64 bits"""
-MAX_TIME_MS = 2**53
-"""milliseconds from 0 that a float64 resolves to a millisecond: 285,000 years"""
+MAX_COUNT = 2**63 - 1  # the largest whole number of 64 bits
+MAX_TIME_MS = 2**53  # milliseconds from 0 that a float64 resolves to a millisecond: 285,000 years
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -33,9 +31,6 @@ def check_numbers(settings: Any, error: type[ValueError]) -> None:
     """Refuse a dataclass whose `int` is no whole number, or whose `float` is not finite.
 
     A file's types are checked where it is read; this is for settings that a program makes.
-
-    Raises:
-        ValueError: (`error`) it names the first such field.
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

@@ -27,14 +27,9 @@ class NotPrivateError(FileError):
 
 
 def private_folder(path: Path) -> Path:
-    """Create a folder and its missing parents, for the user alone.
+    """Create a folder and its missing parents, for the user alone; return its path without links.
 
-    Returns:
-        its path without links, which is the one to use.
-
-    Raises:
-        NotPrivateError: it cannot be made, belongs to another user, or others may write to it or
-            replace a folder above it.
+    NotPrivateError if it cannot be made, or others may write to it or replace a folder above it.
     """
     try:
         found = path.resolve()
@@ -50,8 +45,7 @@ def private_folder(path: Path) -> Path:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Return the content of a file; None if it is missing, a link, another user's, or writable by
-    others."""
+    """Return a file's content; None if it is missing, a link, or others may have written it."""
     try:
         # O_NONBLOCK: a pipe would wait for a writer.
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -65,11 +59,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Put a file that only the user can read in the place of `path`, in one step.
-
-    Raises:
-        OSError: it cannot be written; `path` is as it was.
-    """
+    """Put a file for the user alone in the place of `path` in one step, or raise OSError."""
     number, name = tempfile.mkstemp(prefix=".", dir=path.parent)  # mode 0600
     try:
         with open(number, "wb") as file:

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from traces.files.errors import FileError, reason
+from traces.files.errors import FileError, reading
 
 MAX_JSON_BYTES = 2**26
 """JSON is parsed as a whole and can take twenty times its length, so a larger file is refused"""
@@ -17,18 +17,11 @@ MAX_TOML_BYTES = 2**20
 def read_bytes(
     path: Path, error: type[ValueError] = FileError, max_bytes: int | None = None
 ) -> bytes:
-    """The content of a file of at most `max_bytes` (None: of any size).
-
-    Raises:
-        FileError: (or `error`) it cannot be read, or holds more.
-    """
-    try:
-        with path.open("rb") as file:
-            # The size of a device or a pipe is unknown, so it is read up to the bound.
-            content = file.read() if max_bytes is None else file.read(max_bytes + 1)
-            size = path.stat().st_size
-    except OSError as fault:
-        raise error(f"{path}: cannot read: {reason(fault)}") from fault
+    """The content of a file of at most `max_bytes` (None: of any size)."""
+    with reading(path, error), path.open("rb") as file:
+        # The size of a device or a pipe is unknown, so it is read up to the bound.
+        content = file.read() if max_bytes is None else file.read(max_bytes + 1)
+        size = path.stat().st_size
     if max_bytes is not None and len(content) > max_bytes:
         raise error(f"{path}: {max(size, len(content)):,} bytes, at most {max_bytes:,} are read")
     return content
@@ -37,25 +30,12 @@ def read_bytes(
 def read_json(
     path: Path, error: type[ValueError] = FileError, max_bytes: int = MAX_JSON_BYTES
 ) -> Any:
-    """The content of a JSON file, as `parse_json` gives it.
-
-    Raises:
-        FileError: (or `error`) the file cannot be read, is too large, or is no such JSON.
-    """
+    """The content of a JSON file, as `parse_json` gives it."""
     return parse_json(read_bytes(path, error, max_bytes), str(path), error)
 
 
 def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileError) -> Any:
-    """The value of a JSON text without duplicate keys, NaN and infinities.
-
-    Args:
-        text: UTF-8 where it is bytes.
-        where: begins the message of an error.
-        error: raised where the text is no such JSON.
-
-    Raises:
-        FileError: (or `error`) it is no such JSON, has huge integers, or is nested too deeply.
-    """
+    """The value of a JSON text without duplicate keys, NaN, huge integers and deep nesting."""
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
         return json.loads(decoded, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -69,12 +49,20 @@ def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileErro
         raise error(f"{where}: {fault}") from fault
 
 
-def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]:
-    """The table in a TOML file.
+def check_format(
+    content: Any, where: object, kind: tuple[str, int], words: str, error: type[ValueError]
+) -> None:
+    """Refuse content that is not of a format and version (`kind`); `words` name what it is not."""
+    known, version = kind
+    if not isinstance(content, dict) or content.get("format") != known:
+        raise error(f"{where}: {words}")
+    if content.get("version") != version:
+        found = content.get("version")
+        raise error(f"{where}: version {found!r:.40}, this reader knows {version}")
 
-    Raises:
-        FileError: (or `error`) the file cannot be read, is too large, or is no TOML.
-    """
+
+def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]:
+    """The table in a TOML file."""
     content = read_bytes(path, error, MAX_TOML_BYTES)
     try:
         return parse_toml(content.decode("utf-8"), str(path), error)
@@ -83,11 +71,7 @@ def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]
 
 
 def parse_toml(text: str, where: str, error: type[ValueError] = FileError) -> dict[str, Any]:
-    """The table of a TOML text.
-
-    Raises:
-        FileError: (or `error`) it is no TOML, has huge integers, or is nested too deeply.
-    """
+    """The table of a TOML text."""
     try:
         return tomllib.loads(text)
     except RecursionError as fault:

@@ -45,10 +45,8 @@ _NEEDED = {
 def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) -> T:
     """Build the dataclass `kind` from `table`; missing keys have their defaults.
 
-    Integers are accepted as floats; no other types are converted.
-
-    Raises:
-        ValueError: (`refusal`) an unknown key, a value of a wrong type, or one that breaks a rule.
+    Integers are accepted as floats; no other types are converted. `refusal` names an unknown key, a
+    wrong type, or the rule that a value breaks.
     """
     try:
         # As JSON, in which tuples are lists.
@@ -65,9 +63,6 @@ def change_setting(table: dict[str, Any], change: str, error: type[ValueError]) 
     """Take one `--set KEY=VALUE`, or SECTION.KEY=VALUE, into a table of settings.
 
     A value that is no TOML is text, so that words need no quotes.
-
-    Raises:
-        ValueError: (`error`) it has no such form, or the section was given as something else.
     """
     label, equals, text = change.partition("=")
     *sections, key = label.strip().split(".")

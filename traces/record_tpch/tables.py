@@ -28,11 +28,7 @@ _FIXED_SIZE = ("nation", "region")
 
 
 def find_generator() -> Path:
-    """The program, beside this Python or on the path.
-
-    Raises:
-        TraceError: it is not installed.
-    """
+    """The program, beside this Python or on the path."""
     beside = shutil.which(PROGRAM, path=str(Path(sys.executable).parent))
     found = beside if beside is not None else shutil.which(PROGRAM)
     if found is None:
@@ -49,11 +45,7 @@ def generator_version(program: Path) -> str:
 
 
 def check_space(folder: Path, scale_factors: tuple[float, ...]) -> None:
-    """Refuse what the disk cannot hold, before it is full.
-
-    Raises:
-        TraceError: the tables of all sizes would take more than is free below `folder`.
-    """
+    """Refuse tables that would take more than is free below `folder`."""
     needed = 1.1 * sum(TABLE_BYTES.values()) * sum(scale_factors)
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -70,11 +62,7 @@ def num_files(table: str, scale_factor: float, file_bytes: int | None) -> int:
 
 
 def generate_tables(program: Path, scale_factor: float, folder: Path, layout: Layout) -> None:
-    """Write the eight tables to `folder` as TABLE/TABLE.PART.parquet.
-
-    Raises:
-        TraceError: the program failed.
-    """
+    """Write the eight tables to `folder` as TABLE/TABLE.PART.parquet."""
     for table in TABLE_BYTES:
         files = num_files(table, scale_factor, layout.file_bytes)
         command = [str(program), "parquet", "-q", "-s", f"{scale_factor:g}", "-o", str(folder)]

@@ -8,34 +8,17 @@ from dataclasses import dataclass, field
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
-from traces.damage import DamageError
-from traces.errors import TraceError
+from traces.errors import DamageError, TraceError
+from traces.files.errors import reading
 from traces.model import MAX_TASKS_PER_STAGE
-from traces.spark_log.events import (
-    ApplicationEnd,
-    ApplicationStart,
-    Environment,
-    Event,
-    ExecutorAdded,
-    ExecutorRemoved,
-    JobEnd,
-    JobStart,
-    LogStart,
-    Outcome,
-    SqlEnd,
-    SqlStart,
-    StageInfo,
-    StageSubmitted,
-    TaskEnd,
-)
+from traces.spark_log import events
 from traces.spark_log.files import LogFile, LogFiles, Named, missing_parts
 from traces.spark_log.known import is_known
 from traces.spark_log.lines import read_lines
 from traces.spark_log.parse import event_name, parse_event
 from traces.spark_log.summary import ImportSummary
 
-MAX_STRANGE_LINES = 1000
-"""a file that begins with so many lines without one event is no event log"""
+MAX_STRANGE_LINES = 1000  # a file that begins with so many lines without one event is no event log
 
 _CHECK_EVERY = 256  # events between two checks of the tables' sizes
 
@@ -46,8 +29,7 @@ class TaskTable:
     def __init__(self) -> None:
         self.stage = array("q")
         self.partition = array("q")
-        self.executor = array("i")
-        """index into `Application.executor_ids`"""
+        self.executor = array("i")  # index into `Application.executor_ids`
         self.launch_ms = array("q")
         self.finish_ms = array("q")
         self.outcome = array("b")
@@ -61,9 +43,8 @@ class TaskTable:
 class SparkJob:
     """One Spark job: an action, or a part of a query."""
 
-    start: JobStart
-    end_ms: int | None = None
-    """None while it has not ended"""
+    start: events.JobStart
+    end_ms: int | None = None  # None while it has not ended
     succeeded: bool = False
 
 
@@ -84,8 +65,7 @@ class RanStage:
 class Executor:
     """A process that runs tasks."""
 
-    cores: int | None = None
-    """None where the log lacks its start"""
+    cores: int | None = None  # None where the log lacks its start
     added_ms: int | None = None
     removed_ms: int | None = None
 
@@ -102,9 +82,9 @@ class Application:
     properties: dict[str, str] = field(default_factory=dict)
     executor_ids: dict[str, int] = field(default_factory=dict)
     executors: list[Executor] = field(default_factory=list)
-    sql: dict[int, SqlStart] = field(default_factory=dict)
+    sql: dict[int, events.SqlStart] = field(default_factory=dict)
     jobs: dict[int, SparkJob] = field(default_factory=dict)
-    listed: dict[int, StageInfo] = field(default_factory=dict)
+    listed: dict[int, events.StageInfo] = field(default_factory=dict)
     """stages by id, as the first Spark job with them lists them"""
     first_job: dict[int, int] = field(default_factory=dict)
     """the Spark job that lists a stage first"""
@@ -115,16 +95,16 @@ class Application:
     end_ms: int | None = None
     """None where the log is not written to its end"""
 
-    def add(self, event: Event) -> None:
+    def add(self, event: events.Event) -> None:
         """Take in one event."""
         match event:
-            case TaskEnd():
+            case events.TaskEnd():
                 self._add_task(event)
-            case StageSubmitted():
+            case events.StageSubmitted():
                 self._add_attempt(event)
-            case JobStart():
+            case events.JobStart():
                 self._add_job(event)
-            case JobEnd(job, time_ms, succeeded):
+            case events.JobEnd(job, time_ms, succeeded):
                 if job in self.jobs:
                     self.jobs[job].end_ms = time_ms
                     self.jobs[job].succeeded = succeeded
@@ -143,24 +123,24 @@ class Application:
                 return f"more than {most:,} {label} ({TO_READ_MORE})"
         return None
 
-    def _add_fact(self, event: Event) -> None:
+    def _add_fact(self, event: events.Event) -> None:
         match event:
-            case SqlStart(execution):
+            case events.SqlStart(execution):
                 self.sql[execution] = event
-            case SqlEnd(execution, failed):
+            case events.SqlEnd(execution, failed):
                 self.sql_failed[execution] = failed
-            case ApplicationEnd(time_ms):
+            case events.ApplicationEnd(time_ms):
                 self.end_ms = time_ms
-            case ExecutorAdded(name, time_ms, cores):
+            case events.ExecutorAdded(name, time_ms, cores):
                 executor = self.executors[self._executor(name)]
                 executor.cores, executor.added_ms = cores, time_ms
-            case ExecutorRemoved(name, time_ms):
+            case events.ExecutorRemoved(name, time_ms):
                 self.executors[self._executor(name)].removed_ms = time_ms
-            case Environment(properties):
+            case events.Environment(properties):
                 self.properties.update(properties)
-            case ApplicationStart(name, app_id, _, attempt):
+            case events.ApplicationStart(name, app_id, _, attempt):
                 self.name, self.app_id, self.attempt = name, app_id, attempt
-            case LogStart(version):
+            case events.LogStart(version):
                 self.spark_version = version
 
     def _executor(self, name: str) -> int:
@@ -169,21 +149,21 @@ class Application:
             self.executors.append(Executor())
         return index
 
-    def _add_job(self, event: JobStart) -> None:
+    def _add_job(self, event: events.JobStart) -> None:
         self.jobs.setdefault(event.job, SparkJob(event))
         for info in event.stages:
             self.listed.setdefault(info.stage, info)
             self.first_job.setdefault(info.stage, event.job)
 
-    def _add_attempt(self, event: StageSubmitted) -> None:
+    def _add_attempt(self, event: events.StageSubmitted) -> None:
         ran = self.ran.setdefault(event.stage, RanStage())
         ran.attempts += 1
         ran.num_tasks = max(ran.num_tasks, min(event.num_tasks, MAX_TASKS_PER_STAGE))
         first = ran.first_attempt
         ran.first_attempt = event.attempt if first is None else min(first, event.attempt)
 
-    def _add_task(self, event: TaskEnd) -> None:
-        if event.outcome is Outcome.RESUBMITTED:
+    def _add_task(self, event: events.TaskEnd) -> None:
+        if event.outcome is events.Outcome.RESUBMITTED:
             return
         self.ran.setdefault(event.stage, RanStage()).is_map |= event.is_map
         row = self.tasks
@@ -202,35 +182,32 @@ def read_application(
     """Read the files of one application; lines left out are counted in `summary`.
 
     Reading ends where a bound of `limits` is met, as if the log broke off there.
-
-    Raises:
-        TraceError: a file cannot be opened, or no file holds an event of Spark.
     """
     application = Application(log.path)
     before_first: list[tuple[str, str]] = []  # counted only if this is an event log at all
-    events = 0
+    count = 0
     for path, number, name, record in _records(log.files, summary, limits):
         if isinstance(record, DamageError):
             fault = f"{path}:{number}", str(record)
-            if events > 0:
+            if count > 0:
                 summary.skip_line(*fault)
             elif len(before_first) < MAX_STRANGE_LINES:
                 before_first.append(fault)
             else:
                 break
             continue
-        events += 1
+        count += 1
         if record is not None:
             application.add(record)
         elif not is_known(name):
             summary.count_unknown(name)
         excess = None
-        if events % _CHECK_EVERY == 0 or isinstance(record, JobStart):
+        if count % _CHECK_EVERY == 0 or isinstance(record, events.JobStart):
             excess = application.excess(limits)
         if excess is not None:
             summary.skip_line(f"{path}:{number}", f"{excess}, the rest of the log is not read")
             break
-    if events == 0:
+    if count == 0:
         where, reason = before_first[0] if before_first else (log.path, "the file is empty")
         raise TraceError(f"{where}: not a Spark event log: {reason}")
     for fault in before_first:
@@ -238,25 +215,22 @@ def read_application(
     missing = missing_parts(file.name for file in log.files)
     if missing is not None:
         summary.miss_parts(f"{log.path}: {missing.words}", missing.number)
-    summary.events += events
+    summary.events += count
     return application
 
 
 def _records(
     files: Sequence[LogFile], summary: ImportSummary, limits: Bounds
-) -> Iterator[tuple[LogFile, int, str, Event | DamageError | None]]:
+) -> Iterator[tuple[LogFile, int, str, events.Event | DamageError | None]]:
     """Yield (file, line, type, event) of each line; the event is None if unused, or a fault."""
     for path in files:
-        try:
-            with path.open("rb") as stream:
-                pieces = _counted(open_codec(stream), summary, limits.content_bytes)
-                for number, line in read_lines(pieces):
-                    yield path, number, *_record(line)
-        except OSError as error:
-            raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+        with reading(path, TraceError), path.open("rb") as stream:
+            pieces = _counted(open_codec(stream), summary, limits.content_bytes)
+            for number, line in read_lines(pieces):
+                yield path, number, *_record(line)
 
 
-def _record(line: bytes | DamageError) -> tuple[str, Event | DamageError | None]:
+def _record(line: bytes | DamageError) -> tuple[str, events.Event | DamageError | None]:
     if isinstance(line, DamageError):
         return "", line
     try:

@@ -30,12 +30,9 @@ INCONSISTENT = "its stages wait for each other"
 class RecordedJob:
     """A job and when it ran, on the clock of its driver (ms since 1970)."""
 
-    job: Job
-    """its name is a label, not yet unique; without arrival"""
-    start_ms: int
-    """submission of its first Spark job"""
-    end_ms: int
-    """end of its last Spark job"""
+    job: Job  # its name is a label, not yet unique; without arrival
+    start_ms: int  # submission of its first Spark job
+    end_ms: int  # end of its last Spark job
     spark_jobs: int
 
 
@@ -50,10 +47,8 @@ class _Work:
         self.speculative = np.array(tasks.speculative, np.bool_)
         self.placement = placement
         self.held_ms = placement.finish_ms - placement.launch_ms
-        self.in_trace = np.zeros(len(tasks), np.bool_)
-        """attempts of jobs in the trace"""
-        self.counted = np.zeros(len(tasks), np.bool_)
-        """those of them that are work"""
+        self.in_trace = np.zeros(len(tasks), np.bool_)  # attempts of jobs in the trace
+        self.counted = np.zeros(len(tasks), np.bool_)  # those of them that are work
         order = np.argsort(self.stage, kind="stable")
         stages, starts = np.unique(self.stage[order], return_index=True)
         self._rows = dict(zip(stages.tolist(), np.split(order, starts[1:]), strict=False))

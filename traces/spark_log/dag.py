@@ -241,11 +241,7 @@ class GraphBuilder:
     def _waits_for(
         self, number: int, submitted_ms: int, by_end: Sequence[tuple[int, int]]
     ) -> list[int]:
-        """The earlier Spark jobs that ended by then, without those that another of them followed.
-
-        Args:
-            by_end: (end, number) of all candidates, sorted.
-        """
+        """The earlier Spark jobs that ended by then, but none that another of them followed."""
         latest_start = -1
         found: list[int] = []
         for end_ms, other in reversed(by_end[: bisect_right(by_end, (submitted_ms, number))]):
@@ -260,9 +256,7 @@ class GraphBuilder:
 def _ends(
     parents: Mapping[int, Sequence[int]], listed_in: Mapping[int, int]
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """Return, for each Spark job, its stages without a parent in it, and those without a child in
-    it.
-    """
+    """Return, for each Spark job, its stages without a parent in it, and without a child in it."""
     inner = {
         parent
         for stage, found in parents.items()

@@ -42,8 +42,7 @@ class Outcome(IntEnum):
     SUCCESS = 0
     FAILED = 1
     KILLED = 2
-    RESUBMITTED = 3
-    """no attempt at all: the output of one that had succeeded is lost"""
+    RESUBMITTED = 3  # no attempt at all: the output of one that had succeeded is lost
 
 
 class LogStart(NamedTuple):
@@ -63,8 +62,7 @@ class ApplicationEnd(NamedTuple):
 
 
 class Environment(NamedTuple):
-    properties: Mapping[str, str]
-    """those that this package reads"""
+    properties: Mapping[str, str]  # those that this package reads
 
 
 class ExecutorAdded(NamedTuple):
@@ -102,10 +100,8 @@ class StageInfo(NamedTuple):
 class JobStart(NamedTuple):
     job: int
     time_ms: int
-    stages: tuple[StageInfo, ...]
-    """all that the job needs, whether they will run or be skipped"""
-    properties: Mapping[str, str]
-    """those that this package reads"""
+    stages: tuple[StageInfo, ...]  # all that the job needs, whether they will run or be skipped
+    properties: Mapping[str, str]  # those that this package reads
 
 
 class JobEnd(NamedTuple):
@@ -129,8 +125,7 @@ class TaskEnd(NamedTuple):
     executor: str
     speculative: bool
     launch_ms: int
-    finish_ms: int
-    """when its slot was free again, by the driver's clock"""
+    finish_ms: int  # when its slot was free again, by the driver's clock
 
 
 Event = (

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from traces.errors import TraceError
+from traces.files.errors import reading
+from traces.files.names import some
 
 _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
@@ -36,31 +37,20 @@ class LogFile(Named, Protocol):
     """A file, here or on another file system."""
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Open the log's bytes from the beginning.
-
-        Raises:
-            OSError, TraceError: it cannot be read.
-        """
+        """Open the log's bytes from the beginning, or raise OSError or TraceError."""
 
 
 @dataclass(frozen=True)
 class LogFiles:
     """The log of one application (of one attempt to run it)."""
 
-    path: Named
-    """the file or the folder that a person would name"""
-    files: tuple[LogFile, ...]
-    """in the order of writing, at least one"""
-    named: bool
-    """whether the person named this very log, or a folder in which it lies"""
+    path: Named  # the file or the folder that a person would name
+    files: tuple[LogFile, ...]  # in the order of writing, at least one
+    named: bool  # whether the person named this very log, or a folder in which it lies
 
 
 def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
-    """The logs at `paths`: each a file, a rolled folder, or a folder with any number of either.
-
-    Raises:
-        TraceError: a path does not exist, cannot be listed, or holds no log.
-    """
+    """The logs at `paths`: each a file, a rolled folder, or a folder with any number of either."""
     found: dict[str, LogFiles] = {}
     for path in paths:
         for place, log in _logs_at(path):
@@ -119,8 +109,7 @@ class MissingParts(NamedTuple):
     """Files that Spark wrote of a rolled log and that are not there."""
 
     number: int
-    words: str
-    """part 2 of at least 3 is missing"""
+    words: str  # part 2 of at least 3 is missing
 
 
 def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
@@ -138,7 +127,7 @@ def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
         return None
     count = sum(map(len, gaps))
     told = [f"{gap[0]}" if len(gap) == 1 else f"{gap[0]} to {gap[-1]}" for gap in gaps]
-    named = ", ".join(told[:_MANY_GAPS]) + (", ..." if len(told) > _MANY_GAPS else "")
+    named = some(told, _MANY_GAPS)
     part, verb = ("part", "is") if count == 1 else ("parts", "are")
     return MissingParts(count, f"{part} {named} of at least {last} {verb} missing")
 
@@ -167,12 +156,8 @@ def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
 
 
 def _log_at(path: Path, *, named: bool) -> LogFiles | None:
-    """The log at `path`; None for a folder that is none, but may hold some.
-
-    Raises:
-        TraceError: it cannot be read, or can be no log.
-    """
-    with _telling(path):
+    """The log at `path`; None for a folder that is none, but may hold some."""
+    with reading(path, TraceError):
         mode = path.stat().st_mode
     if S_ISREG(mode):
         return LogFiles(path, (path,), named)
@@ -188,16 +173,8 @@ def _log_at(path: Path, *, named: bool) -> LogFiles | None:
 
 
 def _names_in(folder: Path) -> list[str]:
-    with _telling(folder):
+    with reading(folder, TraceError):
         return [entry.name for entry in folder.iterdir()]
-
-
-@contextmanager
-def _telling(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)
@@ -205,8 +182,7 @@ class Unreadable:
     """An entry of a folder that cannot be read: a fault of its own, not of the logs beside it."""
 
     path: Named
-    reason: str
-    """names the path"""
+    reason: str  # names the path
 
     @property
     def name(self) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from traces.damage import DamageError
+from traces.errors import DamageError
 from traces.files.lines import split_lines
 
-MAX_LINE_BYTES = 1 << 25
-"""an event longer than this is skipped"""
+MAX_LINE_BYTES = 1 << 25  # an event longer than this is skipped
 
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes | DamageError]]:

@@ -15,8 +15,7 @@ from traces.model import Job
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, JOB_GROUP, OWN_JOB
 from traces.trace import Trace
 
-FORMAT = "spark-event-log"
-"""`Trace.metadata["format"]` of a trace from event logs"""
+FORMAT = "spark-event-log"  # `Trace.metadata["format"]` of a trace from event logs
 NEXT_RUN_MS = 5_000
 """of a job that the application has named: after so long without a Spark job it is another run"""
 

@@ -15,39 +15,13 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from traces.damage import DamageError
+from traces.errors import DamageError
 from traces.files.names import MAX_NAME, clean
-from traces.spark_log.events import (
-    CALL_SITE,
-    EXECUTION_ID,
-    JOB_DESCRIPTION,
-    JOB_GROUP,
-    OWN_JOB,
-    POOL,
-    ROOT_EXECUTION_ID,
-    SETTINGS,
-    ApplicationEnd,
-    ApplicationStart,
-    Environment,
-    Event,
-    ExecutorAdded,
-    ExecutorRemoved,
-    JobEnd,
-    JobStart,
-    LogStart,
-    Outcome,
-    SqlEnd,
-    SqlStart,
-    StageInfo,
-    StageSubmitted,
-    TaskEnd,
-)
+from traces.spark_log import events
 
-MAX_TIME_MS = 10**14
-"""a later time stamp (year 5138) is damaged"""
+MAX_TIME_MS = 10**14  # a later time stamp (year 5138) is damaged
 MAX_ID = 2**53
-MAX_JSON_BYTES = 1 << 23
-"""text parsed at once; JSON can take sixty times its length in memory"""
+MAX_JSON_BYTES = 1 << 23  # text parsed at once; JSON can take sixty times its length in memory
 MAX_CORES = 10**6
 
 TOO_OLD = "the log is of a Spark before 1.5, which records too little to be read"
@@ -58,29 +32,18 @@ _SINCE_1_5 = {
     ("SparkListenerJobStart", "Parent IDs"),
 }
 
-_KEPT = frozenset(
-    [
-        OWN_JOB,
-        EXECUTION_ID,
-        ROOT_EXECUTION_ID,
-        JOB_GROUP,
-        POOL,
-        JOB_DESCRIPTION,
-        CALL_SITE,
-        *SETTINGS,
-    ]
-)
+_KEPT = {
+    *(events.OWN_JOB, events.EXECUTION_ID, events.ROOT_EXECUTION_ID, events.JOB_GROUP),
+    *(events.POOL, events.JOB_DESCRIPTION, events.CALL_SITE),
+    *events.SETTINGS,
+}
 _SQL = "org.apache.spark.sql.execution.ui.SparkListener"
 _EVENT = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,200})"')
 _PREFIX = b'{"Event":"'
 
 
 def event_name(line: bytes) -> str:
-    """The type that a line names.
-
-    Raises:
-        DamageError: the line does not begin like an event.
-    """
+    """The type that a line names; DamageError if it does not begin like an event."""
     # Spark writes no blanks; a log that another tool has rewritten may have some.
     if line.startswith(_PREFIX):
         end = line.find(b'"', len(_PREFIX), len(_PREFIX) + MAX_NAME)
@@ -92,12 +55,8 @@ def event_name(line: bytes) -> str:
     return match[1].decode(errors="replace")
 
 
-def parse_event(name: str, line: bytes) -> Event | None:
-    """The record of an event of type `name`; None for a type that is of no use here.
-
-    Raises:
-        DamageError: the line is not the JSON of such an event.
-    """
+def parse_event(name: str, line: bytes) -> events.Event | None:
+    """The record of an event of type `name`, or DamageError; None for a type of no use here."""
     parser = _PARSERS.get(name)
     if parser is None:
         return None
@@ -150,6 +109,10 @@ def _time(value: object) -> int:
     return _whole_number(value, MAX_TIME_MS)
 
 
+def _maybe(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
 def _properties(found: object) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
@@ -157,57 +120,46 @@ def _properties(found: object) -> dict[str, str]:
     return {key: _text(found[key]) for key in _KEPT & found.keys()}
 
 
-def _log_start(line: bytes) -> LogStart:
-    return LogStart(_text(_object(line)["Spark Version"]))
-
-
-def _application_start(line: bytes) -> ApplicationStart:
+def _application_start(line: bytes) -> events.ApplicationStart:
     found = _object(line)
-    app_id, attempt = found.get("App ID"), found.get("App Attempt ID")
-    return ApplicationStart(
+    return events.ApplicationStart(
         _text(found["App Name"]),
-        None if app_id is None else _text(app_id),
+        _maybe(found.get("App ID")),
         _time(found["Timestamp"]),
-        None if attempt is None else _text(attempt),
+        _maybe(found.get("App Attempt ID")),
     )
 
 
-def _application_end(line: bytes) -> ApplicationEnd:
-    return ApplicationEnd(_time(_object(line)["Timestamp"]))
-
-
-def _environment(line: bytes) -> Environment:
-    return Environment(_properties(_object(line)["Spark Properties"]))
-
-
-def _executor_added(line: bytes) -> ExecutorAdded:
+def _executor_added(line: bytes) -> events.ExecutorAdded:
     found = _object(line)
     cores = _whole_number(found["Executor Info"]["Total Cores"], MAX_CORES)
-    return ExecutorAdded(_text(found["Executor ID"]), _time(found["Timestamp"]), cores)
+    return events.ExecutorAdded(_text(found["Executor ID"]), _time(found["Timestamp"]), cores)
 
 
-def _executor_removed(line: bytes) -> ExecutorRemoved:
+def _executor_removed(line: bytes) -> events.ExecutorRemoved:
     found = _object(line)
-    return ExecutorRemoved(_text(found["Executor ID"]), _time(found["Timestamp"]))
+    return events.ExecutorRemoved(_text(found["Executor ID"]), _time(found["Timestamp"]))
 
 
-def _sql_start(line: bytes) -> SqlStart:
+def _sql_start(line: bytes) -> events.SqlStart:
     found = _cut(line, b',"details":', b"}")
     root = found.get("rootExecutionId")
-    return SqlStart(
+    return events.SqlStart(
         _whole_number(found["executionId"]),
         None if root is None else _whole_number(root),
         _text(found["description"]),
     )
 
 
-def _sql_end(line: bytes) -> SqlEnd:
+def _sql_end(line: bytes) -> events.SqlEnd:
     found = _object(line)
     # The message came with Spark 3.4; it is empty after a success.
-    return SqlEnd(_whole_number(found["executionId"]), found.get("errorMessage") not in (None, ""))
+    return events.SqlEnd(
+        _whole_number(found["executionId"]), found.get("errorMessage") not in (None, "")
+    )
 
 
-def _job_start(line: bytes) -> JobStart:
+def _job_start(line: bytes) -> events.JobStart:
     """A job may list thousands of stages, which are parsed one by one."""
     head, _, after = line.partition(b',"Stage Infos":[')
     body, found, tail = after.partition(b'],"Stage IDs":[')
@@ -220,8 +172,8 @@ def _job_start(line: bytes) -> JobStart:
     return _job_of(_object(head + b',"Stage IDs":[' + tail), stages)
 
 
-def _job_of(found: dict[str, Any], stages: list[StageInfo]) -> JobStart:
-    return JobStart(
+def _job_of(found: dict[str, Any], stages: list[events.StageInfo]) -> events.JobStart:
+    return events.JobStart(
         _whole_number(found["Job ID"]),
         _time(found["Submission Time"]),
         tuple(stages),
@@ -229,9 +181,9 @@ def _job_of(found: dict[str, Any], stages: list[StageInfo]) -> JobStart:
     )
 
 
-def _stage_info(found: dict[str, Any]) -> StageInfo:
+def _stage_info(found: dict[str, Any]) -> events.StageInfo:
     rdds = sorted(_whole_number(rdd["RDD ID"]) for rdd in found["RDD Info"])
-    return StageInfo(
+    return events.StageInfo(
         _whole_number(found["Stage ID"]),
         _whole_number(found["Number of Tasks"]),
         tuple(_whole_number(parent) for parent in found["Parent IDs"]),
@@ -239,17 +191,17 @@ def _stage_info(found: dict[str, Any]) -> StageInfo:
     )
 
 
-def _job_end(line: bytes) -> JobEnd:
+def _job_end(line: bytes) -> events.JobEnd:
     found = _object(line)
     result = found["Job Result"]["Result"]
-    return JobEnd(
+    return events.JobEnd(
         _whole_number(found["Job ID"]), _time(found["Completion Time"]), result == "JobSucceeded"
     )
 
 
-def _stage_submitted(line: bytes) -> StageSubmitted:
+def _stage_submitted(line: bytes) -> events.StageSubmitted:
     found = _cut(line, b',"RDD Info":[', b"}}")["Stage Info"]
-    return StageSubmitted(
+    return events.StageSubmitted(
         _whole_number(found["Stage ID"]),
         _whole_number(found["Stage Attempt ID"]),
         _whole_number(found["Number of Tasks"]),
@@ -257,22 +209,22 @@ def _stage_submitted(line: bytes) -> StageSubmitted:
 
 
 _OUTCOMES = {
-    "Success": Outcome.SUCCESS,
-    "TaskKilled": Outcome.KILLED,
-    "TaskCommitDenied": Outcome.KILLED,
-    "Resubmitted": Outcome.RESUBMITTED,
+    "Success": events.Outcome.SUCCESS,
+    "TaskKilled": events.Outcome.KILLED,
+    "TaskCommitDenied": events.Outcome.KILLED,
+    "Resubmitted": events.Outcome.RESUBMITTED,
 }
 
 
-def _task_end(line: bytes) -> TaskEnd:
+def _task_end(line: bytes) -> events.TaskEnd:
     found = _cut(line, b',"Accumulables":[', b"}}")
     task = found["Task Info"]
-    outcome = _OUTCOMES.get(found["Task End Reason"]["Reason"], Outcome.FAILED)
+    outcome = _OUTCOMES.get(found["Task End Reason"]["Reason"], events.Outcome.FAILED)
     partition = task.get("Partition ID", -1)  # since Spark 3.3
     # A large result is fetched after its task has left the slot; 0 means a small one.
     fetched = task.get("Getting Result Time", 0)
     finish = task["Finish Time"] if fetched == 0 else fetched
-    return TaskEnd(
+    return events.TaskEnd(
         _whole_number(found["Stage ID"]),
         _whole_number(found["Stage Attempt ID"]),
         found["Task Type"] == "ShuffleMapTask",
@@ -285,11 +237,15 @@ def _task_end(line: bytes) -> TaskEnd:
     )
 
 
-_PARSERS: dict[str, Callable[[bytes], Event]] = {
-    "SparkListenerLogStart": _log_start,
+_PARSERS: dict[str, Callable[[bytes], events.Event]] = {
+    "SparkListenerLogStart": lambda line: events.LogStart(_text(_object(line)["Spark Version"])),
     "SparkListenerApplicationStart": _application_start,
-    "SparkListenerApplicationEnd": _application_end,
-    "SparkListenerEnvironmentUpdate": _environment,
+    "SparkListenerApplicationEnd": (
+        lambda line: events.ApplicationEnd(_time(_object(line)["Timestamp"]))
+    ),
+    "SparkListenerEnvironmentUpdate": (
+        lambda line: events.Environment(_properties(_object(line)["Spark Properties"]))
+    ),
     "SparkListenerExecutorAdded": _executor_added,
     "SparkListenerExecutorRemoved": _executor_removed,
     f"{_SQL}SQLExecutionStart": _sql_start,

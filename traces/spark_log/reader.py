@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.files.names import clean, counted
+from traces.files.names import clean, counted, some
 from traces.foreign import naming_foreign
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
@@ -88,23 +88,9 @@ def read_spark_logs(
 
 
 def trace_of_logs(
-    logs: Iterable[ReadLog],
-    paths: Sequence[Named],
-    *,
-    group_by: GroupBy,
-    name: str | None = None,
+    logs: Iterable[ReadLog], paths: Sequence[Named], *, group_by: GroupBy, name: str | None = None
 ) -> tuple[Trace, ImportSummary]:
-    """Join the results of reading each log, in order, into one trace.
-
-    Args:
-        logs: taken one at a time.
-        paths: what a person named.
-        group_by: by which they were read.
-        name: as for `read_spark_logs`.
-
-    Raises:
-        TraceError: no job of all logs ran to its end.
-    """
+    """Join the results of reading each log, in order, into one trace."""
     summary = ImportSummary()
     applications: list[ReadLog] = []
     unread: list[str] = []
@@ -121,7 +107,7 @@ def trace_of_logs(
         for recorded in application.jobs
     ]
     if not rows:
-        raise TraceError(f"{_places(paths)}: {_why_empty(summary, unread)}")
+        raise TraceError(f"{some(paths, 3)}: {_why_empty(summary, unread)}")
     rows.sort(key=lambda row: row[:2])
     summary.applications, summary.jobs = len(applications), len(rows)
     names = list(_unique(f"{labels[position]}/{row.job.name}" for _, position, row in rows))
@@ -178,20 +164,12 @@ def _joined(one: ReadLog, other: ReadLog) -> ReadLog:
     attempts = [*one.facts["attempts"], *other.facts["attempts"]]
     facts = {**one.facts, "slots": slots, "attempts": attempts}
     return replace(
-        one,
-        summary=summary,
-        facts=facts,
-        jobs=one.jobs + other.jobs,
-        notes=one.notes + other.notes,
+        one, summary=summary, facts=facts, jobs=one.jobs + other.jobs, notes=one.notes + other.notes
     )
 
 
 def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog:
-    """The jobs of one log; its tables, which may be large, are gone when this returns.
-
-    Raises:
-        TraceError: a log that was named cannot be read or is no event log.
-    """
+    """The jobs of one log; its tables, which may be large, are gone when this returns."""
     summary = ImportSummary()
     try:
         with naming_foreign(log.files[0]):
@@ -242,10 +220,6 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
             found = f"{name} #{seen[name]}"
         taken.add(found)
         yield found
-
-
-def _places(paths: Sequence[Named]) -> str:
-    return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
 
 
 def _why_empty(summary: ImportSummary, unread: Sequence[str]) -> str:

@@ -29,8 +29,7 @@ from traces.arrays import FIRST, FRESH, REST
 from traces.spark_log.application import Application
 from traces.spark_log.events import TASK_CPUS
 
-SHORTEST_MS = 1
-"""duration of a task that starts and ends in the same millisecond: the clock's step"""
+SHORTEST_MS = 1  # duration of a task that starts and ends in the same millisecond: the clock's step
 MAX_LAG_MS = 1000
 """a longer lag of a finish stamp means that the executor has more slots than its cores give
 (stage-level scheduling, a lost event)"""

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 from traces.files.names import clean
 
-MAX_FAULTS = 20
-"""faults listed one by one; further ones are only counted"""
+MAX_FAULTS = 20  # faults listed one by one; further ones are only counted
 _FEW_FAULTS = 3
-MAX_UNKNOWN_TYPES = 100
-"""types of unknown events counted one by one"""
+MAX_UNKNOWN_TYPES = 100  # types of unknown events counted one by one
 
 
 @dataclass

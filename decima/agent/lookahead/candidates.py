@@ -9,19 +9,16 @@ import numpy as np
 from decima.agent.forward_kernels import Found
 from decima.agent.plans import Plans, pointers
 from decima.agent.tables import Legal
-from traces.numbers import Float32, Int64
+from traces.numbers import Float32
 
 
 @dataclass(frozen=True)
 class Width:
     """Bounds on the plans of one decision that are compared."""
 
-    stages: int = 3
-    """other stages, or none, in the first place"""
-    limits: int = 3
-    """other limits of the first stage's job"""
-    least: float = 0.02
-    """choices below this share of the likeliest one's probability are left out"""
+    stages: int = 3  # other stages, or none, in the first place
+    limits: int = 3  # other limits of the first stage's job
+    least: float = 0.02  # choices below this share of the likeliest one's probability are left out
 
     def __post_init__(self) -> None:
         for label in ("stages", "limits"):
@@ -34,15 +31,7 @@ class Width:
 def candidates(
     scores: Found, legal: Legal, likeliest: Plans, width: Width, other: Plans | None = None
 ) -> Plans:
-    """Return Q plans of one decision, the likeliest first.
-
-    Args:
-        scores: of all choices.
-        legal: what they stand for.
-        likeliest: the likeliest plan of the decision, all entries in their order.
-        width: bounds on the variants.
-        other: a plan from elsewhere, to come last.
-    """
+    """Return Q plans of one decision: the likeliest, its variants, and last `other` if given."""
     decision = int(likeliest.decision[0])
     first, last = int(legal.open_ptr[decision]), int(legal.open_ptr[decision + 1])
     first_job, last_job = int(legal.job_ptr[decision]), int(legal.job_ptr[decision + 1])
@@ -50,7 +39,8 @@ def candidates(
     orders, limits = [likeliest.order], [likeliest.limit]
     leader = int(likeliest.order[0])
     for entry in _runners_up(logits, leader, width.stages, width.least):
-        orders.append(_led_by(likeliest.order, entry))
+        others = likeliest.order[likeliest.order != entry]
+        orders.append(np.concatenate([[entry], others]))
         limits.append(likeliest.limit)
     if leader < last - first:
         job = int(legal.open_job[first + leader])
@@ -84,8 +74,3 @@ def _runners_up(logits: Float32, taken: int, most: int, least: float) -> list[in
     order = np.argsort(-logits, kind="stable")
     share = np.exp(logits - logits.max())
     return [int(one) for one in order if one != taken and share[one] >= least][:most]
-
-
-def _led_by(order: Int64, entry: int) -> Int64:
-    """Return the order with `entry` moved to the front."""
-    return np.concatenate([[entry], order[order != entry]])

@@ -16,10 +16,8 @@ from spark_sim.tables import DECIDE, DONE, RUNNING, TASK_DONE, State
 from traces.arrays import REST
 
 _run = heuristics.run
-_TRIES = 16
-"""draws of a duration longer than a task has run already"""
-_OVERDUE = 0.1
-"""rest of a task that has run longer than all draws, over its stage's mean duration"""
+_TRIES = 16  # draws of a duration longer than a task has run already
+_OVERDUE = 0.1  # rest of a task that has run longer than all draws, over its stage's mean duration
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -67,10 +65,8 @@ def cost_ms(
     parameters: Numbers,
     scratch: Scratch,
 ) -> float:
-    """Follow a plan for one round and a heuristic from there on; changes `state`.
-
-    Returns:
-        total time of jobs in the system from now on; infinity if jobs never end.
+    """Follow a plan for one round, then a heuristic; return the jobs' time in the system from now
+    on. It is infinite if jobs never end. `state` is changed.
     """
     before_ms = state.clock[0]["job_time_ms"]
     status, _ = follow(state, wanted, plan)

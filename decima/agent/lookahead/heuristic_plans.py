@@ -18,26 +18,12 @@ class HeuristicPlans:
     """Plans of one heuristic: labels of an imitation, candidates of a search."""
 
     def __init__(self, name: str, trace: TraceArrays, classes: Table) -> None:
-        """Args:
-        name: of the heuristic.
-        trace: the jobs.
-        classes: of the cluster's executors.
-        """
         self._compiled = Heuristic(name).compiled(trace, classes)
 
     def write(self, state: State, legal: Legal, own: Int64, plans: Plans, row: int) -> int:
-        """Replace one of some plans by that of the heuristic.
-
-        Args:
-            state: of the simulation, where a decision is due; it is not changed.
-            legal: what may be chosen.
-            own: (O,) the stages of `legal` as rows of `state`.
-            plans: to change; plan `row` is for the decision of `state`.
-            row: which.
-
-        Returns:
-            number of the plan's entries that the round uses; 0 where the network lacks the
-            heuristic's first choice, and the plan is void.
+        """Replace plan `row` by that of the heuristic; `own` (O,) are the stages of `legal` in
+        `state`. Returns the number of entries that the round uses; 0 where the network lacks the
+        heuristic's first choice, and the plan is void.
         """
         return int(label(copied(state), *self._compiled, _round(plans, row, legal, own)))
 

@@ -29,15 +29,15 @@ class ArrivalWatch:
     """Detector of arrivals, for the policies that one session makes one after the other."""
 
     def __init__(self) -> None:
-        self.count = 0
-        """arrivals that were noticed so far"""
+        self.count = 0  # arrivals that were noticed so far
         self._mean_gap_ms: float | None = None
         self._quiet_ms = 0.0
 
     def are_new(self, seen: Observation) -> bool:
-        """Return whether a job has arrived since the last call: the mean gap of all jobs so far has
-        changed, or the time since the last arrival has fallen. Times themselves are no sign: a
-        session counts them from the oldest job that is left.
+        """Return whether a job has arrived since the last call.
+
+        The mean gap of all jobs has changed, or the time since the last arrival has fallen; times
+        themselves are no sign, as a session counts them from the oldest job that is left.
         """
         quiet_ms = seen.time_ms - seen.last_arrival_ms
         is_new = seen.mean_gap_ms != self._mean_gap_ms or quiet_ms < self._quiet_ms
@@ -59,21 +59,13 @@ class LiveSearchPolicy(LearnedPolicy):
         arrivals: ArrivalWatch | None = None,
         name: str = "decima:search",
     ) -> None:
-        """Args:
-        network: the weights.
-        trace: the jobs that observations point to.
-        scales: units of the workload; None takes those of `trace`.
-        futures: what plans are compared in; None bounds them by `LIVE_TASKS`.
-        arrivals: those that policies for earlier graphs of the session have seen.
-        name: in tables.
-        """
+        """Build it; `arrivals` are those that policies for earlier graphs of the session saw."""
         super().__init__(network, trace, scales=scales, name=name)
         self._trace = with_spread(trace)
         self._futures = Futures(tasks=LIVE_TASKS) if futures is None else futures
         self._arrivals = ArrivalWatch() if arrivals is None else arrivals
         self.searches = 0
-        self.changed = 0
-        """number of searches that found a better plan than the likeliest"""
+        self.changed = 0  # number of searches that found a better plan than the likeliest
 
     def _choose(self, observation: Observation, seen: Seen) -> Plans:
         likeliest = super()._choose(observation, seen)

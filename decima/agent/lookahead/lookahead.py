@@ -26,14 +26,10 @@ from traces.numbers import MS_PER_S, Float64, Int64
 class Futures:
     """Settings of the futures in which plans are compared."""
 
-    draws: int = 16
-    """largest number of futures: durations drawn again, the same for all plans"""
-    followed_by: str = "es_rule"
-    """the heuristic that decides after the plan's round"""
-    tasks: int = 500_000
-    """tasks simulated for one decision at most, all plans and futures together"""
-    margin: float = 1.0
-    """standard errors by which another plan must beat the likeliest one"""
+    draws: int = 16  # largest number of futures: durations drawn again, the same for all plans
+    followed_by: str = "es_rule"  # the heuristic that decides after the plan's round
+    tasks: int = 500_000  # tasks simulated for one decision at most, all plans and futures together
+    margin: float = 1.0  # standard errors by which another plan must beat the likeliest one
 
     def __post_init__(self) -> None:
         if self.draws < 2:
@@ -49,14 +45,10 @@ class Futures:
 class Proposal(NamedTuple):
     """Scores and likeliest plan of a network for one decision."""
 
-    scores: Found
-    """scores of all choices"""
-    legal: Legal
-    """stages, limits and classes of the scores"""
-    likeliest: Plans
-    """one plan, all its entries in their order"""
-    own: Int64
-    """(O,) the stages of `legal` as rows of the simulation"""
+    scores: Found  # scores of all choices
+    legal: Legal  # stages, limits and classes of the scores
+    likeliest: Plans  # one plan, all its entries in their order
+    own: Int64  # (O,) the stages of `legal` as rows of the simulation
 
 
 class Verdict(NamedTuple):
@@ -86,25 +78,13 @@ class Lookahead:
     """
 
     def __init__(self, width: Width, futures: Futures, trace: TraceArrays, classes: Table) -> None:
-        """Args:
-        width: how many plans.
-        futures: what they are compared in.
-        trace: the jobs.
-        classes: of the cluster's executors.
-        """
         self._width = width
         self._futures = futures
         self._heuristic = HeuristicPlans(futures.followed_by, trace, classes)
         self._followed_by = Heuristic(futures.followed_by).compiled(trace, classes)
 
     def best(self, state: State, proposal: Proposal, key: int) -> Verdict:
-        """Choose among the plans of one decision.
-
-        Args:
-            state: of the simulation, where the decision is due; it is not changed.
-            proposal: the network's.
-            key: random bits of the draws.
-        """
+        """Choose among the plans of the decision that is due in `state`, which is not changed."""
         every = self._plans(state, proposal)
         count = len(every.decision)
         draws = min(self._futures.draws, self._futures.tasks // max(1, count * _left(state)))

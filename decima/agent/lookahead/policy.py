@@ -29,40 +29,23 @@ class SearchPolicy:
         futures: Futures | None = None,
         name: str = "decima:search",
     ) -> None:
-        """Args:
-        network: proposes the plans.
-        trace: the jobs of the run.
-        key: random bits of the futures.
-        width: how many plans; None is a `Width`.
-        futures: what they are compared in; None are `Futures`.
-        name: in tables.
-        """
         self.name = name
         self._network = LearnedPolicy(network, trace, name=name)
         self._trace = trace
         self._key = key
         self._width = Width() if width is None else width
         self._futures = Futures() if futures is None else futures
-        self.changed = 0
-        """number of decisions at which another plan than the likeliest was better"""
+        self.changed = 0  # number of decisions at which another plan than the likeliest was better
 
     def decide(self, observation: Observation) -> Action:
-        """Refuse, as an observation alone cannot be simulated.
-
-        Raises:
-            PolicyError: always.
-        """
+        """Refuse (PolicyError), as an observation alone cannot be simulated."""
         raise PolicyError(
             f"policy {self.name!r} plays copies of the simulation and decides nowhere else; "
             f"{self.name.partition(':')[0]!r} does"
         )
 
     def play(self, simulator: Simulator, *, timed: bool = False) -> float:
-        """Run `simulator` to its end.
-
-        Returns:
-            the CPU seconds spent deciding, if `timed`; else 0.
-        """
+        """Run `simulator` to its end; return the CPU seconds spent deciding, if `timed`."""
         classes = simulator.state.classes
         lookahead = Lookahead(self._width, self._futures, self._trace, classes)
         spent_s = 0.0

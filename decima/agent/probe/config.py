@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-CLOSE = 0.01
-"""largest relative shortfall of a stage's critical path that counts as close"""
+CLOSE = 0.01  # largest relative shortfall of a stage's critical path that counts as close
 
 
 @dataclass(frozen=True)

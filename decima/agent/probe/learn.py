@@ -55,13 +55,7 @@ def fit(
 
 
 def loss(length: Tensor, asked: Batch, config: ProbeConfig) -> Tensor:
-    """Relative error of all nodes' lengths, and cross-entropy of naming the longest runnable one.
-
-    Args:
-        length: (V,) the probe's predictions.
-        asked: the questions.
-        config: weights.
-    """
+    """Relative error of all lengths (V,), and cross-entropy of naming the longest runnable one."""
     unit = asked.critical_path + config.smallest_path
     lengths = smooth_l1_loss(length / unit, asked.critical_path / unit, beta=config.tolerance)
     rows = asked.runnable.nonzero().squeeze(1)
@@ -85,12 +79,9 @@ def _largest(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
 class Grade:
     """Shares of questions and mean errors, all between 0 and 1."""
 
-    accuracy: float
-    """share with the longest critical path"""
-    close: float
-    """share with a critical path at most `CLOSE` shorter than the longest"""
-    relative_error: float
-    """mean |length - true length| / true length over runnable stages"""
+    accuracy: float  # share with the longest critical path
+    close: float  # share with a critical path at most `CLOSE` shorter than the longest
+    relative_error: float  # mean |length - true length| / true length over runnable stages
 
 
 def grade(length: Tensor, asked: Batch) -> Grade:

@@ -24,8 +24,7 @@ from traces.trace import Trace
 if TYPE_CHECKING:
     import networkx as nx
 
-STATES_PER_JOB = 2
-"""random states of completion asked about for each job"""
+STATES_PER_JOB = 2  # random states of completion asked about for each job
 
 
 class Question(NamedTuple):
@@ -75,8 +74,7 @@ def _roots(graph: nx.DiGraph) -> list[int]:
 class RandomDags:
     """Random layered jobs; every other one has stages of similar work."""
 
-    stages: tuple[int, int]
-    """both ends included"""
+    stages: tuple[int, int]  # both ends included
 
     def draw(self, rng: np.random.Generator) -> Iterator[Job]:
         """Jobs without end."""
@@ -125,12 +123,9 @@ NUM_FEATURES = 2
 
 
 def batch(questions: Sequence[Question], scale: NDArray[np.float64] | None = None) -> Batch:
-    """Join `questions` to one graph.
+    """Join Q questions to one graph; `scale` (Q,) is the mean work of each one's stages, or 1.
 
-    Args:
-        questions: Q of them.
-        scale: (Q,) mean work of each question's stages; None makes it 1, so that the features do
-            not depend on how long tasks take in general.
+    So the features do not depend on how long tasks take in general.
     """
     scale = np.ones(len(questions)) if scale is None else scale
     sizes = np.array([len(one.work_ms) for one in questions])

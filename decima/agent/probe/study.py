@@ -60,11 +60,7 @@ ProbeProgress = Callable[[str, int, int], None]
 def run_study(
     config: StudyConfig, progress: ProbeProgress = lambda _label, _done, _total: None
 ) -> Study:
-    """Train both networks on the same DAGs and grade them; the same `config`, the same result.
-
-    Raises:
-        TraceError: there is no such trace.
-    """
+    """Train both networks on the same DAGs and grade them; the same `config`, the same result."""
     trace = load_trace(config.trace)
     train_rng, test_rng = _stream(config.seed, "train"), _stream(config.seed, "test")
     questions = draw_questions(
@@ -84,7 +80,9 @@ def run_study(
     )
     grades: dict[str, tuple[Grade, ...]] = {}
     for name, network in NETWORKS.items():
-        probe = _initial(network, config.seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            probe = Probe(network)
 
         def show(step: int, label: str = f"training {name}") -> None:
             progress(label, step, config.probe.steps)
@@ -100,9 +98,3 @@ def _stream(seed: int, name: str) -> np.random.Generator:
     """The random numbers for one cause; both networks get the same batches."""
     index = ("train", "test", "batches").index(name)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
-
-
-def _initial(network: EncoderConfig, seed: int) -> Probe:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Probe(network)

@@ -12,7 +12,7 @@ from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.scene import scene_of
-from decima.agent.tables import Legal, units_of
+from decima.agent.tables import Legal
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
 from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
@@ -28,17 +28,12 @@ class JobShown:
     """A job in the system. Work is measured in executor-seconds at mean durations."""
 
     name: str
-    arrival: int
-    """place in the order of arrival, from 0"""
+    arrival: int  # place in the order of arrival, from 0
     age_s: float
-    work_left_s: float
-    """work of the tasks not launched"""
-    started_share: float
-    """share of its work at arrival whose tasks have been launched"""
-    held: int
-    """executors"""
-    local: int
-    """executors on offer that are in the job already"""
+    work_left_s: float  # work of the tasks not launched
+    started_share: float  # share of its work at arrival whose tasks have been launched
+    held: int  # executors
+    local: int  # executors on offer that are in the job already
 
 
 @dataclass(frozen=True)
@@ -47,20 +42,13 @@ class StageShown:
 
     job: JobShown
     name: str
-    probability: float
-    """probability that it comes first"""
-    place: int
-    """place in the plan, from 1"""
-    wanted: int
-    """tasks without an executor"""
-    task_s: float
-    """mean duration of a task"""
-    critical_path_s: float
-    """time from its start to the end of the job"""
-    runnable: bool
-    """True if all parents are complete"""
-    memory_gb: float | None
-    """memory of a task; None where the trace does not give it"""
+    probability: float  # probability that it comes first
+    place: int  # place in the plan, from 1
+    wanted: int  # tasks without an executor
+    task_s: float  # mean duration of a task
+    critical_path_s: float  # time from its start to the end of the job
+    runnable: bool  # True if all parents are complete
+    memory_gb: float | None  # memory of a task; None where the trace does not give it
 
 
 @dataclass(frozen=True)
@@ -75,8 +63,7 @@ class LimitShown:
 class ClassShown:
     """A class of executors that the stage may be given."""
 
-    memory_gb: float
-    """memory of each executor"""
+    memory_gb: float  # memory of each executor
     probability: float
 
 
@@ -126,11 +113,7 @@ class Explanation:
         def listed(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
             return [{**asdict(reason), "weight": reason.weight} for reason in reasons]
 
-        return {
-            **asdict(self),
-            "reasons": listed(self.reasons),
-            "columns": listed(self.columns),
-        }
+        return {**asdict(self), "reasons": listed(self.reasons), "columns": listed(self.columns)}
 
 
 @one_thread()
@@ -144,15 +127,10 @@ def explain_decision(
 ) -> Explanation:
     """Explain what the policy with this network does at `moment`.
 
-    Args:
-        network: the policy's.
-        workload: the jobs.
-        moment: the decision.
-        with_reasons: False leaves out the reasons, each of which costs a pass of the network.
-        with_columns: True adds single columns, each of which costs a pass, too.
+    Each reason and each column costs a pass of the network.
     """
     seen, action = moment.observation, moment.action
-    units = units_of(Scales.of(workload.arrays))
+    units = Scales.of(workload.arrays)
     graph, legal = whole_graph(scene_of(seen), GraphSorter(workload.arrays), units)
     found = log_probs(network, graph)
     *chances, end_probability = found.entry.exp().tolist()

@@ -23,8 +23,7 @@ from spark_sim.tables import ANY
 from spark_sim.views import copied
 from traces.numbers import MS_PER_S, Float64, Int64
 
-SEARCHED = 500
-"""decisions that `busiest` searches"""
+SEARCHED = 500  # decisions that `busiest` searches
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +56,7 @@ class Moment:
 def moments(
     workload: Workload, config: EvaluationConfig, name: str, sequence: int
 ) -> Iterator[Moment]:
-    """Yield the decisions of the policy `name` on a sequence.
-
-    Raises:
-        ValueError: (one line) the sequence or the model is invalid.
-    """
+    """Yield the decisions of the policy `name` on a sequence."""
     simulator = prepare(workload, config, sequence)
     key = int(Streams(config.seed, sequence).actions().integers(2**63))
     policy = learned_policy(name, workload.arrays, key)
@@ -104,11 +99,7 @@ def _on_offer(seen: Observation, action: Action) -> int:
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:
-    """Return decision `number` of the run, from 1.
-
-    Raises:
-        ConfigError: the run ends earlier.
-    """
+    """Return decision `number` of the run, from 1; ConfigError if the run ends earlier."""
     last = 0
     for moment in run:
         last = moment.number
@@ -118,11 +109,7 @@ def at_number(run: Iterable[Moment], number: int) -> Moment:
 
 
 def at_time(run: Iterable[Moment], time_s: float) -> Moment:
-    """Return the first decision at `time_s` or later.
-
-    Raises:
-        ConfigError: the run ends earlier.
-    """
+    """Return the first decision at `time_s` or later; ConfigError if the run ends earlier."""
     last_s = 0.0
     for moment in run:
         last_s = moment.observation.time_ms / MS_PER_S
@@ -132,11 +119,7 @@ def at_time(run: Iterable[Moment], time_s: float) -> Moment:
 
 
 def busiest(run: Iterable[Moment]) -> int:
-    """Return the number of the decision with the most stages, among the first `SEARCHED`.
-
-    Raises:
-        ConfigError: the run has no decision.
-    """
+    """Return the number of the decision with the most stages, among the first `SEARCHED`."""
     best, most = 0, -1
     for moment in itertools.islice(run, SEARCHED):
         if moment.num_open > most:

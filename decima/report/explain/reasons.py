@@ -22,7 +22,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from decima.agent import columns
-from decima.agent.graph import Graph, Nodes
+from decima.agent.graph import Graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.plan_probabilities import log_softmax
 from gnn.levels import Levels
@@ -41,8 +41,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 }
 """names of the input columns by table"""
 
-Group = Mapping[str, Sequence[str]]
-"""columns of several tables"""
+Group = Mapping[str, Sequence[str]]  # columns of several tables
 
 MESSAGES = "messages"
 """the reason that is ablated by embedding every stage without the edges of its job"""
@@ -103,8 +102,7 @@ class Reason:
 class Choice(NamedTuple):
     """Rows of a decision's graph that a choice consists of."""
 
-    entry: int
-    """row of the stage; the number of stages stands for the end of the round"""
+    entry: int  # row of the stage; the number of stages stands for the end of the round
     limit: int | None
     kind: int | None
 
@@ -119,12 +117,7 @@ class LogProbs(NamedTuple):
 
 @torch.no_grad()
 def log_probs(network: PolicyNetwork, graph: Graph) -> LogProbs:
-    """Score one decision.
-
-    Args:
-        network: the policy's.
-        graph: of one decision.
-    """
+    """Score a graph of one decision."""
     scores = network(graph)
     entry = torch.cat((scores.stage, scores.end)).double()
     limits, _ = log_softmax(scores.limit.double(), graph.job_of_limit, len(graph.job_x))
@@ -138,11 +131,8 @@ class Ablation:
     def __init__(
         self, network: PolicyNetwork, graph: Graph, cluster_mean: Float64, choice: Choice
     ) -> None:
-        """Args:
-        network: the policy's.
-        graph: one decision with at least one stage.
-        cluster_mean: (len(CLUSTER),) replaces the cluster's columns, which have a single row.
-        choice: what was chosen.
+        """Take a decision with at least one stage; `cluster_mean` (len(CLUSTER),) ablates the
+        cluster.
         """
         self._network = network
         self._graph = graph
@@ -194,12 +184,7 @@ def _weighty(found: Iterable[Reason]) -> tuple[Reason, ...]:
 def _tables(graph: Graph) -> dict[str, Tensor]:
     """Return the columns of a graph by the keys of `TABLES`."""
     return {
-        "node": graph.nodes.x,
-        "job": graph.job_x,
-        "stage": graph.stage_x,
-        "cluster": graph.cluster_x,
-        "limit": graph.limit_x,
-        "class": graph.class_x,
+        name: graph.nodes.x if name == "node" else getattr(graph, f"{name}_x") for name in TABLES
     }
 
 
@@ -228,12 +213,5 @@ def _ablated(graph: Graph, means: Mapping[str, Tensor], group: Group) -> Graph:
     for table, names in group.items():
         ablated = torch.tensor([name in names for name in TABLES[table]])
         tables[table] = torch.where(ablated, means[table], tables[table])
-    nodes: Nodes = graph.nodes._replace(x=tables["node"])
-    return graph._replace(
-        job_x=tables["job"],
-        stage_x=tables["stage"],
-        cluster_x=tables["cluster"],
-        limit_x=tables["limit"],
-        class_x=tables["class"],
-        nodes=nodes,
-    )
+    nodes = graph.nodes._replace(x=tables.pop("node"))
+    return graph._replace(nodes=nodes, **{f"{name}_x": x for name, x in tables.items()})

@@ -11,9 +11,9 @@ from rich.table import Table
 from decima.report.explain.decision import Explanation, LimitShown
 from decima.report.explain.reasons import LEAST_WEIGHT, Reason
 from decima.report.explain.words import in_words, percent, values
+from decima.rl.tables import aligned
 
-MOST_STAGES, MOST_LIMITS = 12, 12
-"""rows shown; one line sums up the rest"""
+MOST_STAGES, MOST_LIMITS = 12, 12  # rows shown; one line sums up the rest
 
 STAGES_LEGEND = (
     "first: probability of coming first. order: place in the plan of this event. waiting: tasks "
@@ -78,7 +78,7 @@ def _probabilities(found: Explanation) -> Iterator[RenderableType]:
 def stages_table(found: Explanation) -> Table:
     """Return the likeliest stages with figures of them and of their jobs."""
     numbers = ("first", "order", "waiting", "task", "path", "now", "left", "holds", "here", "age")
-    table = _table(("job", "arrival", "stage"), numbers)
+    table = aligned(("job", "arrival", "stage"), numbers)
     for stage in found.stages[:MOST_STAGES]:
         table.add_row(
             escape(stage.job.name),
@@ -102,7 +102,7 @@ def stages_table(found: Explanation) -> Table:
 def reasons_table(found: Explanation, reasons: Sequence[Reason]) -> Table:
     """Return the weights of reasons, with the values behind them."""
     parts = ["stage", *(["limit"] if found.limits else []), *(["class"] if found.classes else [])]
-    table = _table(("reason",), ("this one", "average", "weight", *parts))
+    table = aligned(("reason",), ("this one", "average", "weight", *parts))
     for reason in reasons:
         weights = (reason.weight, reason.stage, reason.limit, reason.executor_class)
         shown = [f"{weight:+.2f}" for weight in weights[: 1 + len(parts)]]
@@ -121,12 +121,3 @@ def _limits(limits: Sequence[LimitShown]) -> str:
         rest = 1 - sum(shown.probability for shown in likeliest)
         words.append(f"{len(limits) - len(likeliest)} others ({percent(rest)})")
     return ", ".join(words)
-
-
-def _table(words: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in words:
-        table.add_column(heading, no_wrap=True)
-    for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table

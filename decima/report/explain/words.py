@@ -9,10 +9,8 @@ from decima.report.explain.decision import Explanation, StageShown
 from decima.report.explain.reasons import MESSAGES, Reason
 from traces.files.names import counted
 
-MOST_REASONS = 3
-"""reasons named for a choice, and as many against it"""
-LESS, MORE = 0.8, 1.25
-"""multiples of the mean below and above which a value is called less or more"""
+MOST_REASONS = 3  # reasons named for a choice, and as many against it
+LESS, MORE = 0.8, 1.25  # multiples of the mean below and above which a value is called less or more
 
 
 @dataclass(frozen=True)
@@ -93,10 +91,7 @@ def in_words(found: Explanation) -> tuple[str, ...]:
 
 
 def values(found: Explanation, reason: Reason) -> tuple[str, str]:
-    """Return the value behind a reason for the stage taken, and its mean over all stages.
-
-    Both are empty if no single number stands behind the reason.
-    """
+    """Return the number behind a reason for the stage taken and its mean over all, or "" twice."""
     quantity = _QUANTITIES.get(reason.name)
     if quantity is None:
         return "", ""

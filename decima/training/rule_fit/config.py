@@ -15,8 +15,7 @@ from traces.numbers import Float64
 
 ALONE, WITH_CLASSES = "es_rule", "es_classes"
 """policies that can be fitted: for equal executors, and for several classes"""
-REFERENCE = "strict_fair"
-"""heuristic that scores are relative to, on the same sequence"""
+REFERENCE = "strict_fair"  # heuristic that scores are relative to, on the same sequence
 
 Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
 """objective of a run: average JCT; average JCT times the 95th percentile of the JCT to the power
@@ -96,11 +95,7 @@ class RuleFitConfig:
         return {**HEURISTICS[self.policy].defaults, **own}
 
     def workloads(self) -> tuple[EvaluationConfig, ...]:
-        """The settings, each for the rule and its reference.
-
-        Where demands are drawn, each setting has its own seed, so a repeated setting gets other
-        demands.
-        """
+        """The settings, each for the rule and its reference; drawn demands get their own seed."""
         names = (REFERENCE, self.policy)
         return tuple(
             replace(
@@ -117,9 +112,7 @@ class RuleFitConfig:
         return range(FIRST_TRAINING_SEQUENCE, FIRST_TRAINING_SEQUENCE + self.validation)
 
     def held_back_numbers(self) -> range:
-        """Numbers of as many held-out sequences, on which the chosen weights are compared with the
-        shipped ones.
-        """
+        """Numbers of as many held-out sequences, to compare the result with the shipped weights."""
         return range(_FIRST_HELD_BACK, _FIRST_HELD_BACK + self.validation)
 
     def generation_numbers(self, generation: int) -> range:

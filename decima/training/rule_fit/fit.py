@@ -89,9 +89,7 @@ class FittedRule:
 
     @property
     def held_back(self) -> Estimate:
-        """Change from the shipped to the fitted weights on held-out sequences: geometric mean,
-        percent.
-        """
+        """Change from shipped to fitted weights on held-out sequences: geometric mean, percent."""
         return geometric_percent(self.found_logs - self.shipped_logs)
 
     @property
@@ -134,8 +132,7 @@ class FittedRule:
         }
 
 
-FitProgress = Callable[[History], None]
-"""called before the first generation and after each"""
+FitProgress = Callable[[History], None]  # called before the first generation and after each
 
 
 def fit_rule(
@@ -147,23 +144,12 @@ def fit_rule(
     history: History | None = None,
     progress: FitProgress | None = None,
 ) -> FittedRule:
-    """Search the weights of the scoring rule for the least average JCT, or other objective,
-    relative to strict fair.
+    """Search the rule's weights for the least objective relative to strict fair.
 
-    Args:
-        config: the workloads and the search.
-        budget: when to stop.
-        pool: workers; the result does not depend on them.
-        state: file that is rewritten after each generation.
-        history: of a fit with the same `config`, to resume (`read_history`).
-        progress: called with the history so far.
-
-    Returns:
-        the best of the compared means (every few generations, with the start and the last), beside
-        the shipped weights on held-out sequences.
-
-    Raises:
-        ConfigError: `history` leads elsewhere on this machine.
+    The best of the compared means (every few generations, with the start and the last) is checked
+    against the shipped weights on held-out sequences. `state` is a file that is rewritten after
+    each generation; `history` is read from it (`read_history`) to resume. Raises ConfigError if
+    `history` leads elsewhere on this machine.
     """
     scorer = CandidateScorer(config, pool)
     if history is None:

@@ -14,7 +14,7 @@ from typing import Any
 from decima.errors import ConfigError
 from decima.training.rule_fit.config import RuleFitConfig
 from traces.files.numbers import is_number
-from traces.files.reading import read_json
+from traces.files.reading import check_format, read_json
 from traces.files.writing import write_json
 
 FORMAT = "decima-rule-fit"
@@ -37,10 +37,8 @@ class Generation:
 class History:
     """The generations of a fit."""
 
-    config: Mapping[str, Any]
-    """`RuleFitConfig.to_json`"""
-    start_score: float
-    """score of the start on the validation sequences"""
+    config: Mapping[str, Any]  # `RuleFitConfig.to_json`
+    start_score: float  # score of the start on the validation sequences
     generations: list[Generation] = field(default_factory=list)
     elapsed_s: float = 0.0
 
@@ -60,18 +58,10 @@ class History:
 
 
 def read_history(path: Path, config: RuleFitConfig) -> History:
-    """Read a file of `History.write`.
-
-    Raises:
-        ConfigError: not such a file, or a fit with other settings than `config`.
-    """
+    """Read a file of `History.write`; ConfigError if it is none, or of other settings."""
     content = read_json(path, ConfigError)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ConfigError(f"{path}: not the state of a `decima fit-rule`")
-    if content.get("version") != VERSION:
-        raise ConfigError(
-            f"{path}: version {content.get('version')!r}, this reader knows {VERSION}"
-        )
+    words = "not the state of a `decima fit-rule`"
+    check_format(content, path, (FORMAT, VERSION), words, ConfigError)
     try:
         history = History(
             config=dict(content["config"]),

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.runner import Workload, prepare
-from decima.registry import Heuristic, Parameters
-from decima.rl.parallel.pool import SentOnce, WorkerPool
+from decima.registry import Parameters
+from decima.rl.parallel.pool import WorkerPool
+from decima.training.candidates import AVG_JCT, Candidates, Figure
 from decima.training.rule_fit.config import P95_POWER, REFERENCE, Objective, RuleFitConfig
-from spark_sim.metrics import RunMetrics, measure
+from spark_sim.metrics import RunMetrics
 from traces.numbers import Float64
 
 
 class CandidateScorer:
-    """Scorer of candidates on numbered sequences.
-
-    All candidates of a call meet the same arrivals and task durations, and unfinished jobs count
-    with their age, so scores of one call may be compared.
-    """
+    """Scorer of candidates on numbered sequences; scores of one call may be compared."""
 
     def __init__(self, config: RuleFitConfig, pool: WorkerPool) -> None:
-        settings = config.workloads()
-        different = {one.workload_key(): one for one in settings}
-        workloads = {key: Workload.of(one) for key, one in different.items()}
-        self._settings = SentOnce(
-            [_Setting(one, workloads[one.workload_key()]) for one in settings]
-        )
-        self._policy, self._objective = config.policy, config.objective
-        self._pool = pool
+        self._candidates = Candidates(config.workloads(), pool)
+        self._policy, self._figure = config.policy, _FIGURES[config.objective]
 
     def scores(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
         """(C,) geometric mean of `logs` of each."""
@@ -41,61 +30,23 @@ class CandidateScorer:
     def logs(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
         """(C, settings, S) logarithm of the objective over that of the reference.
 
-        Ratios, and their logarithms, so that no setting and no heavy-tailed sequence outweighs the
-        others.
-
-        Args:
-            candidates: parameters of C policies.
-            numbers: S sequences, of each setting.
-            label: of the work, for progress.
+        Of ratios, so that no setting and no heavy-tailed sequence outweighs the others.
         """
-        policies = [Heuristic(REFERENCE), *(Heuristic(self._policy, one) for one in candidates)]
-        settings = range(len(self._settings.value))
-        tasks = {
-            (number, setting): _Task(policy, self._objective, setting, numbers)
-            for number, policy in enumerate(policies)
-            for setting in settings
-        }
-        found = [part for _, part in self._pool.map(_play, self._settings, tasks, label=label)]
-        values = np.concatenate(found).reshape(len(policies), len(settings), len(numbers))
-        reference = values[0]
+        every = [(REFERENCE, {}), *((self._policy, one) for one in candidates)]
+        reference, *values = self._candidates.play(every, numbers, self._figure, label)
         if not reference.all():
             raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to fit")
-        logs: Float64 = np.log(values[1:] / reference)
+        logs: Float64 = np.log(np.array(values) / reference)
         return logs
 
 
-class _Setting(NamedTuple):
-    """A cluster and what arrives there."""
-
-    config: EvaluationConfig
-    workload: Workload
+def _avg_and_p95(found: RunMetrics) -> float:
+    return float(found.avg_jct_s * found.jct_percentile_s(95) ** P95_POWER)
 
 
-class _Task(NamedTuple):
-    """One candidate in one setting."""
-
-    policy: Heuristic
-    objective: Objective
-    setting: int
-    numbers: range
-
-
-def _play(settings: SentOnce[list[_Setting]], task: _Task) -> Float64:
-    """(sequences,) the objective, from times in s."""
-    config, workload = settings.value[task.setting]
-    values = []
-    for number in task.numbers:
-        simulator = prepare(workload, config, number)
-        task.policy.play(simulator)
-        values.append(_value(measure(simulator.state), task.objective))
-    return np.array(values)
-
-
-def _value(found: RunMetrics, objective: Objective) -> float:
-    """Return the objective's value, which the fit minimises."""
-    if objective == "makespan":
-        return found.makespan_s
-    if objective == "avg_and_p95":
-        return float(found.avg_jct_s * found.jct_percentile_s(95) ** P95_POWER)
-    return found.avg_jct_s
+_FIGURES: Mapping[Objective, Figure] = {
+    "avg_jct": AVG_JCT,
+    "avg_and_p95": _avg_and_p95,
+    "makespan": attrgetter("makespan_s"),
+}
+"""the figure that each objective minimises"""

@@ -57,12 +57,7 @@ class Search:
     """A CMA-ES run: a pure function of its settings and of the scores."""
 
     def __init__(
-        self,
-        begin: Float64,
-        sigma: float,
-        population: int,
-        seed: int,
-        free: NDArray[np.bool_],
+        self, begin: Float64, sigma: float, population: int, seed: int, free: NDArray[np.bool_]
     ) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SEARCH,)))
         options = {

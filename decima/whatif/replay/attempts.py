@@ -14,17 +14,7 @@ from traces.spark_log.slots import SHORTEST_MS
 
 
 def held_ms(partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int) -> Float64:
-    """Durations of the tasks of one stage.
-
-    Args:
-        partition: (A,) of each attempt.
-        launch_ms: (A,) its start.
-        finish_ms: (A,) its end.
-        end_ms: when the stage was complete.
-
-    Returns:
-        (at most A,) in no certain order.
-    """
+    """Durations of the tasks of a stage from (A,) attempts, in no order; `end_ms` completes it."""
     began = launch_ms < end_ms
     partition, launch_ms = partition[began], launch_ms[began]
     finish_ms = np.minimum(finish_ms[began], end_ms)

@@ -37,13 +37,7 @@ class Changes(NamedTuple):
 def executor_changes(
     application: Application, placement: Placement, waiting: tuple[Int64, Int64]
 ) -> Changes:
-    """Return the times at which slots came and went.
-
-    Args:
-        application: with the executors.
-        placement: of its tasks.
-        waiting: (W,) times from which stages wait for slots, and (W,) until when.
-    """
+    """Return when slots came and went; `waiting` is (W,) from when and until when stages waited."""
     first_ms = _first_launch_ms(application, placement)
     begin, end = (np.sort(times) for times in waiting)
     closed_ms = max(application.end_ms or 0, int(placement.finish_ms.max(initial=0)))
@@ -74,8 +68,7 @@ def task_changes(placement: Placement, rows: NDArray[np.bool_]) -> Changes:
 def curve(changes: Changes, origin_ms: float, end_ms: float) -> Slots:
     """The slots from `origin_ms` on, on the clock that starts there.
 
-    What comes after `end_ms`, when the last job ends, is of no interest: there the slots stay, at
-    their last number above zero.
+    After `end_ms`, when the last job ends, they stay at their last number above zero.
     """
     times, count = changes.steps()
     shifted = times - origin_ms

@@ -58,10 +58,8 @@ class Fidelity:
     """Error of the replay for a group of jobs."""
 
     jobs: int
-    median_error_percent: float
-    """median over jobs of |simulated - recorded| / recorded"""
-    bias_percent: float
-    """mean over jobs of (simulated - recorded) / recorded"""
+    median_error_percent: float  # median over jobs of |simulated - recorded| / recorded
+    bias_percent: float  # mean over jobs of (simulated - recorded) / recorded
 
     @classmethod
     def of(cls, error: Float64) -> Fidelity | None:
@@ -81,19 +79,13 @@ class ReplayReport:
     """J jobs, recorded and simulated; arrays are (J,) in the order of the trace."""
 
     recording: Recording
-    policies: tuple[str, ...]
-    """of each application"""
-    slots: tuple[int, ...]
-    """of each application, at most at once"""
+    policies: tuple[str, ...]  # of each application
+    slots: tuple[int, ...]  # of each application, at most at once
     recorded_s: Float64
-    simulated_s: Float64
-    """mean over the draws"""
-    spread_s: Float64
-    """standard deviation over the draws"""
-    tasks_only_s: Float64
-    """as `simulated_s` if the driver took no time"""
-    overlapped: NDArray[np.bool_]
-    """whether another job of the application ran at the same time"""
+    simulated_s: Float64  # mean over the draws
+    spread_s: Float64  # standard deviation over the draws
+    tasks_only_s: Float64  # as `simulated_s` if the driver took no time
+    overlapped: NDArray[np.bool_]  # whether another job of the application ran at the same time
 
     @property
     def error(self) -> Float64:
@@ -101,9 +93,7 @@ class ReplayReport:
         return relative_error(self.simulated_s, self.recorded_s)
 
     def fidelity(self, group: str, *, driver_times: bool = True) -> Fidelity | None:
-        """Return the error of "all" jobs, those "alone" or those "overlapping"; None if there are
-        none.
-        """
+        """Return the error of "all" jobs, those "alone" or "overlapping"; None without any."""
         rows = {
             "all": np.ones(len(self.overlapped), np.bool_),
             "alone": ~self.overlapped,
@@ -150,8 +140,7 @@ class ReplayReport:
 
 
 GROUPS = ("alone", "overlapping", "all")
-CheckProgress = Callable[[int, int], None]
-"""called with (runs finished, runs in all)"""
+CheckProgress = Callable[[int, int], None]  # called with (runs finished, runs in all)
 
 
 def relative_error(simulated: Float64, recorded: Float64) -> Float64:
@@ -167,17 +156,7 @@ def replay(
     *,
     pool: WorkerPool = HERE,
 ) -> ReplayReport:
-    """Simulate every application of `recording` as it ran.
-
-    Args:
-        recording: the applications.
-        settings: how to replay them.
-        progress: called after some of the runs.
-        pool: workers; the result does not depend on them.
-
-    Raises:
-        ValueError: (one line) the number of slots is impossible.
-    """
+    """Simulate every application of `recording` as it ran; `pool` does not change the result."""
     total = 2 * settings.draws * len(recording.slots)
     done = 0
     jobs = len(recording.trace.jobs)

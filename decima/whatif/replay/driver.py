@@ -62,12 +62,9 @@ class DriverRecord:
 class LogNote(NamedTuple):
     """Data that a replay needs of one log; times are on the log's own clock."""
 
-    jobs: tuple[Job, ...]
-    """with the times that tasks held their slots, retries included"""
-    driver: tuple[DriverRecord, ...]
-    """of each job"""
-    slots: Changes
-    """slots that came and went, those that jobs left out took away"""
+    jobs: tuple[Job, ...]  # with the times that tasks held their slots, retries included
+    driver: tuple[DriverRecord, ...]  # of each job
+    slots: Changes  # slots that came and went, those that jobs left out took away
 
 
 def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
@@ -78,14 +75,10 @@ def note(application: Application, assembler: JobAssembler, jobs: Sequence[Recor
 class _Stages(NamedTuple):
     """The stages of one job."""
 
-    first_ms: Int64
-    """(stages,) start of the first attempt"""
-    last_ms: Int64
-    """(stages,) end of the last attempt that succeeded"""
-    ready_ms: Float64
-    """(stages,) end of the last parent, or start of the job"""
-    submitted_ms: Float64
-    """(stages,) submission of the Spark job that lists the stage first"""
+    first_ms: Int64  # (stages,) start of the first attempt
+    last_ms: Int64  # (stages,) end of the last attempt that succeeded
+    ready_ms: Float64  # (stages,) end of the last parent, or start of the job
+    submitted_ms: Float64  # (stages,) submission of the Spark job that lists the stage first
 
     @property
     def since_ms(self) -> Float64:

@@ -9,9 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from traces.errors import TraceError
+from traces.files.errors import reading
 
-DEFAULT_POOL = "default"
-"""where Spark puts jobs that name no pool"""
+DEFAULT_POOL = "default"  # where Spark puts jobs that name no pool
 MAX_FILE_BYTES = 1 << 20
 MAX_WEIGHT = 1_000_000
 _FAIR = "FAIR"
@@ -23,11 +23,9 @@ _SHARED_SINCE = (3, 3, 2)
 class Pool:
     """One pool; the defaults are those of a pool that no file describes."""
 
-    fair: bool = False
-    """whether stages inside it share equally (FAIR) instead of queueing (FIFO)"""
+    fair: bool = False  # whether stages inside it share equally (FAIR) instead of queueing (FIFO)
     weight: int = 1
-    min_share: int = 0
-    """slots that it gets before pools that have theirs"""
+    min_share: int = 0  # slots that it gets before pools that have theirs
 
     def words(self) -> str:
         """The pool's settings, as a person writes them."""
@@ -54,16 +52,9 @@ class Pools:
 
 
 def read_pools(path: Path) -> Pools:
-    """Read an allocation file (``fairscheduler.xml``).
-
-    Raises:
-        TraceError: it cannot be read, is no such file, or gives a pool an impossible setting.
-    """
-    try:
-        with path.open("rb") as stream:
-            text = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot read: {error.strerror or error}") from error
+    """Read an allocation file (``fairscheduler.xml``); TraceError if it breaks a rule."""
+    with reading(path, TraceError), path.open("rb") as stream:
+        text = stream.read(MAX_FILE_BYTES + 1)
     if len(text) > MAX_FILE_BYTES or b"<!" in text.replace(b"<!--", b""):
         raise TraceError(
             f"{path}: an allocation file has at most {MAX_FILE_BYTES:,} bytes and no DOCTYPE"

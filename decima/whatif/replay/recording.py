@@ -106,15 +106,9 @@ class Recording:
 def read_recording(
     paths: Sequence[Path], *, group_by: GroupBy = GroupBy.SQL, pools: Pools | None = None
 ) -> Recording:
-    """Read event logs with all that a replay needs.
+    """Read event logs with all that a replay needs; arguments as for `read_spark_logs`.
 
-    Args:
-        paths: as for `traces.spark_log.read_spark_logs`.
-        group_by: what makes one job.
-        pools: the settings of pools of all applications; None: they had no allocation file.
-
-    Raises:
-        TraceError: as for `traces.spark_log.read_spark_logs`.
+    `pools` are the settings of all applications; None means that they had no allocation file.
     """
     how = HowToRead(group_by)
     logs = joined_attempts(read_log(log, how, note) for log in find_logs(paths))
@@ -122,12 +116,13 @@ def read_recording(
     found = Recording(trace, summary, ())
     jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
     curves: list[Slots] = []
+    origin_ms = float(min(job.start_ms for log in logs for job in log.jobs))
     for position, log in enumerate(one for one in logs if one.jobs):
         rows = np.flatnonzero(found.application == position).tolist()
         for row, (job, record) in zip(rows, _in_order(log), strict=True):
             jobs[row] = replace(job, name=jobs[row].name, arrival_ms=jobs[row].arrival_ms)
             driver[row] = record
-        curves.append(_curve(log, _origin_ms(logs)))
+        curves.append(_curve(log, origin_ms))
     found = replace(found, trace=replace(trace, jobs=tuple(jobs)), driver=tuple(driver))
     return replace(found, curves=tuple(curves), follows=_follows(found), given_pools=pools)
 
@@ -139,11 +134,6 @@ def _in_order(log: ReadLog) -> list[tuple[Job, DriverRecord]]:
     driver = [record for one in notes for record in one.driver]
     order = np.argsort([recorded.start_ms for recorded in log.jobs], kind="stable").tolist()
     return [(jobs[place], driver[place]) for place in order]
-
-
-def _origin_ms(logs: Sequence[ReadLog]) -> float:
-    """The first submission of all, from which a trace counts, on the clock of the logs."""
-    return float(min(job.start_ms for log in logs for job in log.jobs))
 
 
 def _curve(log: ReadLog, origin_ms: float) -> Slots:

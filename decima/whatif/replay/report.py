@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from decima.rl.tables import aligned
 from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
@@ -18,18 +19,14 @@ TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
 TRUSTED_PERCENT = TARGET_PERCENT["overlapping"]
 """up to this median error and bias the simulator can be relied on"""
-USELESS_PERCENT = 2 * TRUSTED_PERCENT
-"""above it the simulator misses something that matters"""
+USELESS_PERCENT = 2 * TRUSTED_PERCENT  # above it the simulator misses something that matters
 _NAME_WIDTH = 40
 
 
 def fidelity_table(report: ReplayReport) -> Table:
     """One row for each group of jobs."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("jobs that ran", no_wrap=True)
-    for heading in ("jobs", "median |error|", "mean bias", "aim"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("without driver times", justify="right", no_wrap=True)
+    headings = ("jobs", "median |error|", "mean bias", "aim", "without driver times")
+    table = aligned(("jobs that ran",), headings)
     for group in GROUPS:
         found, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
         if found is None or tasks_only is None:
@@ -48,10 +45,8 @@ def fidelity_table(report: ReplayReport) -> Table:
 
 def worst_jobs_table(report: ReplayReport, count: int) -> Table:
     """The `count` jobs with the largest errors."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("job", no_wrap=True, max_width=_NAME_WIDTH)
-    for heading in ("recorded", "simulated", "error", "tasks alone"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = aligned(("job",), ("recorded", "simulated", "error", "tasks alone"))
+    table.columns[0].max_width = _NAME_WIDTH
     table.add_column("ran", no_wrap=True)
     for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
         table.add_row(
@@ -100,8 +95,7 @@ def conditions_words(recording: Recording) -> Iterator[str]:
 def verdict(report: ReplayReport) -> str:
     """One sentence on how far to trust the simulator on these logs.
 
-    By the larger of median error and mean bias: a few jobs that are far off leave the median as it
-    is, and move the averages that policies are compared by.
+    By the larger of median error and mean bias: few jobs that are far off move only the latter.
     """
     found = report.fidelity("all")
     if found is None:

@@ -68,15 +68,7 @@ class ReplayWorkload:
         estimates: Estimates = "exact",
         seed: int = 0,
     ) -> ReplayWorkload:
-        """The jobs of a recording as the simulator takes them.
-
-        Args:
-            recording: the jobs.
-            jobs: which of them, those of whole applications; None: all.
-            driver_times: whether the driver takes the time that was measured.
-            estimates: of task durations, for policies.
-            seed: of noisy estimates.
-        """
+        """Prepare the jobs of a recording, or some of whole applications, for the simulator."""
         wanted = list(range(len(recording.trace.jobs)) if jobs is None else jobs)
         records = [recording.driver[index] for index in wanted]
         if not driver_times:
@@ -134,17 +126,9 @@ class ReplayWorkload:
         pools: Pools | None = None,
         timeline: bool = False,
     ) -> Simulator:
-        """The simulator at the end of one run.
+        """The simulator at the end of one run; `ORDERS` in a shared session are Spark's own.
 
-        Args:
-            cluster: what the jobs run on, without a time limit.
-            policy: its name; `ORDERS` in a shared session are Spark's own (`spark_order`).
-            course: jobs of this workload.
-            duration_key: decides every task's duration.
-            parameters: of the policy, in place of its defaults.
-            networks: as for `policy_named`.
-            pools: other settings of pools than the recording's.
-            timeline: keep a record of each task.
+        `parameters` and `pools` replace those of the policy and of the recording.
         """
         run = self._run(course, duration_key)
         simulator = Simulator(
@@ -161,11 +145,7 @@ class ReplayWorkload:
             play_spark(simulator, policy, jobs, self.pools if pools is None else pools)
         else:
             named = policy_named(
-                policy,
-                self.arrays,
-                parameters=parameters,
-                key=duration_key,
-                networks=networks,
+                policy, self.arrays, parameters=parameters, key=duration_key, networks=networks
             )
             play(simulator, named)
         return simulator
@@ -177,14 +157,7 @@ class ReplayWorkload:
         runs: Sequence[tuple[Course, int]],
         networks: Networks | None = None,
     ) -> list[Float64]:
-        """`jct_s` of several runs under a learned policy, a tenth of the time of one by one.
-
-        Args:
-            cluster: as for `jct_s`.
-            policy: its name.
-            runs: what arrives and the key of the durations.
-            networks: as for `policy_named`.
-        """
+        """`jct_s` of several runs under a learned policy, a tenth of the time of one by one."""
         # The agent takes a second to load, which heuristics need not wait for.
         from decima.learned import play_in_lockstep
 

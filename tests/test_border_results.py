@@ -1,0 +1,224 @@
+"""Result files and runs at the border, and damage of any kind: one line, no traceback."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from decima.cli.main import main
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.runner import evaluate
+from decima.report import comparison_sections, results_of
+from decima.report.training import training_section
+from decima.rl.errors import RunError, StudyError
+from decima.spark.decision_log import read_decision_log
+from decima.spark.errors import AttachError
+from decima.spark.model_card import trained_slots
+from decima.spark.review import review as reviewed
+from deeprm.study import Models
+from tests.commands import refused
+from tests.test_border_decision_logs import HEAD, JOB, PLAN, decision_log_at
+from traces import Job, Stage, Trace, TraceError, load_trace
+from traces.dataset import write_dataset
+from traces.files.errors import FileError
+
+# --- result files ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    """An evaluation of two sequences under two policies, as JSON."""
+    config = EvaluationConfig(
+        trace="short-dag", policies=("fifo", "strict_fair"), executors=4, jobs=3, sequences=2
+    )
+    found: dict[str, Any] = json.loads(json.dumps(evaluate(config).to_json()))
+    return found
+
+
+def with_value(content: Any, value: Any, *path: Any) -> Any:
+    """A copy of `content` with another value at `path`."""
+    copy = json.loads(json.dumps(content))
+    place = copy
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return copy
+
+
+FIFO = ("policies", "fifo")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ((*FIFO, "jct_s", 0), [], "completion times of [0, 3] of [3, 3] jobs"),
+        ((*FIFO, "jct_s", 0), [1.0], "of 4 of 6 jobs, where 0 have not arrived"),
+        ((*FIFO, "jct_s", 0, 1), -1.0, "jct_s.0.1: Input should be greater than or equal to 0"),
+        ((*FIFO, "jct_s", 0, 1), 1e300, "jct_s.0.1: Input should be less than or equal to 9"),
+        ((*FIFO, "median_jct_s", "per_sequence", 0), 1e300, "median_jct_s.per_sequence.0"),
+        ((*FIFO, "avg_jct_s", "per_sequence", 0), 0, "avg_jct_s.per_sequence.0"),
+        ((*FIFO, "fairness", "per_sequence", 0), 1.01, "fairness.per_sequence.0"),
+        ((*FIFO, "utilisation", "per_sequence", 0), -0.5, "utilisation.per_sequence.0"),
+        ((*FIFO, "idle_executor_s"), -6.0, "idle_executor_s"),
+        ((*FIFO, "busy_executor_s"), 1e300, "busy_executor_s"),
+        ((*FIFO, "unfinished"), -1, "unfinished"),
+        (("sequences", 0, "arrival_s", 0), -1.0, "sequences.0.arrival_s.0"),
+        (("sequences", 0, "arrival_s", 0), 1e13, "sequences.0.arrival_s.0"),
+        (("config", "executors"), 10**9, "config.executors"),
+    ],
+)
+def test_a_result_file_holds_what_can_be(
+    results: dict[str, Any], path: tuple[Any, ...], value: Any, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(with_value(results, value, *path)))
+    page = tmp_path / "p.html"
+    refused(CliRunner().invoke(main, ["report", str(file), "-o", str(page)]), words)
+    assert not page.exists()
+
+
+def test_a_result_file_with_names_that_no_page_holds(
+    results: dict[str, Any], tmp_path: Path
+) -> None:
+    """Lone surrogates are shown as escapes."""
+    odd = with_value(results, "odd \ud800", "sequences", 0, "name", 0)
+    odd = with_value(odd, "odder \ud800", "config", "trace")
+    (tmp_path / "r.json").write_text(json.dumps(odd))
+    page = tmp_path / "p.html"
+    result = CliRunner().invoke(main, ["report", str(tmp_path / "r.json"), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    assert "odder \\ud800" in page.read_text()
+
+
+def test_a_dataset_names_files_that_can_be(tmp_path: Path) -> None:
+    """A lone surrogate is no part of a file name, nor is a terminal's escape."""
+    write_dataset(Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),)), tmp_path / "set")
+    manifest = tmp_path / "set" / "trace.json"
+    content = json.loads(manifest.read_text())
+    for name in ("\ud800", "\x1b[31m", "a" * 10_000, "..", ""):
+        content["parts"].append({"file": name, "jobs": 1})
+        manifest.write_text(json.dumps(content))
+        info = CliRunner().invoke(main, ["traces", "info", str(tmp_path / "set")])
+        refused(info, "trace.json: ", "is no part of it")
+        del content["parts"][-1]
+
+
+# --- what other readers do with damage ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [1.5, "x", True, {"executors": 3}, [3], [{"executors": [3]}]])
+def test_a_card_tells_sizes_only_where_it_has_some(settings: Any) -> None:
+    """A model's header is JSON that anybody may have written."""
+    assert trained_slots({"config": {"workload": {"settings": settings}}}) is None
+
+
+def test_a_run_with_names_that_no_page_holds(tmp_path: Path) -> None:
+    """Lone surrogates in the settings and in the names of figures."""
+    (tmp_path / "config.json").write_text('{"iterations": "\\ud800"}')
+    row = {"iteration": 0, "validation/score": -3.0, "validation/above_\ud800": 5.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    page = tmp_path / "p.html"
+    result = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    assert "\\ud800" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "content", [{"a": 3}, {"a": [3]}, {"a": [{"iteration": "3"}]}, {"a": [{"x": 3}]}, []]
+)
+def test_deeprm_s_curves_are_rows_of_numbers(content: Any, tmp_path: Path) -> None:
+    (tmp_path / "curves.json").write_text(json.dumps(content))
+    with pytest.raises(StudyError, match=r"curves\.json: "):
+        Models(tmp_path).curves()
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    "",
+    [],
+    {},
+    -1,
+    0.5,
+    1e300,
+    2**64,
+    10**400,
+    "\ud800",
+    "\x1b[31m",
+    [[]],
+    [1, 2],
+)
+
+
+def changed(value: Any, rng: random.Random) -> Any:
+    """A copy of `value` with one part of it, found by walking down, replaced or gone."""
+    copy = json.loads(json.dumps(value))
+    place, key = copy, rng.choice(list(copy))
+    while isinstance(place[key], dict | list) and place[key] and rng.random() < 0.85:
+        place = place[key]
+        key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
+    if rng.random() < 0.2:
+        del place[key]
+    else:
+        place[key] = rng.choice(JUNK)
+    return copy
+
+
+def damaged(content: str, rng: random.Random) -> bytes:
+    """Cut short, or with a few bytes changed."""
+    found = bytearray(content.encode())
+    if rng.random() < 0.5:
+        return bytes(found[: rng.randrange(len(found))])
+    for _ in range(3):
+        found[rng.randrange(len(found))] = rng.randrange(256)
+    return bytes(found)
+
+
+def read_or_refuse(read: Callable[[], object]) -> None:
+    """The only error is one of ours, and one line that any terminal shows."""
+    try:
+        read()
+    except (AttachError, FileError, RunError, TraceError) as error:
+        text = str(error)
+        assert "\n" not in text
+        assert "codec can't" not in text
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_of_any_kind_never_gives_a_traceback(
+    seed: int, results: dict[str, Any], tmp_path: Path
+) -> None:
+    """Values of wrong types, huge numbers, empty lists, truncations: decision logs, results, runs,
+    traces, datasets.
+    """
+    rng = random.Random(seed)  # noqa: S311 -- no secret
+    log = [HEAD, PLAN, JOB]
+    log[rng.randrange(3)] = changed(rng.choice(log), rng)
+    path = decision_log_at(tmp_path, *log)
+    if seed % 3 == 0:
+        path.write_bytes(damaged(path.read_text(), rng))
+    read_or_refuse(lambda: reviewed(read_decision_log(path), ("fifo",)))
+    read_or_refuse(lambda: comparison_sections([results_of(changed(results, rng), "here")]))
+
+    (tmp_path / "config.json").write_text(json.dumps(changed({"iterations": 3, "seed": 1}, rng)))
+    rows = [{"iteration": n, "validation/score": -3.0, "loss": 1.0 + n} for n in range(3)]
+    rows[1] = changed(rows[1], rng)
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    read_or_refuse(lambda: training_section(tmp_path))
+
+    stage = {"name": "s", "num_tasks": 3, "task_ms": [500, 2]}
+    trace = {"name": "t", "jobs": [{"name": "a", "arrival_ms": 0, "stages": [stage]}]}
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(changed(trace, rng)))
+    read_or_refuse(lambda: load_trace(file))
+    folder = tmp_path / "set"
+    write_dataset(Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),)), folder)
+    manifest = folder / "trace.json"
+    manifest.write_text(json.dumps(changed(json.loads(manifest.read_text()), rng)))
+    read_or_refuse(lambda: load_trace(folder))

@@ -1,0 +1,288 @@
+"""The timelines of a report: what is packed, drawn and refused."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decima import evaluate
+from decima.cli.main import main
+from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.timeline import read_timeline, recorded_within, timeline_table
+from decima.report import comparison_sections, results_of
+from decima.report.figures import raster
+from decima.report.gantt import Run, Tasks, critical_path, gantt, graphs, merged, pack, unpack
+from decima.report.page import page
+from decima.report.timelines import ordered_runs, timelines_section
+from tests.commands import refused, small_config
+from tests.pages import HOSTILE, results_json, two_runs, two_sequences
+from traces import load_trace
+from traces.files.errors import FileError
+
+
+def test_the_path_that_decided_a_jobs_end() -> None:
+    """Left ends after right, so bottom waited for left; a stage that never ran is passed over."""
+    parents = [[], [0], [0], [1, 2]]
+    assert critical_path(parents, {0: 2.0, 1: 9.0, 2: 6.0, 3: 10.0}) == [0, 1, 3]
+    assert critical_path(parents, {0: 2.0, 1: 5.0, 2: 6.0, 3: 10.0}) == [0, 2, 3]
+    assert critical_path(parents, {0: 2.0, 2: 6.0}) == [0, 2]
+
+
+def test_a_run_as_the_page_gets_it() -> None:
+    tasks, trace = two_runs()
+    found = gantt(tasks, Run("b", 0), trace)
+    assert (found["executors"], found["end_ms"], found["tasks"]) == (2, 8000.0, 6)
+    small, diamond = found["jobs"]
+    assert (small["name"], small["critical"]) == ("small", [0])
+    assert diamond["critical"] == [0, 1, 3]
+    drawn = graphs([found], trace)
+    assert drawn[HOSTILE]["parents"] == [[], [0], [0], [1, 2]]
+    assert drawn["small"]["stage_names"] == ["only"]
+    _, start, _, stage = unpacked(found)
+    assert start[stage == diamond["first"] + 2].tolist() == [3000.0]
+    without = gantt(tasks, Run("b", 0), None)
+    assert "critical" not in without["jobs"][1]
+    assert graphs([without], None) == {}
+
+
+def unpacked(found: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
+    """As `unpacked` in common.js: first, start, finish, stage, count."""
+    raw = np.frombuffer(zlib.decompress(base64.b64decode(found["packed"])), "<u4").astype(int)
+    rows = found["rows"]
+    first, rest = np.split(raw, [len(raw) - rows * (4 if found["merged"] else 3)])
+    step, duration, stage, *count = np.split(rest, len(rest) // rows)
+    start = np.concatenate([step[a:b].cumsum() for a, b in itertools.pairwise(first)])
+    unit = found["unit_ms"]
+    return [first, start * unit, (start + duration) * unit, stage, *count]
+
+
+STARTS = st.floats(0, 3e6) | st.floats(0, 1e13)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 5), STARTS, st.floats(0, 1e5), st.integers(0, 40)),
+        min_size=1,
+        max_size=60,
+    )
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_packing_keeps_every_task(rows: list[tuple[int, float, float, int]]) -> None:
+    """Times to half a unit, by executor and start; some executors did nothing."""
+    rows = sorted(rows)
+    executor = np.array([row[0] for row in rows])
+    start = np.array([row[1] for row in rows])
+    finish = start + np.array([row[2] for row in rows])
+    stage = np.array([row[3] for row in rows])
+    packed = pack(Tasks(executor, start, finish, stage, np.ones(len(rows), np.int64)))
+    first, found_start, found_finish, found_stage = unpacked(packed)
+    assert first.tolist() == np.searchsorted(executor, np.arange(executor.max() + 2)).tolist()
+    np.testing.assert_allclose(found_start, start, atol=0.51 * packed["unit_ms"])
+    np.testing.assert_allclose(found_finish, finish, atol=0.51 * packed["unit_ms"])
+    assert found_stage.tolist() == stage.tolist()
+
+
+@pytest.mark.parametrize(
+    ("end_ms", "unit_ms"),
+    [(999.0, 0.01), (4e9, 1.0), (2**32 - 1, 1.0), (2**32, 10.0), (5e9, 10.0), (1e15, 1e6)],
+)
+def test_a_long_run_is_packed_in_coarser_units(end_ms: float, unit_ms: float) -> None:
+    """32 bits hold 49.7 days of milliseconds; an executor's first task may begin after them."""
+    executor, stage = np.array([0, 1]), np.array([0, 0])
+    start, finish = np.array([0.0, 0.9 * end_ms]), np.array([end_ms, end_ms])
+    packed = pack(Tasks(executor, start, finish, stage, np.ones(2, np.int64)))
+    assert packed["unit_ms"] == unit_ms
+    found = unpack(packed)
+    np.testing.assert_allclose(found.start_ms, start, atol=0.51 * unit_ms)
+    np.testing.assert_allclose(found.finish_ms, finish, atol=0.51 * unit_ms)
+    assert found.start_ms.tolist() == unpacked(packed)[1].tolist()
+
+
+def test_what_was_packed_is_unpacked_and_drawn() -> None:
+    """Under b: executor 0 has job 0 until 3 s, then job 1 until 5 s; executor 1 job 1 until 8 s."""
+    run = gantt(two_runs().table, Run("b", 0), None)
+    tasks = unpack(run)
+    first, start, finish, stage = unpacked(run)
+    assert np.searchsorted(tasks.executor, [0, 1, 2]).tolist() == first.tolist()
+    assert tasks.start_ms.tolist() == start.tolist()
+    assert tasks.finish_ms.tolist() == finish.tolist()
+    assert tasks.stage.tolist() == stage.tolist()
+    job = np.array(run["stages"]["job"])[tasks.stage]
+    assert raster(tasks, job, 2, 8).tolist() == [[0, 0, 0, 1, 1, -1, -1, -1], [1] * 8]
+
+
+def test_blocks_lose_no_task_and_join_no_strangers() -> None:
+    """10,000 tasks of 50 stages on 4 executors, drawn as about 400 blocks."""
+    rng = np.random.default_rng(1)
+    start = np.sort(rng.uniform(0, 1e6, (4, 2500)), axis=1)
+    finish = np.minimum(start + 50, np.append(start[:, 1:], np.full((4, 1), 1.1e6), axis=1))
+    stage = np.repeat(rng.integers(50, size=(4, 25)), 100, axis=1)
+    tasks = Tasks(
+        np.repeat(np.arange(4), 2500), start.ravel(), finish.ravel(), stage.ravel(),
+        np.ones(10_000, np.int64),
+    )  # fmt: skip
+    found = merged(tasks, 400)
+    assert 100 <= len(found.start_ms) < 1000
+    assert found.number.sum() == 10_000
+    for one in range(50):
+        assert found.number[found.stage == one].sum() == (tasks.stage == one).sum()
+    assert (found.finish_ms >= found.start_ms).all()
+    packed = pack(found)
+    assert packed["merged"]
+    assert unpacked(packed)[4].tolist() == found.number.tolist()
+
+
+def test_a_real_evaluation_is_drawn_as_it_went(trace_file: Path) -> None:
+    """Every task of the timeline is in the page's columns."""
+    config = small_config(trace_file, policies=("strict_fair", "fifo"))
+    report = evaluate(config, timelines=(0,))
+    tasks = timeline_table(report)
+    found = gantt(tasks, Run("fifo", 0), report.trace)
+    _, start, finish, stage = unpacked(found)
+    own = tasks.filter(pa.compute.equal(tasks["policy"], "fifo")).to_pylist()
+    rows = {
+        (round(a, 1), round(b, 1), found["stages"]["job"][s], found["stages"]["number"][s])
+        for a, b, s in zip(start, finish, stage, strict=True)
+    }
+    assert rows == {
+        (round(one["start_ms"], 1), round(one["finish_ms"], 1), one["job"], one["stage"])
+        for one in own
+    }
+
+
+def test_the_page_opens_with_the_reference_and_the_best_of_the_others() -> None:
+    results = results_of(results_json(), "here")
+    runs = two_sequences()
+    order = [Run("a", 0), Run("b", 0), Run("a", 1), Run("b", 1)]
+    assert ordered_runs(results, runs.table) == order
+    section = timelines_section(results, runs)
+    assert [Run(one["policy"], one["sequence"]) for one in section.timelines] == order
+    assert [(one["policy"], one["sequence"]) for one in section.opening] == [("a", 0), ("b", 0)]
+    with pytest.raises(FileError, match="no run of these"):
+        ordered_runs(results, two_runs().table.slice(0, 0))
+
+
+def test_a_page_holds_no_more_timelines_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two that it opens with always; and it tells how many are missing."""
+    results = results_of(results_json(), "here")
+    size = len(json.dumps(timelines_section(results, two_sequences()).timelines[2]))
+    for most, number in ((0, 2), (size, 3), (10 * size, 4)):
+        monkeypatch.setattr("decima.report.timelines.MOST_BYTES", most)
+        section = timelines_section(results, two_sequences())
+        assert len(section.timelines) == number
+        text = page([section], title="t", command="c")
+        assert (f"The page holds {number} of the 4 runs" in text) == (number < 4)
+        assert "of the 2 sequences were recorded" not in text
+    of_one = timelines_section(results, two_runs())
+    assert "The tasks of 1 of the 2 sequences were recorded" in page(
+        [of_one], title="t", command="c"
+    )
+
+
+def test_timelines_but_the_first_two_share_a_number_of_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are drawn as blocks; the first two as they are."""
+    monkeypatch.setattr("decima.report.timelines.MOST_BLOCKS", 4)
+    found = timelines_section(results_of(results_json(), "here"), two_sequences()).timelines
+    assert [one["blocks"] is None for one in found] == [True, True, False, False]
+
+
+def test_an_evaluation_records_the_sequences_that_memory_is_for(trace_file: Path) -> None:
+    """Two policies, three sequences: the limit is on the tasks of all that are recorded."""
+    config = small_config(trace_file, policies=("strict_fair", "fifo"))
+    trace = load_trace(config.trace)
+    tasks = [
+        2 * sum(trace.jobs[job].num_tasks for job in draw_sequence(config, trace, number).job)
+        for number in range(3)
+    ]
+    assert recorded_within(config, sum(tasks)) == range(3)
+    assert recorded_within(config, sum(tasks) - 1) == range(2)
+    assert recorded_within(config, 0) == range(1)
+
+
+def test_a_timeline_of_another_evaluation_is_refused() -> None:
+    """Where a job has another name than in the results."""
+    results = results_of(results_json(), "here")
+    runs = two_runs()
+    timelines_section(results, runs)
+    table = runs.table
+    other = ["other"] * table.num_rows
+    table = table.set_column(table.column_names.index("name"), "name", pa.array(other))
+    with pytest.raises(FileError, match="of another evaluation: in sequence 0, job 0 is 'other'"):
+        timelines_section(results, runs._replace(table=table))
+
+
+def test_names_are_never_html() -> None:
+    """Of jobs, of stages, and of policies."""
+    content = results_json()
+    content["config"]["policies"] = ["a", HOSTILE]
+    content["policies"][HOSTILE] = content["policies"].pop("b")
+    text = page(
+        comparison_sections([results_of(content, "here")], two_runs()),
+        title=HOSTILE,
+        command=HOSTILE,
+    )
+    assert HOSTILE not in text
+    assert "onerror=alert(2)>" not in text
+    assert text.count("<script") == text.count("</script>") == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("job", ["x"] * 12, "column 'job' is not int64"),
+        ("job", [None] * 12, "column 'job' is empty in 12 rows"),
+        ("job", [-1] + [0] * 11, "job -1 is negative"),
+        ("sequence", [0] * 11 + [None], "column 'sequence' is empty in 1 rows"),
+        ("executor", [0] * 11 + [None], "column 'executor' is empty in 1 rows"),
+        ("executor", [0.5] * 12, "column 'executor' is not int64"),
+        ("executor", [10**15] * 12, "executor 1000000000000000 must lie in 0..99,999"),
+        ("name", [[1]] * 12, "column 'name' is not string"),
+        ("finish_ms", [0.0] * 12, "a task from 2000.0 to 0.0 ms"),
+        ("finish_ms", [np.inf] * 12, "a task from 0.0 to inf ms"),
+        ("start_ms", [-1.0] * 12, "a task from -1.0 to 1000.0 ms"),
+        ("start_ms", ["soon"] * 12, "column 'start_ms' is not double"),
+    ],
+)
+def test_a_damaged_timeline_is_refused_in_one_line(
+    tmp_path: Path, column: str, values: list[Any], words: str
+) -> None:
+    """Of any type that Parquet knows, with gaps, or with numbers that cannot be."""
+    results, path, out = tmp_path / "r.json", tmp_path / "t.parquet", tmp_path / "page.html"
+    results.write_text(json.dumps(results_json()))
+    table = two_runs().table
+    table = table.set_column(table.column_names.index(column), column, pa.array(values))
+    pa.parquet.write_table(table, path)
+    asked = ["report", str(results), "--timeline", str(path), "-o", str(out)]
+    refused(CliRunner().invoke(main, asked), "t.parquet", words)
+    assert not out.exists()
+
+
+def test_names_of_digits_are_names_in_csv_too(tmp_path: Path) -> None:
+    """And other whole numbers than those that are written are taken for what they are."""
+    table = two_runs().table
+    names = pa.array(["7"] * table.num_rows)
+    table = table.set_column(table.column_names.index("name"), "name", names)
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    pa.parquet.write_table(
+        table.set_column(table.column_names.index("job"), "job", table["job"].cast(pa.uint8())),
+        tmp_path / "t.parquet",
+    )
+    for name in ("t.csv", "t.parquet"):
+        found = read_timeline(tmp_path / name)
+        assert found["name"].to_pylist() == names.to_pylist()
+        assert found["job"].to_pylist() == table["job"].to_pylist()

@@ -1,0 +1,133 @@
+"""Trainings and decisions in a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from decima import Heuristic
+from decima.agent.model import save_model
+from decima.cli.main import main
+from decima.evaluation.runner import Workload
+from decima.report.decisions import decisions_section
+from decima.report.explain.moments import moments
+from decima.report.explain.reasons import LEAST_WEIGHT
+from decima.report.page import page
+from decima.report.section import Lines
+from decima.report.training import training_section
+from decima.rl.run_folder import RunFolder
+from decima.training.config import TrainConfig
+from spark_sim import PASS
+from tests.commands import refused, small_config
+from tests.networks import random_network
+from tests.pages import run_folder
+
+
+def test_a_training_beside_its_references(tmp_path: Path) -> None:
+    """19 % below strict fair and 10 % below es_rule: es_rule itself is 10 % below strict fair."""
+    section = training_section(run_folder(tmp_path / "run"))
+    assert section.content["best"]["iteration"] == 2
+    assert section.content["references"] == [("es_rule", pytest.approx(-10.0))]
+    assert section.content["settings"] == [("<b>", -15.0), ("one", -19.0)]
+    charts = {chart.title: chart.series for chart in section.charts if isinstance(chart, Lines)}
+    score = charts["Average JCT against strict_fair on held-out sequences"]
+    assert score.x == [0, 2]
+    assert score.y["model"] == [-10.0, -19.0]
+    assert score.y["es_rule"] == [-25.0, -10.0]
+    assert charts["Throughput"].y == {"Throughput": [10.0, 30.0, 40.0]}
+    assert charts["Entropy"].y == {"Entropy": [0.5, 0.4, 0.3]}
+    (lengths,) = charts["Length of an episode"].y.values()
+    assert lengths[0] == TrainConfig().episodes.start_jobs
+
+
+def test_a_training_is_called_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where it is named as the folder that one is in."""
+    out = tmp_path / "page.html"
+    monkeypatch.chdir(run_folder(tmp_path / "trained"))
+    result = CliRunner().invoke(main, ["report", ".", "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "<title>Training run \u201ctrained\u201d</title>" in out.read_text()
+    assert "<h2>Training run \u201ctrained\u201d</h2>" in out.read_text()
+
+
+def test_a_training_before_its_first_iteration(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run")
+    (folder / "metrics.jsonl").unlink()
+    section = training_section(folder)
+    assert section.charts == []
+    assert "no validation yet" in page([section], title="t", command="c")
+
+
+def test_a_training_is_reported_while_another_process_holds_it(tmp_path: Path) -> None:
+    folder, out = run_folder(tmp_path / "run"), tmp_path / "page.html"
+    with RunFolder.open(folder):
+        result = CliRunner().invoke(main, ["report", str(folder), "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "after iteration 2" in out.read_text()
+    assert "<b>_percent" not in out.read_text()
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    refused(CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(out)]), "no run")
+    folder = run_folder(tmp_path / "run")
+    (folder / "metrics.jsonl").write_text('{"iteration": "x"}\n')
+    refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), "metrics.jsonl")
+    for figures, words in (
+        ({"validation/score": "low"}, "'validation/score' is 'low': no finite number"),
+        ({"elapsed_s": None}, "'elapsed_s' is None: no finite number"),
+        (
+            {"validation/score": 1.0, "validation/above_fifo": -100},
+            "'validation/above_fifo' is -100 %: it must be above -100 %",
+        ),
+    ):
+        (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 0} | figures) + "\n")
+        refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), words)
+    huge = {"iteration": 0, "plans": 10**300, "elapsed_s": 10**300, "validation/score": -200}
+    (folder / "metrics.jsonl").write_text(json.dumps(huge) + "\n")
+    assert CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]).exit_code == 0
+    out.unlink()
+    wrong = ["report", str(folder), "--timeline", str(out), "-o", str(out)]
+    refused(CliRunner().invoke(main, wrong), "there is none")
+
+
+# --- decisions -----------------------------------------------------------------------------------
+
+
+def test_decisions_show_each_policys_choice_in_the_same_place(
+    trace_file: Path, tmp_path: Path
+) -> None:
+    """Every plan of the run: the choice taken, and the heuristic's at the same moment."""
+    network, path = random_network(), tmp_path / "model.safetensors"
+    with torch.no_grad():
+        network.stage_head.last.weight.mul_(50)  # so that reasons weigh
+    save_model(path, network.config, network.state_dict(), {})
+    name = str(path)
+    config = small_config(trace_file, policies=("strict_fair", name))
+    workload = Workload.of(config)
+    section = decisions_section(workload, config, name, 1, explained=3)
+    run = [one for one in moments(workload, config, name, 1) if one.number == one.planned_at]
+    assert [entry["number"] for entry in section.decisions] == [one.number for one in run]
+    assert sum(1 for entry in section.decisions if entry["words"]) == 3
+    weights = [weight for entry in section.decisions for _, weight in entry["reasons"]]
+    assert weights
+    assert all(abs(weight) >= LEAST_WEIGHT for weight in weights)
+    for entry, moment in zip(section.decisions, run, strict=True):
+        seen = moment.observation
+        own = (None if entry["taken"] is None else entry["taken"]["job"], moment.action)
+        other = (
+            None if entry["others"]["strict_fair"] is None
+            else entry["others"]["strict_fair"]["job"],
+            Heuristic("strict_fair").decide(seen),
+        )  # fmt: skip
+        for job, action in (own, other):
+            assert job == (None if action == PASS else int(seen.stages["job"][action.stage]))
+        assert entry["stages"] == moment.num_open
+        total = sum(one["p"] for one in entry["likely"]) + entry["end"]["p"]
+        assert total == pytest.approx(1.0, abs=1e-3) or entry["stages"] > len(entry["likely"])
