@@ -77,6 +77,11 @@ class Answers:
         self._tables = LiveTables()
         self._made: tuple[str, TraceArrays, Policy] | None = None
 
+    def close(self) -> None:
+        """Answer no more."""
+        if self._auto is not None:
+            self._auto.close()
+
     def answer(self, question: Message) -> dict[str, Any]:
         """Return the answer to a question of the JVM."""
         if question["ask"] == "look":

@@ -26,11 +26,11 @@ from decima.spark.inputs import (
     read_parameters,
     read_priors,
 )
-from decima.spark.jvm import check_session, decides_in_jvm, new_object
+from decima.spark.jvm import ControlError, check_session, decides_in_jvm, new_object
 from decima.spark.loading import ready_policy, warm_up
 from decima.spark.log_files import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
-from decima.spark.scheduler import Scheduler
+from decima.spark.scheduler import Scheduler, loading_fault
 from decima.spark.worker import Worker
 from spark_sim import Action, Observation
 from spark_sim.views import read_only
@@ -40,6 +40,8 @@ LOG = logging.getLogger("decima.spark")
 
 MODES = ("auto", "exact", "soft", "shadow")
 _ATTACHMENT = "decima.spark.Attachment"
+_GRACE_S = 5.0
+"""time for a policy that is loaded to answer the JVM"""
 
 
 def attach(
@@ -96,21 +98,19 @@ def attach(
     priors_read = read_priors(trace)
     settings = _settings(chosen, waits, chosen_guard, decision_log, ports)
     earlier = None if priors_read is None else json.dumps(priors_read.message())
-    others = [_content(chosen.name, values), chosen.loads is not None, earlier]
+    loading = _loading(chosen, Session(_order(context), trace, mode != "shadow"), waits.ready_s)
+    others = [_content(chosen.name, values), not isinstance(policy, str), earlier]
     attachment = _attachment(context, mode, settings, others)
-    loads = None
-    if chosen.loads is not None:
-        acts = settings["mode"] != "shadow"
-        loads = _loading(chosen, Session(_order(context), trace, acts), waits.ready_s)
-    scheduler = Scheduler(attachment, chosen.name, loads)
+    scheduler = Scheduler(attachment, chosen.name, loading, trained_slots_of(policy))
     try:
         scheduler.start()
+        if waits.ready_s is not None:
+            scheduler.wait_until_ready(max(waits.ready_s, _GRACE_S))
         if ports.dashboard is not None:
             scheduler.serve_dashboard(ports.dashboard)
     except BaseException:
         scheduler.detach()
         raise
-    scheduler.warn_of_size(trained_slots_of(policy))
     return scheduler
 
 
@@ -237,7 +237,7 @@ def _attachment(context: Any, mode: str, settings: dict[str, str], others: list[
         return made(mode)
     try:
         return made("exact")
-    except AttachError as exact:
+    except ControlError as exact:
         try:
             found = made("soft")
         except AttachError as soft:
@@ -254,13 +254,14 @@ def _order(context: Any) -> str:
     return "spark_fair" if is_fair else "fifo"
 
 
-def _loading(chosen: Chosen, session: Session, ready_s: float | None) -> Callable[[], Answers]:
-    """Begin to load a policy of Python, and wait for it at most `ready_s`.
+def _loading(chosen: Chosen, session: Session, ready_s: float | None) -> Future[Answers] | None:
+    """Begin to load a policy of Python, and wait for it at most `ready_s`; None if it needs none.
 
     Raises:
         AttachError: it is not ready by then, or cannot be used.
     """
-    assert chosen.loads is not None  # noqa: S101 - it decides in Python
+    if chosen.loads is None:
+        return None
     loads = chosen.loads
     worker = Worker("decima-loading")
     loading: Future[Answers] = worker.submit(lambda: loads(session))
@@ -271,8 +272,8 @@ def _loading(chosen: Chosen, session: Session, ready_s: float | None) -> Callabl
             raise AttachError(f"{chosen.name}: not ready after {ready_s:g} s")
         error = loading.exception()
         if error is not None:
-            raise AttachError(str(error)) from error
-    return loading.result
+            raise AttachError(loading_fault(error)) from error
+    return loading
 
 
 class Guest:

@@ -6,6 +6,8 @@ from numbers import Integral, Real
 
 from decima.spark.errors import AttachError
 
+_MOST = 2**31 - 1
+
 
 def check_above_zero(name: str, value: object) -> None:
     """Raises:
@@ -25,11 +27,13 @@ def check_within(name: str, value: object, least: float, most: float) -> None:
 
 def check_count(name: str, value: object, least: int) -> None:
     """Raises:
-    AttachError: it is no whole number of `least` or more.
+    AttachError: it is no whole number of `least` or more that the JVM can hold.
     """
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or not value >= least:  # type: ignore[operator]
         raise AttachError(f"{name} must be a whole number of {least} or more, got {value!r}")
+    if value > _MOST:  # type: ignore[operator]
+        raise AttachError(f"{name} must be at most {_MOST:,}, got {value!r}")
 
 
 def _is_number(value: object) -> bool:

@@ -40,7 +40,7 @@ class Question(NamedTuple):
     estimates: Estimates
     """what policies know of durations in this session"""
     jobs: Sequence[Mapping[str, Any]]
-    """rows of `decision_log.job_row`, by arrival"""
+    """lines of the decision log (`LiveJob.java`), by arrival"""
     is_timed: bool
     """the jobs came at their times; False: only the jobs are known"""
     parameters: Mapping[str, Mapping[str, float]]

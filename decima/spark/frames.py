@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 
-MAX_BYTES = 1 << 30
+MAX_BYTES = 1 << 28
 """longest frame"""
 _LENGTH = struct.Struct(">I")
 

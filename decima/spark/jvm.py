@@ -84,11 +84,16 @@ def java_class(context: Any, name: str, *, for_executors: bool = False) -> Any:
     return found
 
 
+class ControlError(AttachError):
+    """Error of a Spark that cannot be controlled in the wanted mode; the settings are fine."""
+
+
 def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
     """Make an object by the only constructor of a class of the jar.
 
     Raises:
-        AttachError: (one line) as for `java_class`, or the constructor refuses.
+        AttachError: (one line) as for `java_class`, or an argument is refused.
+        ControlError: this Spark is.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -98,14 +103,21 @@ def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
     try:
         return java_class(context, name).getConstructors()[0].newInstance(given)
     except Py4JJavaError as error:
-        raise AttachError(message(error)) from error
+        kind = _cause(error).getClass().getSimpleName()
+        is_argument = kind in ("SettingsError", "IllegalArgumentException")
+        raise (AttachError if is_argument else ControlError)(message(error)) from error
+
+
+def _cause(error: Any) -> Any:
+    """The exception in the JVM; its cause, where reflection wraps it."""
+    found = error.java_exception
+    is_wrapped = found.getClass().getSimpleName() == "InvocationTargetException"
+    return found.getCause() if is_wrapped else found
 
 
 def message(error: Any) -> str:
     """Return the first line of what an exception in the JVM says, or its type."""
-    found = error.java_exception
-    if found.getClass().getSimpleName() == "InvocationTargetException":  # by way of reflection
-        found = found.getCause()
+    found = _cause(error)
     return str((found.getMessage() or found.toString()).strip().splitlines()[0])
 
 

@@ -50,8 +50,7 @@ def serve(connection: Connection) -> None:
     try:
         connection.serve(answers)
     finally:
-        if auto is not None:
-            auto.close()
+        answers.close()
 
 
 def main() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -13,10 +15,12 @@ from decima.spark.answering import Answers, Connection
 from decima.spark.dashboard import serve as serve_dashboard
 from decima.spark.errors import AttachError
 from decima.spark.jvm import message
+from decima.spark.loading import LOADING_S
 from decima.spark.status import SchedulerStatus, read_status
 
 LOG = logging.getLogger("decima.spark")
 
+_LOOK_S = 0.02
 _FAR = 2.0
 """a model trained for so many times fewer or more slots is at a loss"""
 
@@ -24,16 +28,25 @@ _FAR = 2.0
 class Scheduler:
     """A policy attached to one SparkContext; made by `attach`. The JVM plans."""
 
-    def __init__(self, attachment: Any, policy: str, loads: Callable[[], Answers] | None) -> None:
+    def __init__(
+        self,
+        attachment: Any,
+        policy: str,
+        loading: Future[Answers] | None,
+        trained_slots: tuple[int, int] | None = None,
+    ) -> None:
         """Args:
         attachment: an object of `Attachment.java` that is not started.
         policy: by the name that the caller gave.
-        loads: returns the answers to what the JVM asks of Python; None: it asks nothing.
+        loading: the answers to what the JVM asks of Python; None: it asks nothing.
+        trained_slots: the least and most slots that a model was trained for, if they are known.
         """
         self.policy = policy
         self._attachment = attachment
-        self._loads = loads
+        self._loading = loading
+        self._trained_slots = trained_slots
         self._connection: Connection | None = None
+        self._lock = threading.Lock()
         self._stops: list[Callable[[], None]] = []
         self._last: SchedulerStatus | None = None
         self._is_detached = False
@@ -72,9 +85,10 @@ class Scheduler:
             self._attachment.start()
         except Py4JJavaError as error:
             raise AttachError(message(error)) from error
-        if self._loads is not None:
-            thread = threading.Thread(target=self._answer, name="decima-answers", daemon=True)
-            thread.start()
+        if self._loading is not None:
+            place = self._attachment.port(), self._attachment.secret(), self._loading
+            name = "decima-answers"
+            threading.Thread(target=self._answer, args=place, name=name, daemon=True).start()
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
 
     def serve_dashboard(self, port: int) -> None:
@@ -96,9 +110,10 @@ class Scheduler:
             self._attachment.detach()
         except (Py4JError, OSError) as error:
             LOG.debug("detach: %s", error)  # the JVM is gone
-        self._is_detached = True
-        if self._connection is not None:
-            self._connection.close()
+        with self._lock:
+            self._is_detached = True
+            if self._connection is not None:
+                self._connection.close()
         while self._stops:
             self._stops.pop()()
         self.dashboard_url = None
@@ -109,22 +124,33 @@ class Scheduler:
 
         try:
             self._last = replace(read_status(self._attachment.status()), policy=self.policy)
+            self._warn_of_size(self._last.slots)
         except (Py4JError, OSError) as error:
             if self._last is None:
                 raise AttachError(f"the JVM does not answer: {error}") from error
             self._last = replace(self._last, is_attached=False)
         return self._last
 
-    def warn_of_size(self, trained: tuple[int, int] | None) -> None:
-        """Warn where a model meets a cluster of another size: it may do worse than FAIR.
+    def wait_until_ready(self, wait_s: float) -> None:
+        """Wait until the policy can be asked.
 
-        Args:
-            trained: the least and most slots that it was trained for; None if they are not known.
+        Raises:
+            AttachError: it cannot after `wait_s`, or it was refused.
         """
-        slots = self.status().slots
-        if trained is None or slots == 0:
+        end_s = time.monotonic() + wait_s
+        while not (status := self.status()).is_ready:
+            if status.ended_because is not None:
+                raise AttachError(status.ended_because)
+            if time.monotonic() > end_s:
+                raise AttachError(f"{self.policy}: not ready after {wait_s:g} s")
+            time.sleep(_LOOK_S)
+
+    def _warn_of_size(self, slots: int) -> None:
+        """Warn once where a model meets a cluster of another size: it may do worse than FAIR."""
+        if self._trained_slots is None or slots == 0:
             return
-        least, most = trained
+        least, most = self._trained_slots
+        self._trained_slots = None
         if not least / _FAR <= slots <= most * _FAR:
             LOG.warning(
                 "%s was trained for %d to %d slots and this session has %d: train it for these, or "
@@ -137,19 +163,41 @@ class Scheduler:
 
     # --- the thread ------------------------------------------------------------------------------
 
-    def _answer(self) -> None:
+    def _answer(self, port: int, secret: str, loading: Future[Answers]) -> None:
         """Answer the JVM's questions, for as long as it asks."""
-        assert self._loads is not None  # noqa: S101 - else there is no thread
         try:
-            connection = Connection(self._attachment.port(), self._attachment.secret())
-            self._connection = connection
-            try:
-                answers = self._loads()
-            except Exception as error:  # noqa: BLE001 - any: the policy cannot be used
-                is_ours = isinstance(error, ValueError)  # as all errors of this package are
-                connection.refuse(str(error) if is_ours else f"{type(error).__name__}: {error}")
-                return
-            connection.ready()
-            connection.serve(answers)
+            connection = Connection(port, secret)
+            with self._lock:
+                self._connection = connection
+                if self._is_detached:
+                    connection.close()
+            self._serve(connection, loading)
         except OSError as error:
             LOG.debug("the connection to the planner: %s", error)
+        except Exception:  # any: the JVM then detaches by itself
+            LOG.exception("the answers to the planner end")
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    @staticmethod
+    def _serve(connection: Connection, loading: Future[Answers]) -> None:
+        try:
+            answers = loading.result(timeout=LOADING_S)
+        except TimeoutError:
+            connection.refuse(f"not loaded after {LOADING_S:g} s")
+            return
+        except Exception as error:  # noqa: BLE001 - any: the policy cannot be used
+            connection.refuse(loading_fault(error))
+            return
+        try:
+            connection.ready()
+            connection.serve(answers)
+        finally:
+            answers.close()
+
+
+def loading_fault(error: BaseException) -> str:
+    """Describe in a line why a policy could not be loaded."""
+    is_ours = isinstance(error, ValueError)  # as all errors of this package are
+    return str(error) if is_ours else f"{type(error).__name__}: {error}"

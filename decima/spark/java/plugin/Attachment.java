@@ -31,19 +31,19 @@ public final class Attachment {
    *
    * @param settings as of the plugin, without the prefix.
    * @param parameters of the policy, as JSON, or null.
-   * @param isOutside the policy is an object of the driver's Python.
+   * @param isGuest the policy is an object of the driver's Python, whatever its name.
    * @param priors earlier runs as JSON (`decima.spark.priors`), or null.
    */
   public Attachment(
       SparkContext context,
       Map<String, String> settings,
       String parameters,
-      boolean isOutside,
+      boolean isGuest,
       String priors)
       throws Exception {
     this(
         context,
-        Settings.ofDriver(settings, isOutside),
+        Settings.ofDriver(settings, isGuest),
         parameters == null ? null : Json.MAPPER.readValue(parameters, Map.class),
         fault -> DriverSide.LOG.error("{}: detaching", fault.getMessage()),
         false);

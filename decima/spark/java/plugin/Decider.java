@@ -90,7 +90,7 @@ final class Decider extends Thread {
   @Override
   public void run() {
     try {
-      while (!isClosed && step()) {}
+      while (!isClosed && endedBecause == null && step()) {}
     } catch (Throwable fault) {
       if (!isClosed && !control.context.isStopped()) {
         refuse(fault);

@@ -20,6 +20,10 @@ import java.util.function.Function;
  */
 final class Judge {
   private static final long LOOK_NS = 200_000_000L;
+  /** a look may take so many times `lapse`: a candidate may be loaded meanwhile */
+  private static final int LAPSES = 15;
+  /** so many of the newest jobs are told of (`MOST_JOBS` of decima/spark/auto.py) */
+  private static final int MOST_JOBS = 300;
 
   private final Control control;
   private final Planner planner;
@@ -61,13 +65,16 @@ final class Judge {
     for (LiveJob job : live.forgotten) {
       over.add(job.row());
     }
+    over.subList(0, Math.max(0, over.size() - MOST_JOBS)).clear();
     WorkerLink link = worker.link();
     if (link == null) {
       answer = null;
     } else if (answer != null && answer.isDone()) {
       take(answer);
       answer = null;
-    } else if (answer == null && System.nanoTime() - askedNs > LOOK_NS) {
+    } else if (answer != null) {
+      worker.giveUpIfSilent(askedNs, LAPSES);
+    } else if (System.nanoTime() - askedNs > LOOK_NS) {
       askedNs = System.nanoTime();
       answer = link.ask("look", news(live));
       over.clear();
@@ -101,6 +108,9 @@ final class Judge {
   }
 
   private void take(CompletableFuture<Map<?, ?>> told) {
+    if (told.isCompletedExceptionally()) {
+      return; // who was asked is gone
+    }
     Map<?, ?> found = told.getNow(Collections.emptyMap());
     if (!(found.get("choice") instanceof Map)) {
       return;

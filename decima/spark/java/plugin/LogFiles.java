@@ -86,6 +86,9 @@ final class LogFiles {
             }
             : new FileAttribute<?>[0];
     out = Channels.newOutputStream(Files.newByteChannel(path, APPEND, owner));
+    if (isPosix && Files.isRegularFile(path)) {
+      Files.setPosixFilePermissions(path, PosixFilePermissions.fromString("rw-------"));
+    }
     size = Files.size(path);
   }
 

@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** What the plugin tells of itself: to Spark's own metrics, and to Prometheus on loopback. */
+/** What is told of a session: to Spark's own metrics by the plugin, and to Prometheus on loopback. */
 final class Metrics {
   private static final List<String> COUNTERS =
       Arrays.asList(

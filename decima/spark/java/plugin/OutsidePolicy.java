@@ -23,6 +23,8 @@ final class OutsidePolicy implements Policy {
   /** the answer that did not come in time, and since when it is waited for */
   private CompletableFuture<Map<?, ?>> late = null;
   private long lateSinceNs = 0;
+  /** when the next failure of a late policy counts: a stall of Python is one for each time-out */
+  private long countsNs = 0;
 
   /** @param absent decides what caps leave over. */
   OutsidePolicy(String name, Worker worker, Policy absent, long timeoutMs) {
@@ -53,9 +55,13 @@ final class OutsidePolicy implements Policy {
       throw new AbsentException(name + " is not there");
     }
     if (late != null && !late.isDone()) {
-      if (worker.giveUpIfSilent(lateSinceNs)) {
+      if (worker.giveUpIfSilent(lateSinceNs, 1)) {
         throw new AbsentException(name + " is silent");
       }
+      if (System.nanoTime() - countsNs < 0) {
+        throw new AbsentException(name + " is late");
+      }
+      countsNs = System.nanoTime() + timeoutMs * 1_000_000L;
       throw new PolicyFault("it is still busy with an earlier decision");
     }
     Map<String, Object> question = RoundMessage.of(round);
@@ -77,6 +83,7 @@ final class OutsidePolicy implements Policy {
     } catch (TimeoutException tooLate) {
       late = coming;
       lateSinceNs = askedNs;
+      countsNs = System.nanoTime() + timeoutMs * 1_000_000L;
       if (!worker.isInDriver()) {
         throw new AbsentException(name + " is silent"); // a process that hangs is started anew
       }

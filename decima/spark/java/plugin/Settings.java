@@ -73,7 +73,7 @@ final class Settings {
 
   private static final String ONE = "maxSlots.";
   /** settings that mean something beside caps alone */
-  private static final List<String> KEPT = Arrays.asList("mode", "metricsPort");
+  private static final List<String> KEPT = Arrays.asList("metricsPort");
   private static final List<String> NAMED_KINDS = Arrays.asList("user", "group", "pool");
 
   final String policy;
@@ -97,7 +97,8 @@ final class Settings {
   final Map<String, Integer> caps = new TreeMap<>();
   /** who is asked is the Python of the driver itself, not a process of `python` */
   final boolean isInDriver;
-  private final boolean isOutside;
+  /** the policy is an object of the driver, whatever its name */
+  private final boolean isGuest;
   private final String standIn;
   private final Map<String, String> values;
 
@@ -124,7 +125,8 @@ final class Settings {
     for (Map.Entry<String, String> one : given.entrySet()) {
       String name = one.getKey();
       boolean isCap = EACH.containsKey(name) || name.startsWith(ONE);
-      if ((isCap || KEPT.contains(name)) && isUsable(one)) {
+      boolean isShadow = name.equals("mode") && one.getValue().equals("shadow");
+      if ((isCap || isShadow || KEPT.contains(name)) && isUsable(one)) {
         kept.put(name, one.getValue());
       }
     }
@@ -152,16 +154,16 @@ final class Settings {
   /**
    * Check settings of a driver that attaches by itself.
    *
-   * @param isOutside the policy is an object of this driver.
+   * @param isGuest the policy is an object of this driver, whatever its name.
    * @throws SettingsError as above.
    */
-  static Settings ofDriver(Map<String, String> given, boolean isOutside) {
-    return new Settings(given, true, isOutside);
+  static Settings ofDriver(Map<String, String> given, boolean isGuest) {
+    return new Settings(given, true, isGuest);
   }
 
-  private Settings(Map<String, String> given, boolean isInDriver, boolean isOutside) {
+  private Settings(Map<String, String> given, boolean isInDriver, boolean isGuest) {
     this.isInDriver = isInDriver;
-    this.isOutside = isOutside;
+    this.isGuest = isGuest;
     values = new HashMap<>(DEFAULTS);
     for (Map.Entry<String, String> one : given.entrySet()) {
       if (one.getKey().startsWith(ONE)) {
@@ -282,6 +284,10 @@ final class Settings {
       throw new SettingsError(
           PREFIX + "policy: 'auto' needs mode exact or shadow, as shares of pools cannot stand back");
     }
+    if (isSoft() && !caps.isEmpty()) {
+      throw new SettingsError(
+          PREFIX + "mode: 'soft' sets shares of pools, which are no caps; there are " + caps);
+    }
     if (priors != null && python == null) {
       throw new SettingsError(PREFIX + "priors needs " + PREFIX + "python, which reads the trace");
     }
@@ -306,17 +312,17 @@ final class Settings {
 
   /** Whether order is left to Spark. */
   boolean isSparkOrder() {
-    return policy.equals(SPARK);
+    return policy.equals(SPARK) && !isInDriver;
   }
 
   /** Whether the best of several policies is looked for. */
   boolean isAuto() {
-    return policy.equals(AUTO);
+    return policy.equals(AUTO) && !isGuest;
   }
 
   /** Whether the policy decides inside the JVM. */
   boolean isInside() {
-    return isSparkOrder() || (!isOutside && Policies.isInside(policy));
+    return isSparkOrder() || (!isGuest && Policies.isInside(policy));
   }
 
   /** Whether Python is asked for anything: to decide, to choose, or to read earlier runs. */

@@ -25,7 +25,7 @@ final class Worker {
   private final Control control;
   private final Consumer<String> refuse;
   private final Consumer<Priors> takePriors;
-  private final WorkerSocket socket;
+  private WorkerSocket socket;
   private final Thread watcher = new Thread(this::watch, "decima-worker");
   private volatile Process process;
   private volatile WorkerLink link;
@@ -43,13 +43,11 @@ final class Worker {
    * @param takePriors receives earlier runs, where the settings name some.
    */
   Worker(
-      Settings settings, Control control, Consumer<String> refuse, Consumer<Priors> takePriors)
-      throws IOException {
+      Settings settings, Control control, Consumer<String> refuse, Consumer<Priors> takePriors) {
     this.settings = settings;
     this.control = control;
     this.refuse = refuse;
     this.takePriors = takePriors;
-    socket = new WorkerSocket();
     watcher.setDaemon(true);
   }
 
@@ -59,6 +57,7 @@ final class Worker {
    * @throws IOException there is no such Python.
    */
   void start() throws IOException {
+    socket = new WorkerSocket();
     if (!isInDriver()) {
       process = newProcess();
     }
@@ -82,13 +81,19 @@ final class Worker {
     return link;
   }
 
-  /** End a process that has not answered for as long as it may be silent; whether that was done. */
-  boolean giveUpIfSilent(long sinceNs) {
+  /**
+   * End a process that has not answered for as long as it may be silent.
+   *
+   * @param lapses so many times `lapse`.
+   * @return whether it is a process, which is started anew.
+   */
+  boolean giveUpIfSilent(long sinceNs, int lapses) {
     WorkerLink asked = link;
-    if (isInDriver() || asked == null || System.nanoTime() - sinceNs < control.lapseNs) {
+    long boundNs = lapses * control.lapseNs;
+    if (isInDriver() || asked == null || System.nanoTime() - sinceNs < boundNs) {
       return !isInDriver();
     }
-    DriverSide.LOG.warn("the worker process has not answered for {} s", control.lapseNs / 1e9);
+    DriverSide.LOG.warn("the worker process has not answered for {} s", boundNs / 1e9);
     link = null;
     asked.close();
     return true;
@@ -126,11 +131,15 @@ final class Worker {
       if (isOver() || isDone) {
         return;
       }
+      if (isInDriver()) {
+        refuse.accept("the Python that decides is gone");
+        return;
+      }
       if (!wasHeard) {
         refuse.accept(settings.python + ": " + ended + "; is the package installed there?");
         return;
       }
-      if (isInDriver() || starts >= MAX_STARTS) {
+      if (starts >= MAX_STARTS) {
         DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn());
         return;
       }
@@ -249,7 +258,9 @@ final class Worker {
 
   private void closeSocket() {
     try {
-      socket.close();
+      if (socket != null) {
+        socket.close();
+      }
     } catch (IOException error) {
       DriverSide.LOG.debug("closing", error);
     }

@@ -11,10 +11,12 @@ import java.util.concurrent.atomic.AtomicLong;
 /** Questions to a Python that is ready, and its answers; each answer has the number of its question. */
 final class WorkerLink {
   private static final String NUMBER = "number";
+  private static final String GONE = "the Python that decides is gone";
 
   private final Socket end;
   private final AtomicLong asked = new AtomicLong();
   private final Map<Long, CompletableFuture<Map<?, ?>>> open = new ConcurrentHashMap<>();
+  private volatile boolean isOver = false;
 
   WorkerLink(Socket end) {
     this.end = end;
@@ -29,6 +31,9 @@ final class WorkerLink {
     message.put(NUMBER, number);
     open.put(number, answer);
     try {
+      if (isOver) {
+        throw new IOException(GONE);
+      }
       synchronized (this) {
         Frames.write(end.getOutputStream(), message);
       }
@@ -41,7 +46,6 @@ final class WorkerLink {
 
   /** Take answers until the other end is gone. */
   void run() throws IOException {
-    IOException why = new IOException("the Python that decides is gone");
     try {
       for (Map<?, ?> answer = read(); answer != null; answer = read()) {
         CompletableFuture<Map<?, ?>> waits =
@@ -51,6 +55,8 @@ final class WorkerLink {
         }
       }
     } finally {
+      isOver = true;
+      IOException why = new IOException(GONE);
       for (CompletableFuture<Map<?, ?>> waits : open.values()) {
         waits.completeExceptionally(why);
       }
