@@ -85,7 +85,7 @@ class _PickledArray:
 
 
 # `ndarray` is only ever an argument of `_reconstruct`. It must not become a class of this module: a
-# # pickle could set attributes on that. The other two define `__setstate__`, which prevents it.
+# pickle could set attributes on that. The other two define `__setstate__`, which prevents it.
 _STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): None,
     ("numpy", "dtype"): _PickledDtype,

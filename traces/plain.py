@@ -7,7 +7,7 @@ rest wave; ``first_ms`` and ``fresh_ms`` are the other two, empty where nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.errors import TraceError, located
 from traces.files import reading
-from traces.files.names import clean, suggestion
+from traces.files.names import clean, some, suggestion
 from traces.model import Job, LevelDurations, Stage
 from traces.text import json_number, parse_count, parse_number, read_table
 from traces.trace import Trace
@@ -254,13 +254,9 @@ def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
     if unknown:
         raise TraceError(
             f"{draft.where}: stage {draft.name!r} names parent {unknown[0]!r:.60}, "
-            f"the job has {_some(list(index_of))}"
+            f"the job has {some(list(index_of), 5)}"
         )
     levels = tuple(draft.levels[executors] for executors in sorted(draft.levels))
     parents = tuple(index_of[name] for name in draft.parents)
     with located(draft.where):
         return Stage(draft.name, draft.num_tasks, parents, levels, draft.cpu, draft.memory_mb)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

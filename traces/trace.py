@@ -13,7 +13,7 @@ import numpy as np
 from traces.column_rules import check
 from traces.columns import Columns, StoredJobs, columns_of
 from traces.errors import TraceError
-from traces.files.names import suggestion
+from traces.files.names import some, suggestion
 from traces.model import Job, check_name
 
 
@@ -68,7 +68,6 @@ class Trace:
     def job(self, name: str) -> Job:
         """The job called `name`, or TraceError."""
         if name not in self.index_of:
-            some = ", ".join(list(self.index_of)[:3]) + (", ..." if len(self.jobs) > 3 else "")
-            near = suggestion(name, self.index_of)
-            raise TraceError(f"trace {self.name!r} has no job {name!r:.200}{near} (it has {some})")
+            near, known = suggestion(name, self.index_of), some(self.job_names, 3)
+            raise TraceError(f"trace {self.name!r} has no job {name!r:.200}{near} (it has {known})")
         return self.jobs[self.index_of[name]]

@@ -14,6 +14,7 @@ from decima.cli.console import say, stdout
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
 from decima.cli.options import TRACE_OUTPUT, output_option
+from decima.cli.record_tpch import tpch
 from traces import (
     Job,
     Trace,
@@ -29,7 +30,6 @@ from traces import (
 from traces.catalog import write_sample_log
 from traces.graph import depth, summary
 from traces.numbers import MS_PER_S
-from traces.record_tpch.command import tpch
 
 EXISTING = click.Path(exists=True, path_type=Path)
 

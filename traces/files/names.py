@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_NAME = 200  # characters that `clean` leaves of one name
 MAX_MESSAGE = 2_000  # characters that `one_line` leaves of a message
@@ -20,6 +20,11 @@ _DIGEST = 8
 def counted(number: int, word: str) -> str:
     """``1 job``, ``2,000 jobs``."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def some(names: Sequence[object], most: int) -> str:
+    """``a, b, c, ...``: the first names, and whether there are more."""
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
 
 
 def suggestion(asked: object, known: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from traces.errors import TraceError
 from traces.files.errors import reading
+from traces.files.names import some
 
 _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
@@ -126,7 +127,7 @@ def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
         return None
     count = sum(map(len, gaps))
     told = [f"{gap[0]}" if len(gap) == 1 else f"{gap[0]} to {gap[-1]}" for gap in gaps]
-    named = ", ".join(told[:_MANY_GAPS]) + (", ..." if len(told) > _MANY_GAPS else "")
+    named = some(told, _MANY_GAPS)
     part, verb = ("part", "is") if count == 1 else ("parts", "are")
     return MissingParts(count, f"{part} {named} of at least {last} {verb} missing")
 

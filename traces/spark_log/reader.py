@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
-from traces.files.names import clean, counted
+from traces.files.names import clean, counted, some
 from traces.foreign import naming_foreign
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
@@ -107,7 +107,7 @@ def trace_of_logs(
         for recorded in application.jobs
     ]
     if not rows:
-        raise TraceError(f"{_places(paths)}: {_why_empty(summary, unread)}")
+        raise TraceError(f"{some(paths, 3)}: {_why_empty(summary, unread)}")
     rows.sort(key=lambda row: row[:2])
     summary.applications, summary.jobs = len(applications), len(rows)
     names = list(_unique(f"{labels[position]}/{row.job.name}" for _, position, row in rows))
@@ -220,10 +220,6 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
             found = f"{name} #{seen[name]}"
         taken.add(found)
         yield found
-
-
-def _places(paths: Sequence[Named]) -> str:
-    return ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
 
 
 def _why_empty(summary: ImportSummary, unread: Sequence[str]) -> str:

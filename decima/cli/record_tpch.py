@@ -1,4 +1,4 @@
-"""The command `decima traces record tpch`."""
+"""`decima traces record tpch`: TPC-H queries, recorded on real Spark as a trace."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from decima.cli.config_options import config_options
+from decima.cli.options import output_option
 from traces.errors import TraceError
 from traces.parquet import check_output, write_trace
-from traces.record_tpch.plan import QUERIES, RecordingPlan, Variant
+from traces.record_tpch.plan import RecordingPlan, Variant
 from traces.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
 from traces.trace import Trace
 
@@ -18,13 +20,12 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command("tpch")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+@output_option(
+    "Trace file to write (.parquet).",
+    required=False,
     default=Path("tpch.parquet"),
     show_default=True,
-    help="Trace file to write (.parquet).",
+    check=check_output,
 )
 @click.option(
     "--scale-factors",
@@ -40,23 +41,13 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="cluster: many tasks a stage, no broadcasts, not adaptive; defaults: Spark's own.",
 )
-@click.option(
-    "--repetitions",
-    type=int,
-    default=_PLAN.repetitions,
-    show_default=True,
-    help="Runs of each job; the one with the least work is stored.",
+@config_options(
+    RecordingPlan,
+    repetitions="Runs of each job; the one with the least work is stored.",
+    time_limit_s="Seconds after which no further repetition begins.",
+    cores="Spark's slots.",
+    driver_memory="",
 )
-@click.option(
-    "--time-limit",
-    "time_limit_s",
-    type=float,
-    default=_PLAN.time_limit_s,
-    show_default=True,
-    help="Seconds after which no further repetition begins.",
-)
-@click.option("--cores", type=int, default=_PLAN.cores, show_default=True, help="Spark's slots.")
-@click.option("--driver-memory", default=_PLAN.driver_memory, show_default=True)
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
@@ -69,22 +60,29 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--from-logs", type=_FOLDER, help="Record nothing: read a folder of --keep-logs.")
 def tpch(
     output: Path,
+    scale_factors: str,
+    queries: str | None,
+    variant: str,
     samples: int,
     no_model: bool,
     keep_logs: Path | None,
     from_logs: Path | None,
-    **choices: Any,
+    **others: Any,
 ) -> None:
     """Record the 22 TPC-H queries on real Spark as a trace (needs PySpark, Java, tpchgen-cli).
 
     The defaults are those of the built-in trace tpch and take about half an hour on two cores.
     """
-    check_output(output)
     if from_logs is not None:
         trace = read_recording(from_logs, name=output.stem, samples=samples, model=not no_model)
     else:
+        factors = tuple(_numbers("--scale-factors", scale_factors))
+        if queries is not None:
+            others["queries"] = tuple(
+                _whole("--queries", one) for one in _numbers("--queries", queries)
+            )
         trace = record_tpch(
-            _plan(**choices),
+            RecordingPlan(factors, variant=Variant(variant), **others),
             name=output.stem,
             samples=samples,
             model=not no_model,
@@ -94,29 +92,6 @@ def tpch(
     write_trace(trace, output)
     click.echo(_words(trace))
     click.echo(f"wrote {output}")
-
-
-def _plan(
-    *,
-    scale_factors: str,
-    queries: str | None,
-    variant: str,
-    repetitions: int,
-    time_limit_s: float,
-    cores: int,
-    driver_memory: str,
-) -> RecordingPlan:
-    return RecordingPlan(
-        scale_factors=tuple(_numbers("--scale-factors", scale_factors)),
-        queries=QUERIES
-        if queries is None
-        else tuple(_whole("--queries", number) for number in _numbers("--queries", queries)),
-        variant=Variant(variant),
-        repetitions=repetitions,
-        time_limit_s=time_limit_s,
-        cores=cores,
-        driver_memory=driver_memory,
-    )
 
 
 def _numbers(option: str, text: str) -> list[float]:
