@@ -42,8 +42,6 @@ CLUSTERS = {
 }
 WAITING_MINUTES = 2.0
 
-_compiled: Any = numba.njit  # its stubs are of another form
-
 
 def sized(label: str, slots: int, minutes: float) -> Cluster:
     """Return the cluster of that label with so many slots, cut after `minutes`."""
@@ -88,8 +86,7 @@ def small_jobs() -> TraceArrays:
     return to_arrays(Trace("small", tuple(jobs)))
 
 
-@_compiled
-def _turn_over(ends: Float64, lengths: Float64, events: int) -> float:
+def _turn_over_plain(ends: Float64, lengths: Float64, events: int) -> float:
     """Take the earliest of `ends`, a heap, and put it back one of `lengths` later, so often."""
     total = 0.0
     bits = np.uint64(1)
@@ -109,6 +106,9 @@ def _turn_over(ends: Float64, lengths: Float64, events: int) -> float:
             place = below
         ends[place] = end
     return total
+
+
+_turn_over: Any = numba.njit(_turn_over_plain)
 
 
 def heap_ns(slots: int, events: int = 2_000_000) -> float:

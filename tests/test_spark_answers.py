@@ -25,7 +25,7 @@ from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Que
 from decima.spark.loading import TWO_JOBS, PolicyFor, learned, ready_policy
 from decima.spark.model_card import read_card
 from spark_sim import PASS, Action, Observation
-from tests.spark_work import Faulty, local_spark, several, until
+from tests.spark_work import Faulty, local_spark, several, spark_objects, until
 
 QUESTION = {"ask": "plan", "policy": "mine", **TWO_JOBS}
 
@@ -343,3 +343,101 @@ def test_a_choice_that_fails_is_given_up(
         status = scheduler.status()
     assert status.is_attached
     assert "no idea" in str(status.last_fault)
+
+
+# --- what is left behind -------------------------------------------------------------------------
+
+
+def jvm_threads(session: Any) -> list[str]:
+    """Names of our threads in the driver's JVM."""
+    threads = session._jvm.java.lang.Thread.getAllStackTraces().keySet()
+    names = (str(thread.getName()) for thread in threads)
+    return sorted(name for name in names if name.startswith("decima"))
+
+
+@pytest.mark.real_spark
+def test_a_policy_that_cannot_be_loaded_detaches(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strict fair decides until then; Spark gets its own objects back, and the status says why."""
+    may_load = threading.Event()
+
+    def broken(name: str, _parameters: object = None) -> PolicyFor:
+        may_load.wait(60)
+        raise MemoryError(name)
+
+    monkeypatch.setattr(attaching, "ready_policy", broken)
+    before = spark_objects(session)
+    with decima.spark.attach(session, "sjf_cp") as scheduler:
+        several(session, jobs=2, tasks=12)
+        status = scheduler.status()
+        assert (status.is_ready, status.fallbacks, status.ended_because) == (False, 0, None)
+        assert status.plans > 0
+        may_load.set()
+        assert until(lambda: spark_objects(session) == before)
+        assert scheduler.status().ended_because == "MemoryError: sjf_cp"
+    assert until(lambda: jvm_threads(session) == [])
+
+
+@pytest.mark.real_spark
+def test_a_policy_is_waited_for_or_not_attached(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ready means that the JVM can ask it; what is not ready in time leaves no thread."""
+    with decima.spark.attach(session, "sjf_cp", ready_s=120) as scheduler:
+        assert scheduler.status().is_ready
+    may_load = threading.Event()
+    monkeypatch.setattr(attaching, "ready_policy", lambda *_: may_load.wait(60))
+    threads = set(threading.enumerate())
+    with pytest.raises(AttachError, match=r"sjf_cp: not ready after 0.01 s"):
+        decima.spark.attach(session, "sjf_cp", ready_s=0.01)
+    assert until(lambda: jvm_threads(session) == [])
+    may_load.set()
+    assert until(lambda: set(threading.enumerate()) <= threads)
+
+
+@pytest.mark.real_spark
+@pytest.mark.parametrize("name", ["spark", "auto", "strict_fair"])
+def test_a_policy_may_have_any_name(session: Any, name: str) -> None:
+    """It is an object: no policy of ours decides in its place."""
+    policy = First()
+    policy.name = name
+    with decima.spark.attach(session, policy, ready_s=60) as scheduler:
+        several(session, jobs=2, tasks=12)
+        status = scheduler.status()
+    assert policy.seen
+    assert (status.policy, status.choice, status.fallbacks) == (name, None, 0)
+
+
+@pytest.mark.real_spark
+def test_nothing_of_auto_outlives_it(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what simulates, nor a connection; an error of ours there detaches."""
+    made = list[Scripted]()
+
+    class Fails(Scripted):
+        fails, is_closed = False, False
+
+        def look(self, news: News, now_s: float | None = None) -> tuple[dict[str, Any], bool]:
+            if self.fails:
+                raise RuntimeError("a fault of ours")
+            return super().look(news, now_s)
+
+        def close(self) -> None:
+            self.is_closed = True
+            super().close()
+
+    def auto(*_: object) -> Scripted:
+        made.append(Fails())
+        return made[-1]
+
+    monkeypatch.setattr(attaching, "_auto", auto)
+    before = spark_objects(session)
+    with decima.spark.attach(session, "auto") as scheduler:
+        assert until(lambda: bool(made and made[0].told))
+        made[0].fails = True  # type: ignore[attr-defined]
+        assert until(lambda: spark_objects(session) == before)
+        assert scheduler.status().ended_because == "the Python that decides is gone"
+    with decima.spark.attach(session, "auto"):
+        assert until(lambda: bool(len(made) == 2 and made[1].told))
+    assert until(lambda: all(one.is_closed for one in made))  # type: ignore[attr-defined]
+    assert until(lambda: jvm_threads(session) == [])

@@ -48,6 +48,14 @@ def test_what_cannot_stand_back_cannot_be_auto(classes: Classes) -> None:
     assert "'auto' needs mode exact or shadow" in answers[2]
 
 
+def test_shares_of_pools_are_no_caps(classes: Classes) -> None:
+    """Mode soft beside caps is refused, whereupon the caps hold under Spark's own order."""
+    told = [{"mode": mode, "maxSlotsPerJob": "2"} for mode in ("exact", "soft")]
+    answers = classes.ask("decima.spark.TrySettings", told)
+    assert answers[0] is None
+    assert "mode: 'soft' sets shares of pools, which are no caps" in answers[1]
+
+
 def test_required_is_true_or_false(classes: Classes) -> None:
     answers = classes.ask(
         "decima.spark.TrySettings", [{"required": value} for value in ("true", "false", "ture")]
