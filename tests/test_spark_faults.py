@@ -228,8 +228,8 @@ def test_our_thread_fails(session: Any, hooks: Hooks) -> None:
 def test_our_classes_fail_inside_spark(session: Any, hooks: Hooks) -> None:
     """Their plans are broken: each of their calls fails, is counted, and does what Spark would."""
     hooks.set("broken")
-    with decima.spark.attach(session, policy=Faulty(lambda: PASS)) as scheduler:
-        several(session, jobs=3, tasks=8)
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        several(session, jobs=3, tasks=24)
         status = scheduler.status()
     assert status.plans > 0
     assert status.jvm["faults"] > 0
