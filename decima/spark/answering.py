@@ -156,7 +156,7 @@ class Connection:
         self.settings = settings
 
     def ready(self, priors: Message | None = None) -> None:
-        """Say that questions will be answered.
+        """Announce that questions will be answered.
 
         Args:
             priors: earlier runs (`Priors.message`).
@@ -164,7 +164,7 @@ class Connection:
         self._send({"priors": priors})
 
     def refuse(self, reason: str) -> None:
-        """Say why the policy cannot be used."""
+        """Report why the policy cannot be used."""
         self._send({"refused": reason})
 
     def serve(self, answers: Answers) -> None:

@@ -115,7 +115,7 @@ def attach(
 
 
 class Session(NamedTuple):
-    """What policy "auto" needs to know of a session."""
+    """Facts of a session that policy "auto" needs."""
 
     order: str
     """Spark's own, by the name that the simulator has"""

@@ -84,7 +84,7 @@ class Choice(NamedTuple):
 
 
 class News(NamedTuple):
-    """What the JVM reports since the last time (`Judge.java`)."""
+    """Report of the JVM on what has happened since the last one (`Judge.java`)."""
 
     time_ms: int
     """since the epoch"""
@@ -227,7 +227,7 @@ class Auto:
         return [row for row in self._ended if (row["completion_ms"] or 0) >= oldest_ms]
 
     def _rows(self, news: News) -> Rows | None:
-        """Return the jobs to compare policies on; None until those that are known are told."""
+        """Return the jobs to compare policies on; None until the JVM has reported those that are known."""
         if self._priors:
             return self._priors
         if news.known is None:

@@ -116,7 +116,7 @@ def _cause(error: Any) -> Any:
 
 
 def message(error: Any) -> str:
-    """Return the first line of what an exception in the JVM says, or its type."""
+    """Return the first line of the message of an exception in the JVM, or its type."""
     found = _cause(error)
     return str((found.getMessage() or found.toString()).strip().splitlines()[0])
 

@@ -1,4 +1,4 @@
-"""`DecisionLogFiles`: where a decision log is written, and how much of it is kept."""
+"""`DecisionLogFiles`: path and bounds of a decision log."""
 
 from __future__ import annotations
 
