@@ -227,7 +227,7 @@ class Auto:
         return [row for row in self._ended if (row["completion_ms"] or 0) >= oldest_ms]
 
     def _rows(self, news: News) -> Rows | None:
-        """Return the jobs to compare policies on; None until the JVM has reported those that are known."""
+        """Return the jobs to compare policies on; None until the known ones were reported."""
         if self._priors:
             return self._priors
         if news.known is None:
