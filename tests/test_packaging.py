@@ -134,7 +134,7 @@ def test_figures_without_the_models_say_where_to_get_them(
     program: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an installed wheel has none: one line, and no folder."""
-    monkeypatch.setattr("decima.rl.study.models.files", lambda _package: tmp_path)
+    monkeypatch.setattr("decima.rl.study.trainings.files", lambda _package: tmp_path)
     found = CliRunner().invoke(program, ["reproduce", "--out", str(tmp_path / "figures")])  # type: ignore[arg-type]
     assert found.exit_code == 2
     assert found.stderr.count("\n") == 1

@@ -95,13 +95,16 @@ def attach(
     values = read_parameters(policy, parameters)
     chosen = _chosen(policy, values, auto)
     context = check_session(spark)
-    priors_read = read_priors(trace)
     settings = _settings(chosen, waits, chosen_guard, decision_log, ports)
-    earlier = None if priors_read is None else json.dumps(priors_read.message())
-    loading = _loading(chosen, Session(_order(context), trace, mode != "shadow"), waits.ready_s)
-    others = [_content(chosen.name, values), not isinstance(policy, str), earlier]
+    loading = _loading(chosen, context, trace, mode, waits.ready_s)
+    others = [_content(chosen.name, values), not isinstance(policy, str), _earlier(trace)]
     attachment = _attachment(context, mode, settings, others)
     scheduler = Scheduler(attachment, chosen.name, loading, trained_slots_of(policy))
+    return _started(scheduler, waits, ports)
+
+
+def _started(scheduler: Scheduler, waits: Waits, ports: Ports) -> Scheduler:
+    """The scheduler, deciding; all or nothing: no thread, port or listener is left behind."""
     try:
         scheduler.start()
         if waits.ready_s is not None:
@@ -112,6 +115,12 @@ def attach(
         scheduler.detach()
         raise
     return scheduler
+
+
+def _earlier(trace: Trace | None) -> str | None:
+    """Durations of earlier runs, as JSON."""
+    priors = read_priors(trace)
+    return None if priors is None else json.dumps(priors.message())
 
 
 class Session(NamedTuple):
@@ -254,7 +263,9 @@ def _order(context: Any) -> str:
     return "spark_fair" if is_fair else "fifo"
 
 
-def _loading(chosen: Chosen, session: Session, ready_s: float | None) -> Future[Answers] | None:
+def _loading(
+    chosen: Chosen, context: Any, priors: Trace | None, mode: str, ready_s: float | None
+) -> Future[Answers] | None:
     """Begin to load a policy of Python, and wait for it at most `ready_s`; None if it needs none.
 
     Raises:
@@ -262,7 +273,7 @@ def _loading(chosen: Chosen, session: Session, ready_s: float | None) -> Future[
     """
     if chosen.loads is None:
         return None
-    loads = chosen.loads
+    loads, session = chosen.loads, Session(_order(context), priors, mode != "shadow")
     worker = Worker("decima-loading")
     loading: Future[Answers] = worker.submit(lambda: loads(session))
     worker.close()  # the thread ends with the call
