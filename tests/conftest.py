@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +17,7 @@ from spark_sim.compiled.progress import Announcer
 from tests.commands import SMALL, Command
 from tests.jvm import Classes
 from tests.real_spark import missing_for_spark, skip_without
+from tests.spark_work import Hooks, hooked_jar
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 from traces.synthetic import chain, fork_join
 
@@ -80,6 +83,20 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
     with (shared / "classes.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return Classes(shared / "classes")
+
+
+@pytest.fixture(scope="session")
+def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The plugin's jar, whose planner can be made to fail."""
+    return hooked_jar(tmp_path_factory.mktemp("hooked"))
+
+
+@pytest.fixture
+def hooks(session: Any, jar_with_hooks: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
+    """Faults of the planner of the module's `session`."""
+    found = Hooks(session, jar_with_hooks, monkeypatch)
+    yield found
+    found.clear()
 
 
 @pytest.fixture

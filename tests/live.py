@@ -51,7 +51,7 @@ class Live:
         self._jvm.ask({"priors": Priors(priors).message()})
 
     def tell(self, told: dict[str, Any], *ask: str) -> dict[str, Any]:
-        """What the classes make of a report; `ask` as `Tell` reads it."""
+        """Answer of the classes to a report; `ask` as `Tell` reads it."""
         found: dict[str, Any] = self._jvm.ask({"report": told, "ask": ask})
         return found
 

@@ -66,7 +66,7 @@ class Mirror:
     def plan(
         self, told: dict[str, Any], lost: dict[str, int], stand_in: Policy | None
     ) -> tuple[list[int], dict[str, int]]:
-        """What is chosen, and the limits of jobs; slots that these hold for nothing count too.
+        """Chosen stages, and the limits of jobs; slots that these hold for nothing count too.
 
         Args:
             told: the tables.

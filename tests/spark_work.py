@@ -168,7 +168,7 @@ def hooked_jar(folder: Path) -> Path:
 
 
 class Hooks:
-    """What the planner of this session does wrong from now on."""
+    """Faults of the planner of this session, switched on by name."""
 
     def __init__(self, spark: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Attach by the jar with hooks, until the test has ended."""

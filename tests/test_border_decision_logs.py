@@ -19,7 +19,7 @@ from tests.commands import refused
 def test_a_decision_log_is_read_within_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all its files together; one long line is one more."""
+    """The bound is on all its files together; one long line is one more."""
     path = decision_log_at(tmp_path)
     size = path.stat().st_size
     (tmp_path / "log.jsonl.1").write_bytes(path.read_bytes())

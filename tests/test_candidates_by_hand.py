@@ -1,4 +1,4 @@
-"""What a session compares and changes to, from figures made by hand, nothing simulated."""
+"""Choices of policy "auto" from figures made by hand, nothing simulated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from traces.numbers import Float64
 
 
 def compared(monkeypatch: pytest.MonkeyPatch, **averages_s: Sequence[float]) -> candidates.Verdict:
-    """What is best of candidates with these averages on four sequences; fifo takes 10 to 13 s."""
+    """Verdict on candidates with these averages on four sequences; fifo takes 10 to 13 s."""
     known = {"fifo": [10.0, 11.0, 12.0, 13.0], **averages_s}
     average_s = lambda _world, name, _runs: np.array(known[name])  # noqa: E731
     monkeypatch.setattr(candidates.World, "average_s", average_s)

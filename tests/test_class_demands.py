@@ -127,7 +127,7 @@ def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -
 
 
 def test_a_job_is_shown_with_what_its_tasks_need(tmp_path: Path) -> None:
-    """Where the trace says."""
+    """The trace says which."""
     path = written(tmp_path, BIG, job("free", stage("a", 1, 1_000)))
     shown = CliRunner().invoke(main, ["traces", "show", str(path), "big"])
     assert "memory MB" in shown.output
@@ -177,6 +177,6 @@ def test_a_demand_of_nothing_or_too_much_is_refused(memory_mb: float) -> None:
 
 
 def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:
-    """Who builds a `Simulator` without the command line gets one line too."""
+    """A `Simulator` that is built without the command line refuses in one line, too."""
     with pytest.raises(SimulationError, match=r"stage 0: its tasks need 1000 MB .* 250 MB"):
         build([BIG], Cluster(num_executors=1, classes=(ExecutorClass(1, memory_mb=SMALL),)))

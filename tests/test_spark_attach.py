@@ -20,7 +20,6 @@ from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
 from tests.spark_work import (
     Hooks,
-    hooked_jar,
     local_spark,
     several,
     sleep_tasks,
@@ -36,19 +35,6 @@ pytestmark = pytest.mark.real_spark
 def session() -> Iterator[Any]:
     with local_spark() as spark:
         yield spark
-
-
-@pytest.fixture(scope="module")
-def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hooked_jar(tmp_path_factory.mktemp("hooked"))
-
-
-@pytest.fixture
-def hooks(session: Any, jar_with_hooks: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
-    """A planner that fails as it is told to."""
-    found = Hooks(session, jar_with_hooks, monkeypatch)
-    yield found
-    found.clear()
 
 
 # --- what it does --------------------------------------------------------------------------------

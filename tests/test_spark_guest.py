@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from decima.heuristics.run import decide
 from decima.registry import Heuristic
 from decima.spark import AttachError, Guard
 from decima.spark.attaching import Guest
+from decima.spark.jvm import IN_JVM
 from spark_sim import PASS, Action, Observation
 from spark_sim.rounds import Round, session_tables
 from spark_sim.views import read_only
@@ -45,6 +49,14 @@ def test_read_only_views_compile_nothing_anew() -> None:
     compiled = len(decide.signatures)  # type: ignore[attr-defined]
     assert rule.decide(read_only(seen())) == expected
     assert len(decide.signatures) == compiled  # type: ignore[attr-defined]
+
+
+def test_python_knows_which_policies_the_jvm_has() -> None:
+    """`attach` asks no Python for these."""
+    java = (files("decima.spark") / "java" / "policy" / "Policies.java").read_text()
+    listed = re.search(r"NAMES =\s+Arrays.asList\((.*?)\);", java, re.DOTALL)
+    assert listed is not None
+    assert tuple(re.findall(r'"(\w+)"', listed[1])) == IN_JVM
 
 
 def test_guards_are_checked() -> None:

@@ -35,14 +35,6 @@ QUERY = (
     "SELECT part, count(nap) FROM (SELECT id % 3 AS part, "
     "java_method('java.lang.Thread', 'sleep', 100L) AS nap FROM range(0, 24, 1, 24)) GROUP BY part"
 )
-CLIENT = """
-import sys
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.remote(sys.argv[1]).create()
-print(len(spark.sql(sys.argv[2]).collect()))
-spark.stop()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -330,28 +322,7 @@ def test_what_cannot_be_used_is_told_once_and_spark_goes_on(
     assert (spark.metric("refused"), spark.metric("attached")) == (1, 0)
 
 
-# --- Spark's own applications --------------------------------------------------------------------
-
-
-def test_spark_sql(spark: Spark) -> None:
-    """A query, typed at its prompt."""
-    output, _ = spark.run("spark-sql", said=f"{QUERY};\n", policy="es_rule")
-    assert sorted(line.split("\t")[0] for line in output.splitlines() if "\t" in line) == [*"012"]
-    assert_healthy(spark, 24)
-
-
-def test_spark_shell(spark: Spark) -> None:
-    """Two jobs at once, in Scala."""
-    said = """
-def show(): Unit = println("rows " + spark.sql(query).collect().length)
-val jobs = (1 to 2).map { _ => new Thread(() => show()) }
-jobs.foreach(_.start()); jobs.foreach(_.join())
-"""
-    output, _ = spark.run(
-        "spark-shell", said=f'val query = "{QUERY}"{said}:quit\n', policy="spark_fair"
-    )
-    assert output.count("rows 3") >= 2
-    assert_healthy(spark, 48)
+# --- processes and ports -------------------------------------------------------------------------
 
 
 def free_port() -> int:
@@ -418,59 +389,3 @@ def at_once(spark: Spark, *commands: list[str]) -> list[str]:
         for command in commands
     ]  # fmt: skip
     return [process.communicate(timeout=240)[0] for process in processes]
-
-
-def test_a_thrift_server_with_two_sessions(spark: Spark) -> None:
-    """Two people with beeline, in two pools of which one has a cap."""
-    port, watched = free_port(), free_port()
-    server = spark.command(
-        "spark-submit", "--conf", "spark.scheduler.mode=FAIR", "--class",
-        "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal", "--hiveconf",
-        f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
-        policy="strict_fair", metricsPort=watched, maxSlots_pool_small=2,
-    )  # fmt: skip
-    beeline = [
-        str(spark.home / "bin" / "beeline"),
-        "-u",
-        f"jdbc:hive2://127.0.0.1:{port}",
-        "-n",
-        "ann",
-    ]
-    pool = "SET spark.sql.thriftserver.scheduler.pool=small;"
-    with running(spark, server):
-        until(lambda: is_open(port), 120)
-        found = at_once(spark, [*beeline, "-e", QUERY], [*beeline, "-e", f"{pool} {QUERY}"])
-        told = metrics(watched)
-    assert ["3 rows selected" in one for one in found] == [True, True], found
-    values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
-    assert float(values["decima_attached"]) == 1
-    assert float(values["decima_launches_under_limit_total"]) >= 48
-    assert float(values["decima_refused_offers_total"]) > 0
-    assert float(values["decima_launches_over_cap_total"]) == 0
-
-
-def test_a_connect_server_with_two_clients(spark: Spark) -> None:
-    """Known by their names: no client has more than three slots."""
-    for name in ("grpc", "grpc_status", "pandas"):
-        pytest.importorskip(name, reason="pip install 'decima-scheduler[connect]'")
-    port, watched = free_port(), free_port()
-    server = spark.command(
-        "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
-        "--conf", f"spark.connect.grpc.binding.port={port}", "spark-internal",
-        policy="es_rule", metricsPort=watched, maxSlotsPerUser=3,
-    )  # fmt: skip
-    with running(spark, server):
-        until(lambda: is_open(port), 120)
-        clients = [
-            [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}/;user_id={name}", QUERY]
-            for name in ("ann", "bob")
-        ]
-        found = at_once(spark, *clients)
-        told = metrics(watched)
-    assert [one.split()[-1:] for one in found] == [["3"], ["3"]], found
-    values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
-    assert float(values["decima_attached"]) == 1
-    assert float(values["decima_launches_under_limit_total"]) >= 48
-    assert float(values["decima_refused_offers_total"]) > 0
-    assert float(values["decima_launches_over_cap_total"]) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from traces import Job, Stage, Trace, read_trace, write_trace
 from traces.files.names import clean
 from traces.model import MAX_NAME
 from traces.spark_log import read_spark_logs
-from traces.spark_log.names import Query, queries_of, query_of
+from traces.spark_log.names import Query, query_of
 
 SLOTS = 8
 GUESS_MS = 1_000
@@ -61,6 +61,17 @@ def from_logs(*jobs: Job, application: str = "shop") -> Trace:
 )
 def test_a_name_without_its_run_is_the_query(name: str, query: Query | None) -> None:
     assert query_of(name) == query
+
+
+def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
+    """The names that identify a Spark job, best first; `Queries.java` must find the same."""
+    own = properties.get("decima.job")
+    told = properties.get("spark.job.description")
+    names = [own, told, properties.get("spark.jobGroup.id")]
+    if told is not None and told.startswith("broadcast exchange (runId "):
+        names = [own]
+    found = (query_of(name) for name in (*names, properties.get("callSite.short")) if name)
+    return tuple(query for query in found if query is not None)
 
 
 def test_what_a_spark_job_may_be_known_as() -> None:

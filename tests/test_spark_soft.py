@@ -13,7 +13,7 @@ import pytest
 import decima.spark
 from decima.spark import AttachError
 from spark_sim import Action, Observation
-from tests.spark_work import Hooks, hooked_jar, spark_objects
+from tests.spark_work import Hooks, spark_objects
 
 pytestmark = pytest.mark.real_spark
 
@@ -118,10 +118,10 @@ def test_auto_falls_back_where_a_field_cannot_be_set(
     fair: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
+    jar_with_hooks: Path,
 ) -> None:
     """It is found out before anything has changed; exact mode by name is refused there."""
-    hooks = Hooks(fair, hooked_jar(tmp_path), monkeypatch)
+    hooks = Hooks(fair, jar_with_hooks, monkeypatch)
     hooks.set("refuse")
     try:
         with decima.spark.attach(fair, policy="strict_fair") as scheduler:

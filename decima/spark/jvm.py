@@ -13,9 +13,9 @@ OLDEST, NEWEST_MAJOR = (3, 5), 4
 IN_JVM = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", SHIPPED_MODEL)
 """policies that decide inside the JVM by name, as model files do (`Policies.java`)"""
 
-_loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""class loaders by gateway: py4j remembers methods by class name, so a second copy of a class would
-be called with the first one's methods"""
+_loaders: WeakKeyDictionary[Any, tuple[Any, str]] = WeakKeyDictionary()
+"""class loader and jar by gateway: py4j remembers methods by class name, so a second copy of a
+class would be called with the first one's methods"""
 
 
 def decides_in_jvm(name: str) -> bool:
@@ -66,22 +66,28 @@ def java_class(context: Any, name: str, *, for_executors: bool = False) -> Any:
     """
     from py4j.protocol import Py4JError
 
-    jar = plugin_jar().absolute()
-    jvm, gateway = context._jvm, context._gateway
+    gateway = context._gateway
     try:
         if gateway not in _loaders:
-            urls = gateway.new_array(jvm.java.net.URL, 1)
-            urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
-            parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            _loaders[gateway] = jvm.java.net.URLClassLoader(urls, parent)
-        found = _loaders[gateway].loadClass(name)
+            _loaders[gateway] = _loader(context._jvm, gateway)
+        loader, jar = _loaders[gateway]
+        found = loader.loadClass(name)
     except (Py4JError, TypeError) as error:
         raise AttachError(
             f"Spark {context.version} lacks the scheduler's base classes: {first_line(error)}"
         ) from error
     if for_executors:
-        context._jsc.sc().addJar(str(jar))
+        context._jsc.sc().addJar(jar)
     return found
+
+
+def _loader(jvm: Any, gateway: Any) -> tuple[Any, str]:
+    """A loader of the jar's classes beside Spark's, and the jar."""
+    jar = str(plugin_jar().absolute())
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(jar).toURI().toURL()
+    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.net.URLClassLoader(urls, parent), jar
 
 
 class ControlError(AttachError):

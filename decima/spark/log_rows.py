@@ -24,11 +24,6 @@ class TaskSet(NamedTuple):
     is_zombie: bool = False
     """it was cancelled, or another attempt replaces it: what runs ends, and nothing starts"""
 
-    @property
-    def waiting(self) -> int:
-        """Tasks that no slot runs and that have not succeeded, but will start."""
-        return 0 if self.is_zombie else max(0, self.num_tasks - self.successful - self.running)
-
 
 class LoggedPlan(NamedTuple):
     """One plan and what it was made for."""

@@ -66,16 +66,11 @@ def make_folder(path: Path, error: type[ValueError] = FileError) -> None:
 def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> None:
     """Add a record at the end of a file that is no link; an error may leave a part of it there."""
     try:
-        with open_to_append(path) as file:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o666), "ab") as file:
             file.write(record)
     except OSError as fault:
         raise error(f"{path}: cannot write: {reason(fault)}") from fault
-
-
-def open_to_append(path: Path, *, mode: int = 0o666) -> BinaryIO:
-    """Open a file that is no link to add many records; it is made, with `mode`, if not there."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(os.open(path, flags, mode), "ab")
 
 
 def _made(partial: Path, path: Path) -> BinaryIO:

@@ -1,18 +1,16 @@
 """Names by which a query is recognised from one run to the next.
 
-One rule for both sides: the importer, which names the jobs of a log, and a live scheduler, which
-looks for the earlier runs of what has just been submitted.
+One rule for both sides: the importer, which names the jobs of a log, and the planner of a live
+session (`Queries.java`), which looks for the earlier runs of what has just been submitted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from traces.files.names import clean
 from traces.model import Job
-from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, JOB_GROUP, OWN_JOB
 from traces.trace import Trace
 
 FORMAT = "spark-event-log"  # `Trace.metadata["format"]` of a trace from event logs
@@ -27,8 +25,6 @@ _STAND_IN = re.compile(r"unnamed (?:job|query) \d+$")
 # As `stand_in` makes them.
 _BATCH = re.compile(r"\s*\brunId = [0-9a-f-]{36}\s+batch = (?:\d+|init)$")
 # What structured streaming adds to the description of a query for each micro-batch.
-_BROADCAST = "broadcast exchange (runId "
-# What Spark itself describes the Spark job of a broadcast as; the group is a number of its own.
 
 
 class Query(NamedTuple):
@@ -42,23 +38,6 @@ class Query(NamedTuple):
 def stand_in(kind: str, number: str) -> str:
     """Return a name for an unnamed "job" or "query" of a log."""
     return f"unnamed {kind} {number}"
-
-
-def given_names(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the user's names of a job: ``decima.job``, description, job group."""
-    own = properties.get(OWN_JOB)
-    told = properties.get(JOB_DESCRIPTION)
-    if told is not None and told.startswith(_BROADCAST):
-        return () if own is None else (own,)
-    found = (own, told, properties.get(JOB_GROUP))
-    return tuple(name for name in found if name)
-
-
-def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
-    """Return the names that identify a Spark job, best first; empty if nothing distinguishes it."""
-    names = (*given_names(properties), properties.get(CALL_SITE))
-    found = (None if name is None else query_of(name) for name in names)
-    return tuple(query for query in found if query is not None)
 
 
 def query_of(name: str) -> Query | None:

@@ -23,7 +23,6 @@ public final class Attachment {
   private final Map<?, ?> parameters;
   /** of a driver in Python: the plugin has its own */
   private final Metrics metrics = new Metrics();
-  private final boolean isPlugin;
   private Worker worker = null;
 
   /**
@@ -45,8 +44,7 @@ public final class Attachment {
         context,
         Settings.ofDriver(settings, isGuest),
         parameters == null ? null : Json.MAPPER.readValue(parameters, Map.class),
-        fault -> DriverSide.LOG.error("{}: detaching", fault.getMessage()),
-        false);
+        fault -> DriverSide.LOG.error("{}: detaching", fault.getMessage()));
     if (priors != null) {
       decider.takePriors(Priors.of(Json.MAPPER.readValue(priors, Map.class)));
     }
@@ -61,17 +59,6 @@ public final class Attachment {
   Attachment(
       SparkContext context, Settings settings, Map<?, ?> parameters, Consumer<Throwable> refuse)
       throws Exception {
-    this(context, settings, parameters, refuse, true);
-  }
-
-  private Attachment(
-      SparkContext context,
-      Settings settings,
-      Map<?, ?> parameters,
-      Consumer<Throwable> refuse,
-      boolean isPlugin)
-      throws Exception {
-    this.isPlugin = isPlugin;
     checkVersion(context.version());
     this.parameters = parameters;
     Control control =
@@ -117,7 +104,7 @@ public final class Attachment {
   public void start() throws Exception {
     Settings settings = decider.settings;
     decider.begin(parameters);
-    if (!isPlugin) {
+    if (settings.isInDriver) {
       metrics.of(decider);
       metrics.serve(settings.metricsPort);
     }

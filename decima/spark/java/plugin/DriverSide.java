@@ -1,6 +1,7 @@
 package decima.spark;
 
 import decima.policy.Policies;
+import java.io.File;
 import java.util.Collections;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -79,7 +80,7 @@ final class DriverSide implements DriverPlugin {
         new Attachment(
             context,
             settings,
-            hasParameters ? Policies.content(settings.parameterFile()) : null,
+            hasParameters ? Policies.content(new File(settings.parameters)) : null,
             this::refuse);
     metrics.of(made.decider);
     decider = made.decider; // a worker may refuse its policy at once

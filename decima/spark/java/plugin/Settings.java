@@ -1,7 +1,6 @@
 package decima.spark;
 
 import decima.policy.Policies;
-import java.io.File;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
@@ -333,11 +332,6 @@ final class Settings {
   /** Who decides while a Python policy does not. */
   String standIn() {
     return standIn;
-  }
-
-  /** The parameters of a policy inside the JVM, or null. */
-  File parameterFile() {
-    return parameters == null ? null : new File(parameters);
   }
 
   @Override
