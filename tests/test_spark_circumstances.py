@@ -29,6 +29,27 @@ CAP = 3
 Interval = tuple[float, float]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def fresh_jvm() -> Iterator[None]:
+    """Start a JVM for these tests: one that runs already does not get our jar on its class path."""
+    _end_jvm()
+    yield
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return
+    assert SparkContext._active_spark_context is None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # its sign to end
+    gateway.proc.wait(timeout=60)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
 class Session:
     """A Spark session with the plugin, and what it counts."""
 

@@ -259,8 +259,10 @@ def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) ->
 def test_a_worker_that_hangs_is_ended_and_started_again(spark: Spark, program: Path) -> None:
     """Stopped by a signal: strict fair decides, and after `lapse` another process."""
     port = free_port()
+    # A job ends every second or two: then a plan is due, and the worker is asked.
+    many = [f"{number},ann,g,100" for number in range(200)]
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(4_000),
+        "spark-submit", "--class", "SleepJobs", program, *many,
         policy="sjf_cp", python=sys.executable, metricsPort=port, lapse="1s",
     )  # fmt: skip
     with running(spark, command) as process:

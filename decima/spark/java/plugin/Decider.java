@@ -103,7 +103,9 @@ final class Decider extends Thread {
   }
 
   private boolean step() throws Exception {
-    Report now = new Report(Json.plain(control.await(WAIT_MS)));
+    // Twice a lapse: who waits for news is not silent.
+    long waitMs = Math.min(WAIT_MS, control.lapseNs / 2_000_000L);
+    Report now = new Report(Json.plain(control.await(waitMs)));
     long began = System.nanoTime();
     take(now);
     DecisionLog lines = log;
