@@ -20,6 +20,7 @@ from decima import EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
 from decima.cli.main import main
+from decima.policy_names import model_path
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import LocalPool
@@ -247,11 +248,14 @@ def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path) -> Non
 
 
 def test_training_goes_on_from_a_model(finished: Path, trace_file: Path, tmp_path: Path) -> None:
-    """From its weights; another network is refused."""
+    """From its weights and with its sizes; another network is refused."""
     begin = f"initial_model={finished / MODEL}"
     learner = DecimaLearner(small(trace_file, begin))
     known, _ = load_tensors(finished / MODEL)
     assert_equal(learner.model_state(), known)
+    shipped = DecimaLearner(small(trace_file, "initial_model=decima"))
+    known, _ = load_tensors(model_path("decima"))
+    assert_equal(shipped.model_state(), known)
     refused(
         command("--out", tmp_path / "run", *sets(trace_file, begin, "network.embedding=8")),
         "initial_model",

@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 from decima.agent.lookahead.candidates import Width
 from decima.agent.lookahead.lookahead import Futures
-from decima.agent.model import ModelError, check_size
+from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
+from decima.policy_names import model_path
 from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
@@ -347,7 +348,7 @@ class TrainConfig:
 
     seed: int = 0
     initial_model: Maybe[str] = None
-    """a model file to continue from, for another workload or other settings"""
+    """a model file, or `decima`, to continue from for another workload or other settings"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -410,7 +411,7 @@ def read_config(
     """Read the configuration in a TOML file; ConfigError if it breaks a rule.
 
     The `workload` settings come on top (with gaps alone there are no batches), then the `changes`,
-    `section.key=value` each.
+    `section.key=value` each. A first model brings its sizes, where no others are named.
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
     if workload:
@@ -423,6 +424,9 @@ def read_config(
     for change in changes:
         change_setting(table, change, ConfigError)
     config = config_from(table)
+    if config.initial_model is not None and "network" not in table:
+        first = load_model(model_path(config.initial_model)).weights
+        config = replace(config, network=first.config)
     _require(
         not (workload and config.workload.settings),
         "workload.settings has traces and clusters of its own: no others beside it",

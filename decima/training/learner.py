@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.errors import ConfigError
+from decima.policy_names import model_path
 from decima.rl.errors import RunError
 from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.parallel.local import HERE
@@ -354,7 +354,7 @@ def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
     network = PolicyNetwork(config.network)
     if config.initial_model is None or is_resumed:
         return network
-    found = load_model(Path(config.initial_model)).network
+    found = load_model(model_path(config.initial_model)).network
     if found.config != config.network:
         raise ConfigError(
             f"initial_model {config.initial_model}: its network is {found.config}, the "
