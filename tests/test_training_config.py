@@ -132,6 +132,14 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     assert shares == [whole[:2], whole[2:]]
 
 
+def test_an_iteration_plays_each_setting_once_at_most(trace_file: Path) -> None:
+    """Two settings where four may be played: not each of them twice."""
+    changes = ("episodes.settings=4", "imitate.sequences=2", "workload.batch_jobs=[4]")
+    source = EpisodeSource(small(trace_file, *changes))
+    assert len(source.settings) == 2
+    assert [one.setting.number for one in source.of_iteration(0)] == [0, 0, 1, 1]
+
+
 def test_the_longest_sequences_are_handed_out_first(trace_file: Path) -> None:
     """Batches of 4, 9 and 5, one sequence each."""
     changes = (

@@ -115,7 +115,7 @@ class EpisodesConfig:
     """Episodes of one iteration."""
 
     settings: int = 4
-    """settings played in one iteration; they take turns"""
+    """most settings played in one iteration; they take turns"""
     shards: int = 2
     """parts of an iteration that one process can play: results depend on it, not on workers"""
     start_jobs: float = 24.0

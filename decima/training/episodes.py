@@ -110,6 +110,7 @@ class EpisodeSource:
         self._config = config
         self._curriculum = curriculum_of(config)
         self.settings = settings_of(config)
+        self._at_once = min(config.episodes.settings, len(self.settings))
         self._workloads: dict[tuple[str | int | None, ...], Workload] = {}
         for setting in self.settings:
             key = setting.config.workload_key()
@@ -131,7 +132,7 @@ class EpisodeSource:
     def of_iteration(self, iteration: int, indices: range | None = None) -> list[Episode]:
         """The sequences of an iteration, from 0; None: all."""
         step, _ = self._config.step_at(iteration)
-        count = self._config.episodes.settings * step.sequences
+        count = self._at_once * step.sequences
         found: list[Episode] = []
         for index in range(count) if indices is None else indices:
             number = FIRST_EPISODE + iteration * MOST_EPISODES + index
@@ -156,8 +157,7 @@ class EpisodeSource:
 
     def _turn(self, iteration: int, index: int, sequences: int) -> int:
         """Return the setting of an episode; settings take turns."""
-        each = self._config.episodes.settings
-        return (iteration * each + index // sequences) % len(self.settings)
+        return (iteration * self._at_once + index // sequences) % len(self.settings)
 
     def for_choosing_teachers(self, setting: Setting, count: int) -> list[Episode]:
         """Sequences of a setting on which its teacher is chosen, each played to its end."""
