@@ -50,7 +50,7 @@ wheel: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,spark,record,connect]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,spark,tpch,connect]'
 	touch $@
 
 # The oldest Spark that is supported, beside the newest, for tests/test_spark_versions.py.

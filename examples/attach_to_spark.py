@@ -13,6 +13,7 @@ Needs Java 17 or newer and pyspark: pip install 'decima-scheduler[spark]'.
 import argparse
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -23,9 +24,7 @@ from typing import Any
 import decima.spark
 from decima.errors import PolicyError
 from decima.spark.decision_log import DecisionHistory, read_decision_log
-from traces import TraceError
 from traces.loopback import LOOPBACK
-from traces.record_tpch.java import find_java
 
 SMALL = ("small 1", "small 2", "small 3")
 TASK_S = 0.1
@@ -64,9 +63,7 @@ def check_requirements() -> None:
     if importlib.util.find_spec("pyspark") is None:
         sys.exit("error: pyspark is not installed: pip install 'decima-scheduler[spark]'")
     name = "JAVA_HOME" if os.environ.get("JAVA_HOME") else "PATH"  # as Spark's start script
-    try:
-        find_java(4, {name: os.environ.get(name, "")}, packaged=lambda: None)
-    except TraceError:
+    if shutil.which(f"{os.environ[name]}/bin/java" if name == "JAVA_HOME" else "java") is None:
         sys.exit(f"error: Spark needs Java 17 or newer, and {name} has none")
 
 

@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
+from benchmarks.record_tpch.java import find_java
 from traces import TraceError
-from traces.record_tpch.java import find_java
 
 REQUIRED = "REQUIRE_JAVA"
 """in the environment, as 1 (`.ci/run` sets it): what is missing fails a test, and skips none"""
@@ -31,7 +31,7 @@ def missing_for_spark(environment: Mapping[str, str]) -> str | None:
 @cache
 def _missing_java(name: str, value: str) -> str | None:
     try:
-        find_java(SPARK, {name: value}, packaged=lambda: None)
+        find_java(SPARK, {name: value})
     except TraceError as error:
         return str(error)
     return None

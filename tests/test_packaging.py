@@ -82,6 +82,7 @@ def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile
         "decima/agent/data",
         "decima/heuristics/data",
         "traces/data",
+        "traces/tpch/queries",
         "decima/report/static",
         "decima/spark/java",
     ):

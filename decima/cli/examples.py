@@ -21,8 +21,6 @@ EXAMPLES: Mapping[str, str] = {
     "traces import csv": "decima traces import csv jobs.csv -o mine.parquet",
     "traces import json": "decima traces import json jobs.json -o mine.parquet",
     "traces import wfcommons": "decima traces import wfcommons flow.json --group -o flow.parquet",
-    "traces record": "decima traces record tpch --repetitions 1 -o tpch.parquet",
-    "traces record tpch": "decima traces record tpch --repetitions 1 -o tpch.parquet",
     "evaluate": "decima evaluate --policies strict_fair,tuned_srw,decima --interarrival 18",
     "tune": "decima tune --policy tuned_srw --trace mine.parquet -o tuned.json",
     "fit-rule": "decima fit-rule --trace mine.parquet --minutes 30 --workers 2 -o rule.json",

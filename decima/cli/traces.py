@@ -14,7 +14,6 @@ from decima.cli.console import say, stdout
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
 from decima.cli.options import TRACE_OUTPUT, output_option
-from decima.cli.record_tpch import tpch
 from traces import (
     Job,
     Trace,
@@ -110,14 +109,6 @@ def import_group() -> None:
 
 
 import_group.add_command(import_spark)
-
-
-@traces.group()
-def record() -> None:
-    """Run a workload on real Spark and store it as a trace."""
-
-
-record.add_command(tpch)
 
 
 @import_group.command("decima-sim")

@@ -17,9 +17,8 @@ from decima.spark.replay import Replayer, at_scale, graph_text, submit_all
 from decima.spark.trial import PLAIN, local_session
 from traces import Job, load_trace
 from traces.numbers import Float64
-from traces.record_tpch.plan import LAYOUTS, Variant
-from traces.record_tpch.sql import query_text
-from traces.record_tpch.tables import find_generator, generate_tables
+from traces.tpch.sql import query_text
+from traces.tpch.tables import MANY_TASKS, find_generator, generate_tables
 
 QUERIES = (1, 3, 4, 5, 6, 10, 12, 14, 19)
 SCALE_FACTOR = 0.05
@@ -68,7 +67,7 @@ def run_demo(
     found = []
     with tempfile.TemporaryDirectory(prefix="decima-demo-") as folder:
         progress(f"writing the TPC-H tables at scale factor {SCALE_FACTOR:g}")
-        generate_tables(find_generator(), SCALE_FACTOR, Path(folder), LAYOUTS[Variant.CLUSTER])
+        generate_tables(find_generator(), SCALE_FACTOR, Path(folder), MANY_TASKS)
         for policy in config.policies:
             progress(f"running {policy}")
             found.append(_run(policy, config, Path(folder), work, arrival_s))

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,19 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.record_tpch.java import Java, driver_command, find_java, packaged_java
+from benchmarks.record_tpch.plan import APPLICATION, LAYOUTS, RecordingPlan
 from traces.errors import TraceError
 from traces.files.writing import write_json
-from traces.record_tpch.failures import last_line
-from traces.record_tpch.java import Java, driver_command, find_java
-from traces.record_tpch.plan import APPLICATION, LAYOUTS, RecordingPlan
-from traces.record_tpch.sql import query_text
-from traces.record_tpch.tables import (
-    PROGRAM,
-    check_space,
-    find_generator,
-    generate_tables,
-    generator_version,
-)
+from traces.tpch.sql import query_text
+from traces.tpch.tables import PROGRAM, TABLE_BYTES, find_generator, generate_tables, last_line
 
 EVENTS, FACTS = "events", "facts.json"
 """files in the folder of a recording: the event log, and its facts"""
@@ -43,7 +37,7 @@ class Spark(NamedTuple):
 def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) -> None:
     """Run `plan`; `EVENTS` and `FACTS` go to `folder`. The tables are removed at the end."""
     generator, spark = find_generator(), find_spark()
-    java = find_java(spark.major, os.environ)
+    java = find_java(spark.major, os.environ, packaged_java())
     events = folder / EVENTS
     events.mkdir(parents=True, exist_ok=True)
     if any(events.iterdir()):
@@ -57,7 +51,7 @@ def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) 
         settings["spark.local.dir"] = settings["spark.sql.warehouse.dir"] = scratch
         command = driver_command(java, spark.home, settings, os.environ)
         told = _run_worker(_orders(plan, Path(scratch), command), Path(scratch), progress)
-    facts = _facts(plan, java, generator_version(generator), told)
+    facts = _facts(plan, java, _generator_version(generator), told)
     write_json(folder / FACTS, facts, TraceError)
 
 
@@ -70,6 +64,24 @@ def find_spark() -> Spark:
             "pyspark: not found; install it with pip install 'decima-scheduler[spark]'"
         ) from None
     return Spark(Path(str(package.__file__)).parent, int(package.__version__.partition(".")[0]))
+
+
+def check_space(folder: Path, scale_factors: tuple[float, ...]) -> None:
+    """Refuse tables that would take more than is free below `folder`."""
+    needed = 1.1 * sum(TABLE_BYTES.values()) * sum(scale_factors)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise TraceError(
+            f"{folder}: the tables take about {needed / 1e9:,.1f} GB, {free / 1e9:,.1f} GB are free"
+        )
+
+
+def _generator_version(program: Path) -> str:
+    """Return the generator's version, such as ``4.0.0``."""
+    done = subprocess.run(  # noqa: S603
+        [str(program), "--version"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip().rpartition(" ")[2] if done.returncode == 0 else "unknown"
 
 
 def _tables(scratch: str | Path, scale_factor: float) -> Path:
@@ -104,7 +116,7 @@ def _run_worker(
     written.write_text(json.dumps(orders), "utf-8")
     home = str(Path(__file__).parents[2])
     path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "traces.record_tpch.worker", str(written)]
+    command = [sys.executable, "-m", "benchmarks.record_tpch.worker", str(written)]
     told: list[dict[str, Any]] = []
     with (scratch / "spark.txt").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(  # noqa: S603

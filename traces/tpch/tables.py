@@ -7,10 +7,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from traces.errors import TraceError
-from traces.record_tpch.failures import last_line
-from traces.record_tpch.plan import Layout
 
 PROGRAM = "tpchgen-cli"
 TABLE_BYTES: Mapping[str, int] = {
@@ -27,6 +26,21 @@ TABLE_BYTES: Mapping[str, int] = {
 _FIXED_SIZE = ("nation", "region")
 
 
+class Layout(NamedTuple):
+    """Layout of the tables on disk."""
+
+    file_bytes: int | None
+    """a table has so many files that each is about so large; None: one file"""
+    row_group_bytes: int | None
+    """uncompressed size of a row group, which Spark does not split; None: the generator's"""
+
+
+# Every task reads the list of all row groups of its file, so files must be small, too:
+# in one large file of small groups that list would cost more than the data.
+MANY_TASKS = Layout(4_000_000, 500_000)
+"""tables that Spark reads by many tasks, as if they were large"""
+
+
 def find_generator() -> Path:
     """The program, beside this Python or on the path."""
     beside = shutil.which(PROGRAM, path=str(Path(sys.executable).parent))
@@ -34,24 +48,6 @@ def find_generator() -> Path:
     if found is None:
         raise TraceError(f"{PROGRAM}: not found; install it with pip install {PROGRAM}")
     return Path(found)
-
-
-def generator_version(program: Path) -> str:
-    """Return the generator's version, such as ``4.0.0``."""
-    done = subprocess.run(  # noqa: S603
-        [str(program), "--version"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip().rpartition(" ")[2] if done.returncode == 0 else "unknown"
-
-
-def check_space(folder: Path, scale_factors: tuple[float, ...]) -> None:
-    """Refuse tables that would take more than is free below `folder`."""
-    needed = 1.1 * sum(TABLE_BYTES.values()) * sum(scale_factors)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise TraceError(
-            f"{folder}: the tables take about {needed / 1e9:,.1f} GB, {free / 1e9:,.1f} GB are free"
-        )
 
 
 def num_files(table: str, scale_factor: float, file_bytes: int | None) -> int:
@@ -74,3 +70,10 @@ def generate_tables(program: Path, scale_factor: float, folder: Path, layout: La
             raise TraceError(
                 f"{PROGRAM}: {table} at scale factor {scale_factor:g}: {last_line(done.stderr)}"
             )
+
+
+def last_line(output: str) -> str:
+    """Return the last line of a failed program that is no stack frame: it holds the reason."""
+    lines = [line.strip() for line in output.splitlines()]
+    telling = [line for line in lines if line and not line.startswith(("at ", "... "))]
+    return telling[-1] if telling else "failed without a word"

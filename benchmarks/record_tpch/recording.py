@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan
+from benchmarks.record_tpch.session import EVENTS, FACTS, RecordingProgress, record_logs
 from traces.errors import TraceError
 from traces.files.reading import read_json
 from traces.inflation import MODEL, ExecutorModel
 from traces.model import Job
-from traces.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan
-from traces.record_tpch.session import EVENTS, FACTS, RecordingProgress, record_logs
 from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
 from traces.trace import Trace
@@ -122,7 +122,7 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
     sizes = facts["size_settings"].items()
     numbers = "all 22" if queries == set(QUERIES) else ", ".join(map(str, sorted(queries)))
     return {
-        "recorded by": "decima traces record tpch",
+        "recorded by": "python -m benchmarks.record_tpch",
         "data": f"{facts['generator']}, Parquet ({parts or 'one file a table'})",
         "scale factors": ", ".join(f"{factor:g}" for factor in facts["scale_factors"]),
         "queries": f"{numbers} of TPC-H, with the parameters of its validation run",

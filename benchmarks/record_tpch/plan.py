@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from traces.errors import TraceError
 from traces.loopback import LOOPBACK
+from traces.tpch.tables import MANY_TASKS, Layout
 
 QUERIES = tuple(range(1, 23))
 
@@ -32,19 +33,8 @@ class Variant(Enum):
     """Spark's own defaults: adaptive execution, broadcast joins, partitions of 128 MiB"""
 
 
-class Layout(NamedTuple):
-    """Layout of the tables on disk."""
-
-    file_bytes: int | None
-    """a table has so many files that each is about so large; None: one file"""
-    row_group_bytes: int | None
-    """uncompressed size of a row group, which Spark does not split; None: the generator's"""
-
-
 LAYOUTS: Mapping[Variant, Layout] = {
-    # Every task reads the list of all row groups of its file, so files must be small, too:
-    # in one large file of small groups that list would cost more than the data.
-    Variant.CLUSTER: Layout(4_000_000, 500_000),
+    Variant.CLUSTER: MANY_TASKS,
     Variant.DEFAULTS: Layout(None, None),
 }
 

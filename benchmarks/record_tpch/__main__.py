@@ -1,39 +1,53 @@
-"""`decima traces record tpch`: TPC-H queries, recorded on real Spark as a trace."""
+"""`python -m benchmarks.record_tpch`: TPC-H queries, recorded on real Spark as a trace."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from benchmarks.record_tpch.plan import QUERIES, RecordingPlan, Variant
+from benchmarks.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
 from decima.cli.config_options import config_options
 from decima.cli.options import output_option
 from traces.errors import TraceError
+from traces.graph import summary
 from traces.parquet import check_output, write_trace
-from traces.record_tpch.plan import RecordingPlan, Variant
-from traces.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
-from traces.trace import Trace
 
 _PLAN = RecordingPlan()
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-@click.command("tpch")
+def _numbers(kind: type[int] | type[float]) -> Callable[..., tuple[float, ...] | None]:
+    """Return the callback of an option that takes numbers with commas between them."""
+
+    def parse(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+        try:
+            return None if text is None else tuple(kind(part) for part in text.split(","))
+        except ValueError:
+            words = "whole numbers" if kind is int else "numbers"
+            raise click.BadParameter(f"{text!r}: {words} with commas between them") from None
+
+    return parse
+
+
+@click.command()
 @output_option(
     "Trace file to write (.parquet).",
     required=False,
     default=Path("tpch.parquet"),
     show_default=True,
-    check=check_output,
 )
 @click.option(
     "--scale-factors",
+    callback=_numbers(float),
     default=",".join(f"{factor:g}" for factor in _PLAN.scale_factors),
     show_default=True,
     help="TPC-H sizes; 1 is 0.4 GB of Parquet.",
 )
-@click.option("--queries", help="Numbers such as 1,6,21 (default: all 22).")
+@click.option("--queries", callback=_numbers(int), help="Numbers such as 1,6,21 (default: all 22).")
 @click.option(
     "--variant",
     type=click.Choice([variant.value for variant in Variant]),
@@ -58,60 +72,42 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--no-model", is_flag=True, help="Leave out the model of many executors.")
 @click.option("--keep-logs", type=_FOLDER, help="New folder for the event log and the facts.")
 @click.option("--from-logs", type=_FOLDER, help="Record nothing: read a folder of --keep-logs.")
-def tpch(
+def main(
     output: Path,
-    scale_factors: str,
-    queries: str | None,
-    variant: str,
     samples: int,
     no_model: bool,
     keep_logs: Path | None,
     from_logs: Path | None,
-    **others: Any,
+    queries: tuple[int, ...] | None,
+    variant: str,
+    **plan: Any,
 ) -> None:
     """Record the 22 TPC-H queries on real Spark as a trace (needs PySpark, Java, tpchgen-cli).
 
     The defaults are those of the built-in trace tpch and take about half an hour on two cores.
     """
-    if from_logs is not None:
-        trace = read_recording(from_logs, name=output.stem, samples=samples, model=not no_model)
-    else:
-        factors = tuple(_numbers("--scale-factors", scale_factors))
-        if queries is not None:
-            others["queries"] = tuple(
-                _whole("--queries", one) for one in _numbers("--queries", queries)
+    how: dict[str, Any] = {"name": output.stem, "samples": samples, "model": not no_model}
+    try:
+        check_output(output)
+        if from_logs is not None:
+            trace = read_recording(from_logs, **how)
+        else:
+            trace = record_tpch(
+                RecordingPlan(queries=queries or QUERIES, variant=Variant(variant), **plan),
+                keep_logs=keep_logs,
+                progress=lambda line: click.echo(line, err=True),
+                **how,
             )
-        trace = record_tpch(
-            RecordingPlan(factors, variant=Variant(variant), **others),
-            name=output.stem,
-            samples=samples,
-            model=not no_model,
-            keep_logs=keep_logs,
-            progress=lambda line: click.echo(line, err=True),
-        )
-    write_trace(trace, output)
-    click.echo(_words(trace))
+        write_trace(trace, output)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from error
+    found = summary(trace)
+    click.echo(
+        f"{found['jobs']:,} jobs, {found['stages']:,} stages, {found['tasks']:,} tasks, "
+        f"{found['work_executor_s']:,.1f} executor-seconds measured"
+    )
     click.echo(f"wrote {output}")
 
 
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise TraceError(f"{option} {text!r}: numbers with commas between them") from None
-
-
-def _whole(option: str, number: float) -> int:
-    if not number.is_integer():
-        raise TraceError(f"{option} {number:g}: not a whole number")
-    return int(number)
-
-
-def _words(trace: Trace) -> str:
-    stages = sum(len(job.stages) for job in trace.jobs)
-    tasks = sum(job.num_tasks for job in trace.jobs)
-    work_s = sum(job.work_ms for job in trace.jobs) / 1e3
-    return (
-        f"{len(trace.jobs):,} jobs, {stages:,} stages, {tasks:,} tasks, "
-        f"{work_s:,.1f} executor-seconds measured"
-    )
+if __name__ == "__main__":
+    main()

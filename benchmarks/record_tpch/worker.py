@@ -1,4 +1,4 @@
-"""The process that runs the queries: `python -m traces.record_tpch.worker ORDERS.json`.
+"""The process that runs the queries: `python -m benchmarks.record_tpch.worker ORDERS.json`.
 
 It is a separate process because PySpark holds one driver for the life of a process, and to separate
 Spark's output from the caller's. It writes one JSON object a line to standard output: first the

