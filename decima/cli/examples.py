@@ -30,8 +30,6 @@ EXAMPLES: Mapping[str, str] = {
     "report": "decima report results.json --timeline tasks.parquet -o report.html",
     "whatif": "decima whatif event-logs/ --executors 16",
     "prepare": "decima prepare",
-    "probe": "decima probe critical-path",
-    "probe critical-path": "decima probe critical-path --steps 2000",
     "spark": "decima spark demo",
     "spark jar": "decima spark jar -o decima-spark.jar",
     "spark replay": "decima spark replay --policies strict_fair,decima --jobs 20",

@@ -21,7 +21,6 @@ SUBCOMMANDS: Mapping[str, str] = {
     "replay": "Simulate the jobs of Spark event logs as recorded.",
     "report": "Make one HTML file of results and training runs.",
     "whatif": "Try other schedulers, or more executors, on recorded jobs.",
-    "probe": "Check what the graph encoder can express.",
     "spark": "Try policies on a real, unmodified Spark.",
     "cluster": "Get ready for `--cluster`.",
     "prepare": "Compile beforehand what all commands need.",

@@ -11,10 +11,38 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
-from decima.agent.probe.config import CLOSE, ProbeConfig
-from decima.agent.probe.questions import NUM_FEATURES, Batch, Question, batch
+from benchmarks.critical_path.questions import NUM_FEATURES, Batch, Question, batch
 from gnn.config import EncoderConfig
 from gnn.encoder import Encoder
+
+CLOSE = 0.01  # largest relative shortfall of a stage's critical path that counts as close
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """Settings of the readout's training."""
+
+    steps: int = 12_000
+    """gradient steps"""
+    questions_per_step: int = 64
+    learning_rate: float = 5e-3
+    """peak; the rate rises over `warmup_steps`, then falls to zero along a cosine"""
+    warmup_steps: int = 100
+    scale: tuple[float, float] = (0.7, 2.0)
+    """mean work of a question's stages, drawn log-uniformly: larger DAGs have longer paths"""
+    smallest_path: float = 0.3
+    """least path length for relative errors"""
+    tolerance: float = 0.02
+    """relative errors above this count linearly, below quadratically"""
+    sharpness: float = 100.0
+    """a path that is 1 % longer is named e^(sharpness / 100) times as often"""
+    naming_weight: float = 0.1
+    """weight of the loss of naming against that of the lengths"""
+
+    def rate(self, step: int) -> float:
+        """Learning rate of step 0, 1, ..."""
+        rise = min(1.0, (step + 1) / self.warmup_steps)
+        return self.learning_rate * rise * (0.5 + 0.5 * math.cos(math.pi * step / self.steps))
 
 
 class Probe(nn.Module):

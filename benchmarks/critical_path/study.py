@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from decima.agent.probe.config import StudyConfig
-from decima.agent.probe.learn import Grade, Probe, fit, grade
-from decima.agent.probe.questions import Batch, RandomDags, batch, draw_questions, trace_jobs
+from benchmarks.critical_path.learn import Grade, Probe, ProbeConfig, fit, grade
+from benchmarks.critical_path.questions import Batch, RandomDags, batch, draw_questions, trace_jobs
 from decima.rl.threads import one_thread
 from gnn.config import EncoderConfig
 from traces import load_trace
@@ -22,6 +21,20 @@ NETWORKS = {
     "one-level": EncoderConfig(embedding=16, hidden=(64, 64), two_level=False),
 }
 """equal in all but g; wider than the scheduler's, because lengths must be exact to about 1 %"""
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """Sizes of the study."""
+
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
+    seed: int = 0
+    """seed of the DAGs, the initial weights and the batches"""
+    train_questions: int = 8_000
+    test_questions: int = 1_000
+    """questions in each test set"""
+    trace: str = "tpch"
+    """name or file; its jobs are a test set"""
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,21 @@
-"""`decima probe critical-path`: known answers, fair grades, and an encoder that learns."""
+"""`benchmarks.critical_path`: known answers, fair grades, and an encoder that learns."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from decima.agent.probe.config import ProbeConfig, StudyConfig
-from decima.agent.probe.learn import Probe, fit, grade, loss
-from decima.agent.probe.questions import (
+from benchmarks.critical_path.learn import Probe, ProbeConfig, fit, grade, loss
+from benchmarks.critical_path.questions import (
     Question,
     RandomDags,
     batch,
     draw_questions,
     question,
 )
-from decima.agent.probe.study import run_study
-from decima.cli.main import main
+from benchmarks.critical_path.study import StudyConfig, run_study
 from gnn.config import EncoderConfig
-from tests.commands import refused
 from traces.synthetic import chain
 
 SMALL = RandomDags(stages=(2, 8))
@@ -107,16 +103,3 @@ def test_two_levels_tell_what_one_cannot() -> None:
     for with_two, with_one in zip(two, one, strict=True):
         assert with_two.close > 0.97
         assert with_two.accuracy > with_one.accuracy + 0.1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (("--steps", "0"), "0 is not in the range"),
-        (("--seed", "-1"), "-1 is not in the range"),
-        (("--seed", str(10**20)), "seed 100000000000000000000 does not fit into 64 bits"),
-        (("--trace", "nothing"), "nothing"),
-    ],
-)
-def test_bad_input_is_one_line(arguments: tuple[str, ...], part: str) -> None:
-    refused(CliRunner().invoke(main, ["probe", "critical-path", *arguments]), part)
