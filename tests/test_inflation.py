@@ -11,14 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.record_tpch.calibration import PUBLIC_FRESH_RATIO, PUBLIC_WORK_MS, calibrated
 from traces import Job, LevelDurations, Stage, Trace, TraceError
-from traces.inflation import (
-    PUBLIC_FRESH_RATIO,
-    PUBLIC_INFLATION,
-    PUBLIC_WORK_MS,
-    ExecutorModel,
-    with_model,
-)
+from traces.inflation import PUBLIC_INFLATION, ExecutorModel, with_model
 
 PUBLISHED = {5: 1.0, 10: 1.08, 20: 1.25, 40: 1.65, 50: 1.83, 80: 2.39, 100: 2.88}
 """typed again from the measured public data, not taken from the module"""
@@ -117,7 +112,7 @@ def test_factors_between_levels_are_interpolated() -> None:
 def test_calibration_meets_the_public_figures() -> None:
     """Mean work of a job and cost of a start, both to the three digits that are kept."""
     trace = trace_of(measured("scan"), measured("join", parents=(0,)))
-    model = ExecutorModel.calibrated(trace)
+    model = calibrated(trace)
     scaled_work_ms = model.time_scale * trace.jobs[0].work_ms
     assert scaled_work_ms == pytest.approx(PUBLIC_WORK_MS, rel=5e-3)
     scan = model.apply(trace).jobs[0].stages[0].durations[0]
@@ -131,7 +126,7 @@ def test_calibration_meets_the_public_total_work() -> None:
     jobs = tuple(
         Job(f"j{count}", (replace(measured(), num_tasks=count),)) for count in (200, 1_000, 9_000)
     )
-    model = ExecutorModel.calibrated(Trace("recorded", jobs))
+    model = calibrated(Trace("recorded", jobs))
     work_ms = model.time_scale * jobs[1].work_ms
     for executors, target in PUBLISHED.items():
         total_ms = model.inflation[executors] * work_ms + executors * model.start_ms
@@ -143,17 +138,10 @@ def test_calibration_never_makes_tasks_faster() -> None:
     level = LevelDurations.of(2, rest_ms=[1.0])
     tiny = Stage("s", 100, (), (level,))
     jobs = (Job("a", (tiny,)), Job("b", (tiny,)), Job("c", (replace(tiny, num_tasks=10**6),)))
-    model = ExecutorModel.calibrated(Trace("recorded", jobs))
+    model = calibrated(Trace("recorded", jobs))
     factors = [model.inflation[level] for level in sorted(model.inflation)]
     assert factors[0] == 1.0
     assert all(low <= high for low, high in itertools.pairwise(factors))
-
-
-def test_calibration_can_leave_the_clock_alone() -> None:
-    """`scaled=False` keeps recorded times; only the start is fitted."""
-    model = ExecutorModel.calibrated(trace_of(measured()), scaled=False)
-    assert model.time_scale == 1.0
-    assert model.start_ms == pytest.approx(1.3 * 50.0)
 
 
 def test_metadata_switch_the_model_on_once() -> None:

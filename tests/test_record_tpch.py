@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.record_tpch.__main__ import main
+from benchmarks.record_tpch.calibration import PUBLIC_WORK_MS
 from benchmarks.record_tpch.java import find_java, packaged_java
 from benchmarks.record_tpch.plan import QUERIES, RecordingPlan, Variant
 from benchmarks.record_tpch.recording import read_recording
@@ -26,7 +27,7 @@ from tests.real_spark import skip_without
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
 from traces.catalog import DATA_FOLDER
 from traces.graph import depth
-from traces.inflation import PUBLIC_WORK_MS, with_model
+from traces.inflation import with_model
 from traces.thinning import quantile_means, thinned
 from traces.tpch.sql import query_text
 from traces.tpch.tables import TABLE_BYTES, find_generator, num_files

@@ -12,11 +12,8 @@ only. This model adds to the measured durations, in this order:
 3. *Work inflation*: further executor levels, whose measured durations are all multiplied by the
    level's factor; the constant of the start is not.
 
-`ExecutorModel.calibrated` chooses the parameters so that a trace meets figures of decima-sim's
-public TPC-H traces, whose jobs are Decima's (SIGCOMM 2019). The public inflation is of a job's
-*total* work, with one start for each executor in it; the factors on durations are therefore
-smaller, and small jobs lose more by many executors than large ones, as the public ones do. Nothing
-below 5 executors is public: there the factor is 1.
+`benchmarks.record_tpch.calibration` chose the parameters of `tpch`: the trace meets figures of
+decima-sim's public TPC-H traces. Nothing below 5 executors is public: there the factor is 1.
 
 A trace file requests the model by parameters in ``metadata["model"]``; `with_model`
 applies them. The measurements in the file stay as they are.
@@ -25,18 +22,16 @@ applies them. The measurements in the file stay as they are.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traces.columns import Columns, starts, wave_of
 from traces.errors import TraceError, located
-from traces.model import MAX_EXECUTORS, FloatArray, LevelDurations
+from traces.model import MAX_EXECUTORS, FloatArray
 from traces.thinning import quantile_means
 from traces.trace import Trace
 
@@ -47,16 +42,7 @@ PUBLIC_INFLATION: Mapping[int, float] = MappingProxyType(
 )
 """executors of a job -> its total work relative to 5 executors, median over the public jobs"""
 
-PUBLIC_FRESH_RATIO = 2.3
-"""first task of a fresh executor relative to a rest-wave task, median over the public stages"""
-
-PUBLIC_WORK_MS = 640_000.0
-"""mean executor-milliseconds of a public job at 5 executors: 51 % load of 50 executors at a mean
-gap of 25 s, rounded"""
-
 WARM_PER_FRESH = 32  # the model adds one fresh sample for so many warm ones, at least one
-
-_BISECTIONS = 40
 
 MAX_LEVELS = 64
 MAX_TIME_SCALE = 1e6
@@ -87,26 +73,6 @@ class ExecutorModel:
         for level, factor in self.inflation.items():
             if not (1 <= level <= MAX_EXECUTORS and math.isfinite(factor) and factor > 0):
                 raise TraceError(f"model: factor {factor} at level {level} must be positive")
-
-    @classmethod
-    def calibrated(cls, trace: Trace, *, scaled: bool = True) -> ExecutorModel:
-        """The model whose public figures `trace` meets: mean work (if `scaled`), cost of a start.
-
-        The ratio of the first task on a fresh executor to a later one is met at the median over
-        stages without parents, where executors mostly start in the public traces, too; the growth
-        of a job's total work with its executors at the median over jobs.
-        """
-        work_ms = np.array([job.work_ms for job in trace.jobs])
-        time_scale = _rounded(PUBLIC_WORK_MS / float(work_ms.mean())) if scaled else 1.0
-        typical_ms = statistics.median(
-            float(_warm(stage.durations[0]).mean(dtype=np.float64))
-            for job in trace.jobs
-            for stage in job.stages
-            if not stage.parents
-        )
-        start_ms = _rounded((PUBLIC_FRESH_RATIO - 1) * typical_ms * time_scale)
-        tasks = np.array([job.num_tasks for job in trace.jobs])
-        return cls(start_ms, time_scale, _factors(time_scale * work_ms, tasks, start_ms))
 
     @classmethod
     def from_metadata(cls, stored: object) -> ExecutorModel:
@@ -201,36 +167,3 @@ def with_model(trace: Trace) -> Trace:
         return trace
     with located(f"trace {trace.name!r}"):
         return ExecutorModel.from_metadata(stored).apply(trace)
-
-
-def _factors(
-    work_ms: NDArray[np.float64], tasks: NDArray[np.int64], start_ms: float
-) -> dict[int, float]:
-    """Return, for each public level, the factor on durations that gives the public total work.
-
-    Total work of a job at n executors: its warm work times the factor, and one start for each
-    executor that finds a task. It grows with the factor, so bisection finds the median's.
-    """
-    lowest = min(PUBLIC_INFLATION)
-    base_ms = work_ms + start_ms * np.minimum(tasks, lowest)
-    found: dict[int, float] = {}
-    least = 1.0  # more executors never make tasks faster
-    for level, target in sorted(PUBLIC_INFLATION.items()):
-        starts_ms = start_ms * np.minimum(tasks, level)
-        low, high = least, max(least, target)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            is_less = np.median((middle * work_ms + starts_ms) / base_ms) < target
-            low, high = (middle, high) if is_less else (low, middle)
-        least = found[level] = max(least, _rounded(high))
-    return found
-
-
-def _warm(level: LevelDurations) -> FloatArray:
-    """Durations of tasks on warm executors: the rest wave, else the first, else all."""
-    return next(values for values in reversed(level.waves) if len(values) > 0)
-
-
-def _rounded(value: float) -> float:
-    """Round to three significant digits, as the model is no more precise."""
-    return float(f"{value:.3g}")

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.record_tpch.calibration import calibrated
 from benchmarks.record_tpch.plan import APPLICATION, QUERIES, RecordingPlan
 from benchmarks.record_tpch.session import EVENTS, FACTS, RecordingProgress, record_logs
 from traces.errors import TraceError
 from traces.files.reading import read_json
-from traces.inflation import MODEL, ExecutorModel
+from traces.inflation import MODEL
 from traces.model import Job
 from traces.spark_log import read_spark_logs
 from traces.thinning import thinned
@@ -82,9 +83,7 @@ def read_recording(
     trace = Trace(name, jobs, metadata)
     if not model:
         return trace
-    return replace(
-        trace, metadata={**metadata, MODEL: ExecutorModel.calibrated(trace).as_metadata()}
-    )
+    return replace(trace, metadata={**metadata, MODEL: calibrated(trace).as_metadata()})
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
