@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from decima.cli.config_options import config_options
 from decima.cli.console import stdout
 from decima.cli.options import (
     READ,
@@ -21,6 +22,8 @@ from decima.cli.options import (
     write_report,
 )
 from decima.rl.tables import aligned
+from decima.spark.demo import DemoConfig, run_demo
+from decima.spark.trial import TrialConfig, run_trial, words
 from spark_sim.compiled.progress import announce
 from traces import load_trace
 from traces.files.writing import write_json
@@ -36,39 +39,25 @@ def spark() -> None:
 
 @spark.command()
 @click.option("--trace", default="tpch", show_default=True, help="Name or file.")
-@click.option("--jobs", default=20, show_default=True)
-@click.option("--slots", default=16, show_default=True, help="Tasks at once.")
+@config_options(TrialConfig, jobs="", slots="Tasks at once.")
 @click.option(
     "--policies",
     default="spark-fifo,spark-fair,strict_fair,es_rule",
     show_default=True,
     help="Also spark-fifo and spark-fair: Spark's own.",
 )
-@click.option(
-    "--interarrival",
-    "interarrival_s",
-    default=1.0,
-    show_default=True,
-    help="Mean real seconds between arrivals.",
-)
+@config_options(TrialConfig, interarrival_s="Mean real seconds between arrivals.")
 @TUNED
-@click.option(
-    "--time-scale", default=0.1, show_default=True, help="Factor on the durations of tasks."
-)
-@click.option("--seed", default=0, show_default=True)
+@config_options(TrialConfig, time_scale="Factor on the durations of tasks.", seed="")
 @click.option("--json", "json_path", type=WRITTEN)
 @REPORT
 def replay(
     trace: str,
-    jobs: int,
-    slots: int,
     policies: str,
-    interarrival_s: float,
     tuned: tuple[Path, ...],
-    time_scale: float,
-    seed: int,
     json_path: Path | None,
     page: Path | None,
+    **settings: Any,
 ) -> None:
     """Replay jobs of a trace on a local Spark, as stages of tasks that sleep, and compare JCTs.
 
@@ -77,18 +66,9 @@ def replay(
     shared session.
     """
     from decima.report.spark import replay_section, replay_table
-    from decima.spark.trial import TrialConfig, run_trial, words
 
     check_outputs(json_path, page)
-    config = TrialConfig(
-        parse_names(policies),
-        jobs=jobs,
-        slots=slots,
-        interarrival_s=interarrival_s,
-        time_scale=time_scale,
-        seed=seed,
-        parameters=read_all_tuned(tuned),
-    )
+    config = TrialConfig(parse_names(policies), parameters=read_all_tuned(tuned), **settings)
     loaded = load_trace(trace)
     announce()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
@@ -115,14 +95,9 @@ def _print(found: JctTable) -> None:
 
 @spark.command()
 @click.option("--policies", default="spark-fifo,spark-fair,strict_fair,decima", show_default=True)
-@click.option("--jobs", default=16, show_default=True)
-@click.option("--slots", default=16, show_default=True, help="Tasks at once.")
-@click.option("--seed", default=0, show_default=True)
+@config_options(DemoConfig, jobs="", slots="Tasks at once.", seed="")
 def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     """Real TPC-H queries and replayed jobs, in turn, on a local Spark under several schedulers."""
-    from decima.spark.demo import DemoConfig, run_demo
-    from decima.spark.trial import TrialConfig
-
     names = parse_names(policies)
     TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
