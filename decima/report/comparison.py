@@ -107,12 +107,12 @@ def by_size(results: Results) -> Series:
     return series(x, found)
 
 
-def in_system(results: Results, number: int = 0) -> Series:
-    """Jobs in the system over time in one sequence, as steps."""
-    jobs = results.sequences[number]
+def in_system(results: Results) -> Series:
+    """Jobs in the system over time in the first sequence, as steps."""
+    jobs = results.sequences[0]
     steps = {}
     for name, one in results.policies.items():
-        jct_s = one.jct_s[number]
+        jct_s = one.jct_s[0]
         arrival_s = jobs.arrival_s[: len(jct_s)]
         steps[name] = jobs_in_system(arrival_s, arrival_s + jct_s)
     times = np.unique(np.concatenate([time_s for time_s, _ in steps.values()]))

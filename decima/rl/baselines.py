@@ -91,7 +91,7 @@ def input_dependent_baseline(
     return baselines
 
 
-def mean_baseline(returns: Sequence[Floats], *, leave_one_out: bool = False) -> list[Floats]:
+def mean_baseline(returns: Sequence[Floats]) -> list[Floats]:
     r"""Mean return of all rollouts at the same step number, whatever their input: the ablation.
 
     .. math:: b_i[k] = \frac{1}{N} \sum_{j=1}^{N} G_j[k]
@@ -102,17 +102,11 @@ def mean_baseline(returns: Sequence[Floats], *, leave_one_out: bool = False) -> 
 
     Args:
         returns: (K_i,) returns of N rollouts, of one input or of several.
-        leave_one_out: leave the rollout itself out of its baseline; needs N >= 2.
 
     Returns:
         for each rollout i, (K_i,) the baseline at each of its decisions.
     """
-    count = len(returns)
-    if leave_one_out and count < 2:
-        raise ValueError(f"{count} rollout: a baseline without itself needs 2 or more")
     total = np.zeros(max((len(own) for own in returns), default=0))
     for own in returns:
         total[: len(own)] += own
-    if leave_one_out:
-        return [(total[: len(own)] - own) / (count - 1) for own in returns]
-    return [total[: len(own)] / count for own in returns]
+    return [total[: len(own)] / len(returns) for own in returns]

@@ -25,7 +25,7 @@ from traces.files.names import one_line
 Answer = Callable[[], Mapping[str, str]]
 
 PATIENCE_S = 300.0
-"""how long the first executor may take to come"""
+"""how long the first executor may take to come; a cluster that takes longer has none to give"""
 _ROUNDS = 4
 _LINGER_S = 0.5
 
@@ -46,13 +46,12 @@ class Greeted(NamedTuple):
     answer: Mapping[str, str]
 
 
-def check_executors(context: Any, answer: Answer, *, patience_s: float = PATIENCE_S) -> None:
+def check_executors(context: Any, answer: Answer) -> None:
     """Ask every executor, and compare with the answer of this process.
 
     Args:
         context: a SparkContext.
         answer: a function of a module; its values must agree, key by key.
-        patience_s: a cluster that gives no executor for so long has none to give.
 
     Raises:
         ClusterError: an executor answers otherwise (its host, the key, both values), cannot answer
@@ -62,7 +61,7 @@ def check_executors(context: Any, answer: Answer, *, patience_s: float = PATIENC
     heard: set[tuple[str, int]] = set()
     for turn in range(_ROUNDS):
         linger_s = 0.0 if turn == 0 else _LINGER_S
-        for one in _ask(context, answer, linger_s, patience_s):
+        for one in _ask(context, answer, linger_s):
             _compare(one, expected)
             heard.add((one.host, one.executor))
         if len(heard) >= _known_executors(context):
@@ -79,21 +78,21 @@ def _compare(one: Greeted, expected: Mapping[str, str]) -> None:
             )
 
 
-def _ask(context: Any, answer: Answer, linger_s: float, patience_s: float) -> list[Greeted]:
+def _ask(context: Any, answer: Answer, linger_s: float) -> list[Greeted]:
     """One round: a task for each slot."""
     slots = max(context.defaultParallelism, _known_executors(context))
     group = f"greeting-{time.monotonic_ns()}"
     context.setJobGroup(group, "asking executors for their versions", interruptOnCancel=True)
     waiting = threading.Event()
     watch = threading.Thread(
-        target=_give_up_without_executors, args=(context, group, patience_s, waiting), daemon=True
+        target=_give_up_without_executors, args=(context, group, waiting), daemon=True
     )
     watch.start()
     try:
         tasks = context.parallelize(range(slots), slots)
         found: list[Greeted] = tasks.mapPartitions(partial(_greeted, answer, linger_s)).collect()
     except Exception as error:
-        raise ClusterError(_fault(error, patience_s)) from error
+        raise ClusterError(_fault(error)) from error
     finally:
         waiting.set()
         context.setLocalProperty("spark.jobGroup.id", None)
@@ -114,11 +113,9 @@ def _known_executors(context: Any) -> int:
     return max(1, registered - 1)
 
 
-def _give_up_without_executors(
-    context: Any, group: str, patience_s: float, done: threading.Event
-) -> None:
+def _give_up_without_executors(context: Any, group: str, done: threading.Event) -> None:
     """End the round of a cluster that starts no executor: Spark itself would wait for ever."""
-    if done.wait(patience_s):
+    if done.wait(PATIENCE_S):
         return
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
@@ -127,7 +124,7 @@ def _give_up_without_executors(
         context.cancelJobGroup(group)
 
 
-def _fault(error: Exception, patience_s: float) -> str:
+def _fault(error: Exception) -> str:
     """Explain a missing answer from a Java stack trace with a Python one inside."""
     text = str(error)
     if (module := _NO_MODULE.search(text)) is not None:
@@ -145,6 +142,6 @@ def _fault(error: Exception, patience_s: float) -> str:
         found = "" if versions is None else f" ({versions[1]}.{versions[2]}, here {versions[3]})"
         return f"executors run another Python{found}: `decima cluster pack` packs that of this one"
     if "cancelled" in text or "canceled" in text:
-        return f"no executor has come within {patience_s:g} s: the cluster has no free resources"
+        return f"no executor has come within {PATIENCE_S:g} s: the cluster has no free resources"
     lines = _LAST_LINE.findall(text)
     return one_line(f"executors cannot answer: {lines[-1] if lines else text}", 500)
