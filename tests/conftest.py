@@ -17,9 +17,9 @@ from spark_sim.compiled.progress import Announcer
 from tests.commands import SMALL, Command
 from tests.jvm import Classes
 from tests.real_spark import missing_for_spark, skip_without
+from tests.shapes import chain, fork_join
 from tests.spark_work import Hooks, hooked_jar
 from traces import Job, LevelDurations, Stage, Trace, write_trace
-from traces.synthetic import chain, fork_join
 
 # Every run tries the same examples: a test that fails does so again, here and elsewhere.
 # `pytest --hypothesis-profile=default` tries others.

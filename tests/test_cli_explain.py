@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from decima.cli.main import main
 from decima.report.explain.reasons import LEAST_WEIGHT
 from tests.commands import refused
+from tests.shapes import chain, fork_join
 from tests.test_explain import BUSY, decided, saved, zeroed
 from traces import Trace, write_trace
-from traces.synthetic import chain, fork_join
 
 
 @pytest.fixture

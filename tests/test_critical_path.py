@@ -16,7 +16,7 @@ from benchmarks.critical_path.questions import (
 )
 from benchmarks.critical_path.study import StudyConfig, run_study
 from gnn.config import EncoderConfig
-from traces.synthetic import chain
+from tests.shapes import chain
 
 SMALL = RandomDags(stages=(2, 8))
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 import traces.dataset
 from decima.cli.main import main
+from tests.shapes import chain, fork_join
 from tests.test_cli_traces import assert_one_error_line
 from traces import Trace, TraceError, load_trace, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.dataset import MANIFEST, read_dataset, write_dataset
-from traces.synthetic import chain, fork_join
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
 

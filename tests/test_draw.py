@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.shapes import chain
 from traces import Job, Stage, TraceError, load_trace
 from traces.draw import MAX_STAGES, _chains, _heights, draw_job, format_ms
-from traces.synthetic import LayeredShape, chain, layered_job
+from traces.synthetic import LayeredShape, layered_job
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -23,10 +23,10 @@ from tests.live import (
     started,
     task_set,
 )
+from tests.shapes import chain, fork_join
 from tests.stories import job as job_of_stages
 from tests.stories import stage as stage_of
 from traces import Trace
-from traces.synthetic import chain, fork_join
 
 pytestmark = pytest.mark.real_spark
 

@@ -15,8 +15,8 @@ from decima.spark.errors import AttachError
 from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
 from decima.spark.trial import TrialConfig, TrialOutcome, draw_jobs, local_session
 from tests.commands import refused
+from tests.shapes import chain, fork_join
 from traces import Job, Stage, Trace, load_trace
-from traces.synthetic import chain, fork_join
 
 
 def test_tasks_take_the_scaled_mean_of_their_stage() -> None:

@@ -12,16 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.shapes import KNOWN_OPTIMA, chain, diamond, fork_join
 from traces import Trace, TraceError, load_trace, tpch_like
 from traces.graph import depth, layers
 from traces.inflation import PUBLIC_INFLATION
 from traces.synthetic import (
-    KNOWN_OPTIMA,
     LayeredShape,
-    chain,
     chain_trace,
-    diamond,
-    fork_join,
     heavy_trace,
     layered_job,
     layered_trace,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic
 from spark_sim import Cluster, Protocol, Simulator, Status
+from tests.shapes import KNOWN_OPTIMA, chain, fork_join
 from tests.stories import build, job, tell
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
-from traces.synthetic import KNOWN_OPTIMA, chain, fork_join, layered_job
+from traces.synthetic import layered_job
 
 SERVICE_S = 1.0
 

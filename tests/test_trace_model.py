@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.critical_path.questions import to_networkx
+from tests.shapes import diamond
 from traces import Job, LevelDurations, Stage, Trace, TraceError, to_arrays
 from traces.arrays import FIRST, FRESH, REST
-from traces.graph import critical_path, depth, layers, summary, to_networkx
-from traces.synthetic import LayeredShape, diamond, layered_job
+from traces.graph import critical_path, depth, layers, summary
+from traces.synthetic import LayeredShape, layered_job
 
 
 def job_of(*parents: tuple[int, ...]) -> Job:

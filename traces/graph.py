@@ -1,10 +1,10 @@
-"""Views of a job or a trace: graph, depth, key figures."""
+"""Figures of a job's graph and of a trace: depth, critical path, sums."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,31 +12,6 @@ from traces.column_rules import children_of, critical_paths_ms
 from traces.model import Job
 from traces.numbers import MS_PER_S
 from traces.trace import Trace
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-
-def to_networkx(job: Job) -> nx.DiGraph:
-    """The stages of `job` as a graph: nodes are stage indices, edges go from parent to child.
-
-    Each node has ``name``, ``num_tasks``, ``mean_ms`` and ``work_ms``; the graph has ``name``.
-    """
-    import networkx as nx  # takes 0.2 s to import, and most callers never draw or check a graph
-
-    graph = nx.DiGraph(name=job.name)
-    for index, stage in enumerate(job.stages):
-        graph.add_node(
-            index,
-            name=stage.name,
-            num_tasks=stage.num_tasks,
-            mean_ms=stage.mean_ms,
-            work_ms=stage.work_ms,
-        )
-    graph.add_edges_from(
-        (parent, index) for index, stage in enumerate(job.stages) for parent in stage.parents
-    )
-    return graph
 
 
 def layers(job: Job) -> tuple[int, ...]:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn.levels import Levels, levels_of
-from traces.graph import to_networkx
 from traces.model import Job
 from traces.synthetic import LayeredShape, layered_job
 from traces.trace import Trace
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 STATES_PER_JOB = 2  # random states of completion asked about for each job
 
@@ -55,10 +52,28 @@ def question(job: Job, rng: np.random.Generator) -> Question | None:
     )
 
 
-def critical_paths_ms(graph: nx.DiGraph) -> dict[int, float]:
-    """Return the critical path of each stage of a graph of `traces.graph.to_networkx`."""
-    import networkx as nx
+def to_networkx(job: Job) -> nx.DiGraph:
+    """The stages of `job` as a graph: nodes are stage indices, edges go from parent to child.
 
+    Each node has ``name``, ``num_tasks``, ``mean_ms`` and ``work_ms``; the graph has ``name``.
+    """
+    graph = nx.DiGraph(name=job.name)
+    for index, stage in enumerate(job.stages):
+        graph.add_node(
+            index,
+            name=stage.name,
+            num_tasks=stage.num_tasks,
+            mean_ms=stage.mean_ms,
+            work_ms=stage.work_ms,
+        )
+    graph.add_edges_from(
+        (parent, index) for index, stage in enumerate(job.stages) for parent in stage.parents
+    )
+    return graph
+
+
+def critical_paths_ms(graph: nx.DiGraph) -> dict[int, float]:
+    """Return the critical path of each stage of a graph of `to_networkx`."""
     longest: dict[int, float] = {}
     for stage in reversed(list(nx.topological_sort(graph))):
         below = (longest[child] for child in graph.successors(stage))
