@@ -79,7 +79,7 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         TrialOutcome("spark-fifo", np.array([2.0, 4.0]), np.array([2.0, 3.2]), 4.0, None),
         TrialOutcome("strict_fair", np.array([1.0, 3.0]), np.array([1.0, 2.0]), 4.0, None),
     ]
-    monkeypatch.setattr("decima.spark.trial.run_trial", lambda *_: ran)
+    monkeypatch.setattr("decima.cli.spark.run_trial", lambda *_: ran)
     command = ["spark", "replay", "--jobs", "2", "--slots", "4", "--report"]
     refused(CliRunner().invoke(main, [*command, str(tmp_path / "no" / "a.html")]), "no folder")
     page = tmp_path / "a.html"
