@@ -48,12 +48,20 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Tensors of six numbers gain nothing from threads, and lose much on a busy machine."""
-    import torch
+    from decima.rl import threads
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with threads.one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    """A browser for the tests of a file; without one they are skipped."""
+    from tests.browser import chromium, skip_without_browser
+
+    skip_without_browser()
+    with chromium() as found:
+        yield found
 
 
 SHARED = Path(__file__).parents[1].parent / "shared"

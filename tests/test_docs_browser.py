@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from tests.browser import chromium, complaints, requests, skip_without_browser, until
+from tests.browser import complaints, requests, until
 
 ROOT = Path(__file__).parents[1]
 _SEARCH = """
@@ -21,13 +19,6 @@ box.value = arguments[0];
 for (const name of ["input", "keyup"]) box.dispatchEvent(new KeyboardEvent(name, {bubbles: true}));
 """
 _FOUND = "[...document.querySelectorAll('.md-search-result__link')].map(one => one.href)"
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    skip_without_browser()
-    with chromium() as found:
-        yield found
 
 
 def test_a_search_from_disk_finds_pages(driver: Any, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import runpy
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,39 +136,32 @@ def plant(folder: Path, trace: Path) -> None:
     path.write_bytes(cache._FORMAT + hashlib.sha256(content).digest() + content)
 
 
+def open_to_others(place: Path) -> str:
+    place.chmod(0o777)
+    return f"{place}: others may write to it"
+
+
+def give_away(place: Path) -> str:
+    os.chown(place, NOBODY, NOBODY)
+    return "belongs to another user"
+
+
 @pytest.mark.parametrize("what", ["cache", "inside", "file"])
-def test_what_others_may_write_is_not_loaded(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("change", [open_to_others, pytest.param(give_away, marks=as_root)])
+def test_what_others_may_have_written_is_not_loaded(
+    tmp_path: Path, what: str, change: Callable[[Path], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """One line is logged, and the command goes on."""
     folder = tmp_path / "cache"
     found_and_hits(tmp_path, folder)
     plant(folder, tmp_path / "trace")
     place = {"cache": folder, "inside": kept(folder).parent, "file": kept(folder)}[what]
-    place.chmod(0o777)
+    words = change(place)
     assert found_and_hits(tmp_path, folder) == (42, 0)
     assert not (tmp_path / "trace").exists()
     if what != "file":  # which is replaced
         (line,) = caplog.messages
-        assert f"{place}: others may write to it" in line
-
-
-@as_root
-@pytest.mark.parametrize("what", ["cache", "inside", "file"])
-def test_what_belongs_to_others_is_not_loaded(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A cache that another user has prepared, permissions and all."""
-    folder = tmp_path / "cache"
-    found_and_hits(tmp_path, folder)
-    plant(folder, tmp_path / "trace")
-    place = {"cache": folder, "inside": kept(folder).parent, "file": kept(folder)}[what]
-    os.chown(place, NOBODY, NOBODY)
-    assert found_and_hits(tmp_path, folder) == (42, 0)
-    assert not (tmp_path / "trace").exists()
-    if what != "file":
-        (line,) = caplog.messages
-        assert "belongs to another user" in line
+        assert words in line
 
 
 def test_a_program_prints_in_one_line_why_it_compiles_anew(tmp_path: Path) -> None:

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser import (
-    chromium,
     complaints,
     open_page,
     prefer,
     requests,
     resize,
-    skip_without_browser,
     until,
 )
 from tests.pages import HOSTILE, decisions, results_json, two_runs
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    skip_without_browser()
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

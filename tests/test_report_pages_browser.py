@@ -14,12 +14,10 @@ from decima.report.section import Lines, Section, Series
 from decima.report.training import training_section
 from decima.training.config import TrainConfig
 from tests.browser import (
-    chromium,
     complaints,
     open_page,
     prefer,
     resize,
-    skip_without_browser,
     until,
 )
 from tests.pages import HOSTILE, decisions, results_json, two_sequences
@@ -48,13 +46,6 @@ const right = document.documentElement.clientWidth, isCut = (one) => {
 const found = [...document.querySelectorAll(arguments[0])].filter(isCut);
 return found.map((one) => one.outerHTML.slice(0, 200));
 """
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    skip_without_browser()
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

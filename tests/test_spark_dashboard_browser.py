@@ -12,22 +12,13 @@ import pytest
 from decima.spark import JobStatus, SchedulerStatus
 from decima.spark.dashboard import serve
 from tests.browser import (
-    chromium,
     complaints,
     prefer,
     requests,
     resize,
-    skip_without_browser,
     until,
 )
 from tests.pages import HOSTILE, live_status
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    skip_without_browser()
-    with chromium() as found:
-        yield found
 
 
 class Live:
