@@ -27,10 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.quality import TUNABLE, percent
+from benchmarks.quality import TUNABLE, figures_of, percent
 from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
-from decima.evaluation.report import PolicyReport
 from decima.evaluation.settings_file import gap_at
 from decima.registry import Parameters
 from decima.rl.parallel.local import LocalPool
@@ -84,13 +83,7 @@ def play(
     if not names:
         return {}
     own = {name: tuned[name] for name in names if name in tuned}
-    report = evaluate(replace(config, policies=tuple(names), parameters=own), pool=pool)
-    return {name: figures_of(own) for name, own in report.policies.items()}
-
-
-def figures_of(own: PolicyReport) -> dict[str, list[float]]:
-    """Return the figures that the table needs."""
-    return {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
+    return figures_of(evaluate(replace(config, policies=tuple(names), parameters=own), pool=pool))
 
 
 def play_best_tuned(config: EvaluationConfig, pool: WorkerPool) -> Figures:

@@ -19,18 +19,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from decima import EvaluationConfig, evaluate
-from decima.evaluation.report import PolicyReport, Report
+from decima.evaluation.report import Report
 from decima.rl.parallel.local import LocalPool
 from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, difference_percent
@@ -101,7 +99,7 @@ def measure(setting: Setting, policies: tuple[str, ...], pool: WorkerPool, tuned
 def row_of(report: Report, name: str) -> tuple[str, ...]:
     """Cells of one policy: average, difference with its interval, tail, wins."""
     own, reference = report.policies[name], report.reference
-    tail = difference_percent(percentiles(own), percentiles(report.policies["strict_fair"]))
+    tail = difference_percent(own.p95_jct_s, report.policies["strict_fair"].p95_jct_s)
     wins = (own.avg_jct_s < reference.avg_jct_s).mean()
     is_reference = name == report.config.policies[0]
     return (
@@ -113,23 +111,15 @@ def row_of(report: Report, name: str) -> tuple[str, ...]:
     )
 
 
-def percentiles(report: PolicyReport) -> NDArray[np.float64]:
-    """(sequences,) 95th percentile of the JCT."""
-    return np.array([run.metrics.jct_percentile_s(95) for run in report.runs])
-
-
 def percent(estimate: Estimate) -> str:
     """Mean and interval."""
     return estimate.words("+.1f", " %")
 
 
-def to_json(report: Report) -> Mapping[str, Any]:
-    """Return the figures of the table."""
+def figures_of(report: Report) -> dict[str, dict[str, list[float]]]:
+    """Return average and 95th percentile of the JCT in s, of each policy and sequence."""
     return {
-        name: {
-            "avg_jct_s": own.avg_jct_s.tolist(),
-            "p95_jct_s": percentiles(own).tolist(),
-        }
+        name: {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
         for name, own in report.policies.items()
     }
 
@@ -164,7 +154,7 @@ def main() -> None:
                 table.add_row(*row_of(report, name))
             console.print(table)
             console.print(f"{time.monotonic() - began_s:.0f} s\n")
-            stored[f"{report.trace.name}, {setting.label}"] = to_json(report)
+            stored[f"{report.trace.name}, {setting.label}"] = figures_of(report)
             if arguments.json is not None:
                 write_json(arguments.json, stored)
 

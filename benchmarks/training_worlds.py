@@ -26,29 +26,18 @@ _BLOCK = "[[workload.settings]]\n"
 _USUAL_DELAY_S = 2.0
 
 
-def world(number: int, rng: np.random.Generator) -> str:
+def world(number: int, rng: np.random.Generator, *, is_session: bool) -> str:
     """TOML of one random setting."""
     family = "any-heavy" if number % 3 else "any-dag"
-    executors = round(float(np.exp(rng.uniform(np.log(8), np.log(300)))))
+    executors = round(float(np.exp(rng.uniform(np.log(8), np.log(150 if is_session else 300)))))
     load = float(rng.choice([0.4, 0.6, 0.8, 0.95, 1.1, 0.0]))
-    delay_s = float(rng.choice([0.1, 0.5, 1.0, 2.0, 2.0, 2.0, 5.0]))
+    # Slots of a session do not move.
+    delay_s = _USUAL_DELAY_S if is_session else float(rng.choice([0.1, 0.5, 1, 2, 2, 2, 5]))
     batch = int(rng.choice([8, 20, 40]))
-    text = f'{_BLOCK}trace = "{family}-{FIRST_TRACE + number}"\nexecutors = {executors}\n'
+    protocol = 'protocol = "session"\n' if is_session else ""
+    text = f'{_BLOCK}trace = "{family}-{FIRST_TRACE + number}"\n{protocol}executors = {executors}\n'
     text += f"load = {load}\njobs = 60\n" if load else f'arrivals = "batch"\njobs = {batch}\n'
     return text if delay_s == _USUAL_DELAY_S else f"{text}moving_delay_s = {delay_s}\n"
-
-
-def session_world(number: int, rng: np.random.Generator) -> str:
-    """TOML of one random setting of a session."""
-    family = "any-heavy" if number % 3 else "any-dag"
-    slots = round(float(np.exp(rng.uniform(np.log(8), np.log(150)))))
-    load = float(rng.choice([0.4, 0.6, 0.8, 0.95, 1.1, 0.0]))
-    batch = int(rng.choice([8, 20, 40]))
-    text = f'{_BLOCK}trace = "{family}-{FIRST_TRACE + number}"\nprotocol = "session"\n'
-    text += f"executors = {slots}\n"
-    return text + (
-        f"load = {load}\njobs = 60\n" if load else f'arrivals = "batch"\njobs = {batch}\n'
-    )
 
 
 def queries() -> Iterator[str]:
@@ -66,8 +55,7 @@ def with_worlds(recipe: str) -> str:
     rng = np.random.default_rng(SEED)
     head, *blocks = recipe.split(_BLOCK)
     settings = [f"{_BLOCK}{block.rstrip()}\n" for block in blocks]
-    settings += [world(number, rng) for number in range(WORLDS)]
-    settings += [session_world(number, rng) for number in range(WORLDS, WORLDS + SESSIONS)]
+    settings += [world(n, rng, is_session=n >= WORLDS) for n in range(WORLDS + SESSIONS)]
     settings += queries()
     return head + "\n".join(settings[index] for index in rng.permutation(len(settings)))
 
