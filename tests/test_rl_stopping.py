@@ -25,7 +25,7 @@ from deeprm.cli import main as deeprm
 from deeprm.learner import DeepRmLearner
 from harmony.cli import main as harmony
 from harmony.learner import HarmonyLearner
-from tests.test_rl_run import SHORT, ChainLearner, assert_same_run, run
+from tests.chain_learner import SHORT, ChainLearner, assert_same_run, run
 
 LONG_S = 60.0
 """a whole iteration, in these tests"""
