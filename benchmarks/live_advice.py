@@ -67,8 +67,8 @@ def programs() -> dict[str, Program]:
     rng = np.random.default_rng(SEED)
     web = [Job(at, 6, 0.3, "web") for at in rng.uniform(0, 42, 22)]
     etl = [Job(at, 24, 0.5, "etl") for at in rng.uniform(0, 38, 8)]
-    bursts = [Job(at, 8, 0.4, "") for at in [*rng.uniform(0, 12, 10), *rng.uniform(34, 46, 10)]]
-    long = [Job(at, 32, 0.5, "") for at in (1.0, 36.0)]
+    bursts = [Job(at, 8, 0.4, "") for at in [*rng.uniform(0, 12, 10), *rng.uniform(64, 76, 10)]]
+    long = [Job(at, 32, 0.5, "") for at in (1.0, 66.0)]
     driver = [Job(0.2, 4, 0.4, "", follows=number > 0) for number in range(16)]
     beside = [Job(at, 30, 0.4, "") for at in rng.uniform(0, 30, 8)]
     allocation = {
