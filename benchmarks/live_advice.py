@@ -5,7 +5,8 @@
 Their tasks sleep. `pools`: an application on four slots whose short and long jobs come in two FAIR
 pools. `dynamic`: a standalone cluster with dynamic allocation, whose executors come and go.
 `sequential`: a driver that runs one job after the other, beside another thread's jobs. Each runs as
-it is, then with the advice (that on pools, if there is any for certain), then as it is again.
+it is, then with the advice (that on pools or on allocation, if there is any for certain), then as
+it is again.
 Prints how far the replay is off, what was advised and promised, and what came of it: the average
 job completion time against the mean of the runs without the change. Needs pyspark, Java and six
 minutes; other work on the machine shows.
@@ -31,8 +32,11 @@ from benchmarks.replay_fidelity import SETTINGS, SleepStages
 from decima.rl.statistics import difference_percent
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, is_pool_change_sure, pool_differences
+from decima.whatif.allocation_advice import differences as allocation_differences
+from decima.whatif.allocation_advice import fastest
 from decima.whatif.load import recorded_slots, varying_slots
 from decima.whatif.replay import ReplaySettings, read_recording, replay
+from decima.whatif.replay.allocation import PREFIX
 from decima.whatif.replay.recording import FIFO, ORDERS
 from tests.record_spark_logs import cluster
 from traces import write_trace
@@ -160,6 +164,12 @@ def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any]
         settings = {"spark.scheduler.allocation.file": path.resolve().as_uri()}
         promised = pool_differences(found, found.pools)[0]
         return found.pools.change.words(), {"settings": settings}, promised.words("+.0f", " %")
+    faster = fastest(found)
+    if faster is not None:
+        settings = {PREFIX + part for part in faster.change.setting.split(", ")}
+        promised = allocation_differences(found, faster)[0]
+        change = {"settings": dict(part.split("=") for part in settings)}
+        return faster.change.setting, change, promised.words("+.0f", " %")
     best = best_policy(found)
     if best is None:
         return "nothing", {}, ""

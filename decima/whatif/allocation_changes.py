@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +11,19 @@ import numpy as np
 from decima.rl.parallel.pool import WorkerPool
 from decima.whatif.load import recorded_reference
 from decima.whatif.replay import Recording
-from decima.whatif.replay.allocation import BACKLOG, IDLE, LEAST, SUSTAINED
+from decima.whatif.replay.allocation import (
+    BACKLOG,
+    IDLE,
+    LEAST,
+    PREFIX,
+    SUSTAINED,
+    timeout_ms,
+)
 from decima.whatif.runs import Arriving, Run, Shared, play_allocation
 from spark_sim import Allocation
-from spark_sim.allocation import MAX_TIME_MS
 from traces.numbers import MS_PER_S, Float64
 
 _FACTOR = 4
-_SHORTEST_MS = 100.0  # Spark looks ten times a second
 MOST_CHANGES = 6
 
 
@@ -49,42 +54,52 @@ class AllocationResult:
         return found
 
 
-def changes(base: Allocation) -> Iterator[AllocationChange]:
-    """Yield the changes to try: requests, idle executors and fewest executors, one at a time."""
-    for factor in (1 / _FACTOR, _FACTOR):
-        backlog_ms, sustained_ms = (
-            max(factor * time_ms, _SHORTEST_MS) for time_ms in (base.backlog_ms, base.sustained_ms)
-        )
-        if (backlog_ms, sustained_ms) != (base.backlog_ms, base.sustained_ms):
-            words = f"{BACKLOG}={_text(backlog_ms)}, {SUSTAINED}={_text(sustained_ms)}"
-            asked = replace(base, backlog_ms=backlog_ms, sustained_ms=sustained_ms)
-            yield AllocationChange(words, asked)
-    if base.idle_ms < MAX_TIME_MS / _FACTOR:
+def changes(recording: Recording, asked: Mapping[str, str]) -> Iterator[AllocationChange]:
+    """Yield the changes to try of the settings in the log with those `asked` in their place.
+
+    Requests, idle executors and fewest executors are changed, one at a time.
+    """
+    base = recording.allocation(0, asked)
+    if base is None:
+        return
+    settings = {
+        **recording.settings(0),
+        **{f"{PREFIX}{name}": value for name, value in asked.items()},
+    }
+    for tried in _settings(settings, base):
+        model = recording.allocation(0, {**asked, **tried})
+        if model is not None and model != base:
+            words = ", ".join(f"{name}={value}" for name, value in tried.items())
+            yield AllocationChange(words, model)
+
+
+def _settings(settings: Mapping[str, str], base: Allocation) -> Iterator[dict[str, str]]:
+    for names in ((BACKLOG, SUSTAINED), (IDLE,)):
         for factor in (1 / _FACTOR, _FACTOR):
-            idle_ms = max(round(factor * base.idle_ms / MS_PER_S), 1) * MS_PER_S
-            asked = replace(base, idle_ms=idle_ms)
-            yield AllocationChange(f"{IDLE}={_text(idle_ms)}", asked)
+            yield {name: _seconds(factor * timeout_ms(settings, name)) for name in names}
     for least in sorted({-(-base.most // 2), base.most}):
         if least > base.least:
-            asked = replace(base, least=least, first=max(base.first, least))
-            yield AllocationChange(f"{LEAST}={least}", asked)
+            yield {LEAST: str(least)}
 
 
 def try_changes(
     recording: Recording,
     shared: Shared,
-    base: Allocation,
+    asked: Mapping[str, str],
     pool: WorkerPool,
-    progress: Callable[[str, int], None],
     first_sequence: int,
 ) -> tuple[AllocationResult, ...]:
-    """Simulate the recorded settings, first, and `changes` of them.
+    """Simulate the recorded settings with those `asked`, first, and `changes` of them.
 
-    Resampled sequences are numbered from `first_sequence` on.
+    Nothing where neither has dynamic allocation. Resampled sequences are numbered from
+    `first_sequence` on.
     """
+    base = recording.allocation(0, asked or None)
+    if base is None:
+        return ()
     settings = shared.settings
     policy = recorded_reference(recording)
-    tried = [AllocationChange("", base), *changes(base)]
+    tried = [AllocationChange("", base), *changes(recording, asked)]
     starts = {Arriving.RECORDED: (0, settings.draws)}
     starts[Arriving.RESAMPLED] = (first_sequence, settings.sequences)
     runs = {
@@ -95,10 +110,7 @@ def try_changes(
         for arrivals, (first, count) in starts.items()
         for number in range(count)
     }
-    played = {}
-    for key, answer in pool.map(play_allocation, shared, runs, label="allocation"):
-        played[key] = answer
-        progress("dynamic allocation", 1)
+    played = dict(pool.map(play_allocation, shared, runs, label="allocation"))
 
     def rows(place: int, arrivals: Arriving) -> Float64:
         return np.array([played[place, arrivals, k] for k in range(starts[arrivals][1])])
@@ -114,6 +126,6 @@ def try_changes(
     )
 
 
-def _text(time_ms: float) -> str:
-    """A time as Spark reads it."""
-    return f"{time_ms / MS_PER_S:.0f}s" if time_ms % MS_PER_S == 0 else f"{time_ms:.0f}ms"
+def _seconds(time_ms: float) -> str:
+    """A timeout as Spark takes it: whole seconds, one at least."""
+    return f"{max(1, round(time_ms / MS_PER_S))}s"

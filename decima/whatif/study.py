@@ -173,7 +173,7 @@ def total_runs(settings: WhatIfSettings) -> int:
     pools = 0
     if settings.reference == POOLS:
         pools = 3 * MOST_POOLS * settings.training + settings.draws + settings.sequences
-    allocations = (1 + MOST_CHANGES) * (settings.draws + settings.sequences)
+    allocations = _allocation_runs(settings)
     return (
         allocations
         + pools
@@ -181,6 +181,10 @@ def total_runs(settings: WhatIfSettings) -> int:
         + (policies + 1) * draws
         + policies * settings.sequences
     )
+
+
+def _allocation_runs(settings: WhatIfSettings) -> int:
+    return (1 + MOST_CHANGES) * (settings.draws + settings.sequences)
 
 
 class _Study:
@@ -234,13 +238,13 @@ class _Study:
 
     def allocation_changes(self, recording: Recording) -> tuple[AllocationResult, ...]:
         """Return the results of dynamic allocation as recorded, and of changed settings."""
-        base = None
-        if len(recording.slots) == 1 and self._settings.protocol == Protocol.SESSION.label:
-            base = recording.allocation(0, self._settings.allocation)
-        if base is None:
-            return ()
-        shared, pool, progress = self._shared, self._pool, self._progress
-        return try_changes(recording, shared, base, pool, progress, _FIRST_EVALUATION)
+        settings = self._settings
+        found: tuple[AllocationResult, ...] = ()
+        if len(recording.slots) == 1 and settings.protocol == Protocol.SESSION.label:
+            asked = settings.allocation or {}
+            found = try_changes(recording, self._shared, asked, self._pool, _FIRST_EVALUATION)
+        self._progress("dynamic allocation", _allocation_runs(settings))
+        return found
 
     def _pool_avg_s(
         self, change: PoolChange, arrivals: Arriving, first: int, count: int

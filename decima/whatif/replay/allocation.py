@@ -56,7 +56,7 @@ class Behaviour:
         """Measure it in a log with these settings; `waiting` is the number of waiting tasks."""
         values, counts = np.unique(executors.slots[executors.slots > 0], return_counts=True)
         slots_each = int(values[np.argmax(counts)]) if len(values) else 1
-        backlog_ms, idle_ms = (_time_ms(name, _text(settings, name)) for name in (BACKLOG, IDLE))
+        backlog_ms, idle_ms = (timeout_ms(settings, name) for name in (BACKLOG, IDLE))
         start_ms = _start_ms(executors.added_ms, waiting, backlog_ms)
         patience_ms = _LONGER * (backlog_ms + (_START_MS if start_ms is None else start_ms))
         return cls(
@@ -104,10 +104,10 @@ def allocation(
     most = max(most, least)
     most = max(1, min(most, MAX_EXECUTORS // each))
     first = max(_count(FIRST, asked[FIRST] or asked[LEAST]), least)
-    backlog_ms, idle_ms = (_time_ms(name, asked[name]) for name in (BACKLOG, IDLE))
+    backlog_ms, idle_ms = (_timeout_ms(name, asked[name]) for name in (BACKLOG, IDLE))
     extra_ms = 0.0
     if behaviour.idle_ms is not None:
-        extra_ms = behaviour.idle_ms - _time_ms(IDLE, _text(settings, IDLE))
+        extra_ms = behaviour.idle_ms - timeout_ms(settings, IDLE)
     start_ms = _START_MS if behaviour.start_ms is None else behaviour.start_ms
     return Allocation(
         each,
@@ -116,11 +116,16 @@ def allocation(
         min(first, most),
         min(int(recorded.count[0]) // each, most),
         backlog_ms,
-        _time_ms(SUSTAINED, asked[SUSTAINED]) if asked[SUSTAINED] else backlog_ms,
+        _timeout_ms(SUSTAINED, asked[SUSTAINED]) if asked[SUSTAINED] else backlog_ms,
         min(max(idle_ms + extra_ms, 0.0), MAX_TIME_MS),
         _time_ms(START, asked[START]) if asked[START] else start_ms,
         _ratio(asked[RATIO]),
     )
+
+
+def timeout_ms(settings: Mapping[str, str], name: str) -> float:
+    """A timeout of Spark's dynamic allocation, as these settings have it."""
+    return _timeout_ms(name, _text(settings, name) or _text(settings, BACKLOG))
 
 
 def parse_changes(text: str) -> dict[str, str]:
@@ -153,6 +158,14 @@ def _time_ms(name: str, text: str) -> float:
     if match is None:
         raise TraceError(f"{name} {text!r:.40} must be a time such as 60s, 500ms or 2min")
     return int(match[1]) * _UNIT_MS[match[2] or "s"]
+
+
+def _timeout_ms(name: str, text: str) -> float:
+    """Spark rounds its timeouts down to whole seconds, and refuses 0."""
+    found_ms = _time_ms(name, text) // MS_PER_S * MS_PER_S
+    if found_ms == 0:
+        raise TraceError(f"{name} {text!r:.40} must be 1s or more: Spark takes whole seconds")
+    return found_ms
 
 
 def _count(name: str, text: str, least: int = 0) -> int:

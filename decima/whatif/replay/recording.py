@@ -87,6 +87,11 @@ class Recording:
             return self.curves[application]
         return Slots(np.zeros(1), np.array(self.slots[application : application + 1]))
 
+    def settings(self, application: int) -> Mapping[str, str]:
+        """Spark's settings of one application, as far as they shape jobs."""
+        found: Mapping[str, str] = self.trace.metadata["applications"][application]["settings"]
+        return found
+
     def allocation(
         self, application: int, changes: Mapping[str, str] | None = None
     ) -> Allocation | None:
@@ -94,7 +99,7 @@ class Recording:
 
         None where neither the log nor `changes` has dynamic allocation.
         """
-        settings = self.trace.metadata["applications"][application]["settings"]
+        settings = self.settings(application)
         if changes is None and not is_dynamic(settings):
             return None
         behaviour = self.behaviours[application] if self.behaviours else Behaviour.unknown()
