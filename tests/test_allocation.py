@@ -162,6 +162,17 @@ def test_a_recording_is_repeated_and_settings_matter(tmp_path: Path) -> None:
     assert found.simulated_s == pytest.approx([4.5 + tasks for tasks in TASKS])
 
 
+def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
+    """If as many as the settings ask for were there when it came, so are those of other settings."""
+    properties = {**ENABLED, "spark.dynamicAllocation.minExecutors": "1"}
+    environment = event("EnvironmentUpdate", **{"Spark Properties": properties})
+    events = [environment, executor(cores=1, at=0), *simple_job(0, 10, [(10, 900)], 900)]
+    recording = read_recording([write(tmp_path / "log", [*started(), *events])])
+    found = recording.allocation(0, {"minExecutors": "3"})
+    assert found is not None
+    assert (found.first, found.present) == (3, 3)
+
+
 def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     """An executor that is kept saves 4 s of 11 and is held for longer."""
     settings = WhatIfSettings(1, ("fifo", "spark_fair"), draws=2, sequences=6, slots_vary=True)

@@ -103,7 +103,7 @@ def allocation(
         most = _most(asked[MOST], -(-recorded.most // each), behaviour.is_limited)
     most = max(most, least)
     most = max(1, min(most, MAX_EXECUTORS // each))
-    first = max(_count(FIRST, asked[FIRST] or asked[LEAST]), least)
+    first = min(max(_count(FIRST, asked[FIRST] or asked[LEAST]), least), most)
     backlog_ms, idle_ms = (_timeout_ms(name, asked[name]) for name in (BACKLOG, IDLE))
     extra_ms = 0.0
     if behaviour.idle_ms is not None:
@@ -113,8 +113,8 @@ def allocation(
         each,
         min(least, most),
         most,
-        min(first, most),
-        min(int(recorded.count[0]) // each, most),
+        first,
+        min(_present(settings, int(recorded.count[0]) // each, first), most),
         backlog_ms,
         _timeout_ms(SUSTAINED, asked[SUSTAINED]) if asked[SUSTAINED] else backlog_ms,
         min(max(idle_ms + extra_ms, 0.0), MAX_TIME_MS),
@@ -172,6 +172,12 @@ def _count(name: str, text: str, least: int = 0) -> int:
     if not text.isdecimal() or not least <= int(text[:12]) <= 2**31:
         raise TraceError(f"{name} {text!r:.40} must be a whole number, {least} or more")
     return min(int(text[:12]), MAX_EXECUTORS)
+
+
+def _present(settings: Mapping[str, str], recorded: int, first: int) -> int:
+    """Executors at the first job: all of the first, if so it was recorded."""
+    own = max(_count(name, _text(settings, name) or "0") for name in (FIRST, LEAST))
+    return first if 0 < own <= recorded else recorded
 
 
 def _most(text: str, recorded: int, is_limited: bool) -> int:
