@@ -37,6 +37,7 @@ from decima.whatif.allocation_advice import fastest
 from decima.whatif.load import recorded_slots, varying_slots
 from decima.whatif.replay import ReplaySettings, read_recording, replay
 from decima.whatif.replay.allocation import PREFIX
+from decima.whatif.replay.pools import allocation_file
 from decima.whatif.replay.recording import FIFO, ORDERS
 from tests.record_spark_logs import cluster
 from traces import write_trace
@@ -160,16 +161,16 @@ def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any]
     if found.pools is not None and is_pool_change_sure(found):
         pools = found.recording.pools(0)
         path = folder / FILE
-        path.write_text(allocation_file(found.pools.change.applied(pools).described))
+        path.write_text(allocation_file(found.pools.change.applied(pools)))
         settings = {"spark.scheduler.allocation.file": path.resolve().as_uri()}
         promised = pool_differences(found, found.pools)[0]
         return found.pools.change.words(), {"settings": settings}, promised.words("+.0f", " %")
     faster = fastest(found)
     if faster is not None:
-        settings = {PREFIX + part for part in faster.change.setting.split(", ")}
+        parts = (part.split("=") for part in faster.change.setting.split(", "))
+        asked = {f"{PREFIX}{name}": value for name, value in parts}
         promised = allocation_differences(found, faster)[0]
-        change = {"settings": dict(part.split("=") for part in settings)}
-        return faster.change.setting, change, promised.words("+.0f", " %")
+        return faster.change.setting, {"settings": asked}, promised.words("+.0f", " %")
     best = best_policy(found)
     if best is None:
         return "nothing", {}, ""
@@ -185,16 +186,6 @@ def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any]
         "priors": str(priors.resolve()),
     }
     return f"attach {best}", change, promised.words("+.0f", " %")
-
-
-def allocation_file(pools: Any) -> str:
-    """The content of Spark's file of pools."""
-    rows = "".join(
-        f'<pool name="{name}"><schedulingMode>{"FAIR" if pool.fair else "FIFO"}</schedulingMode>'
-        f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>"
-        for name, pool in pools.items()
-    )
-    return f"<allocations>{rows}</allocations>"
 
 
 def average_s(folder: Path) -> float:

@@ -163,7 +163,7 @@ def test_a_recording_is_repeated_and_settings_matter(tmp_path: Path) -> None:
 
 
 def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
-    """If as many as the settings ask for were there when it came, so are those of other settings."""
+    """If all that the settings ask for were there, so are those of other settings."""
     properties = {**ENABLED, "spark.dynamicAllocation.minExecutors": "1"}
     environment = event("EnvironmentUpdate", **{"Spark Properties": properties})
     events = [environment, executor(cores=1, at=0), *simple_job(0, 10, [(10, 900)], 900)]

@@ -20,6 +20,7 @@ from decima.cli.options import (
     read_all_tuned,
     write_report,
 )
+from decima.cli.replay import POOLS
 from decima.rl.tables import aligned
 from spark_sim.compiled.progress import announce
 from traces import load_trace
@@ -27,6 +28,7 @@ from traces.files.writing import write_json
 
 if TYPE_CHECKING:
     from decima.report.spark import JctTable
+    from decima.whatif.replay.pools import Pools
 
 
 @click.group()
@@ -42,7 +44,8 @@ def spark() -> None:
     "--policies",
     default="spark-fifo,spark-fair,strict_fair,es_rule",
     show_default=True,
-    help="Also spark-fifo and spark-fair: Spark's own.",
+    help="Also Spark's own: spark-fifo, spark-fair (a pool for each job), spark-pools (those of "
+    "the log that the trace was imported from).",
 )
 @click.option(
     "--interarrival",
@@ -51,6 +54,7 @@ def spark() -> None:
     show_default=True,
     help="Mean real seconds between arrivals.",
 )
+@POOLS
 @TUNED
 @click.option(
     "--time-scale", default=0.1, show_default=True, help="Factor on the durations of tasks."
@@ -64,6 +68,7 @@ def replay(
     slots: int,
     policies: str,
     interarrival_s: float,
+    pools: Pools | None,
     tuned: tuple[Path, ...],
     time_scale: float,
     seed: int,
@@ -88,6 +93,7 @@ def replay(
         time_scale=time_scale,
         seed=seed,
         parameters=read_all_tuned(tuned),
+        pools=pools,
     )
     loaded = load_trace(trace)
     announce()
